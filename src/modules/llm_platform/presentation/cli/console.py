@@ -134,10 +134,16 @@ class Console:
         return columns or DEFAULT_COLUMNS
 
     def read_question(self, prompt: str, *, prompts_enabled: bool) -> str | None:
-        """Return the question: a line from the terminal if prompts are enabled, else all of standard input; None if empty."""
-        if not self.source.isatty():
-            return _read_all(self.source).strip() or None
-        return (self.prompt(prompt) or None) if prompts_enabled else None
+        """Return the question from standard input, or None if there is none.
+
+        A terminal is asked for a line, if prompts are enabled. Any other input is read to its end.
+        """
+        if self.source.isatty():
+            return (self.prompt(prompt) or None) if prompts_enabled else None
+        buffer = getattr(self.source, "buffer", None)
+        if buffer is None:
+            return self.source.read(MAX_QUESTION_BYTES).strip() or None
+        return str(buffer.read(MAX_QUESTION_BYTES).decode("utf-8", "replace")).strip() or None
 
     def prompt(self, text: str) -> str | None:
         """Return one line from the terminal; None at the end of input."""
@@ -162,10 +168,3 @@ class Console:
         """Send what is buffered for standard output to the null device, so that flushing it at exit raises nothing."""
         with open(os.devnull, "w") as null:  # noqa: PTH123
             os.dup2(null.fileno(), self.out.fileno())
-
-
-def _read_all(source: TextIO) -> str:
-    buffer = getattr(source, "buffer", None)
-    if buffer is None:
-        return source.read(MAX_QUESTION_BYTES)
-    return str(buffer.read(MAX_QUESTION_BYTES).decode("utf-8", "replace"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -149,16 +149,15 @@ def print_result(console: Console, value: BaseModel | Mapping[str, Any], lines: 
 
 
 def print_check_results(console: Console, results: Sequence[CheckResult], *, as_json: bool) -> None:
-    """Print a line for each result, or one object with all; CommandError names the checks that failed."""
+    """Print a line for each result, or one object with all. Raises CommandError that names the checks that failed."""
     checks = [{"subject": result.subject, "verdict": result.verdict, "text": result.text} for result in results]
-    print_result(console, {"checks": checks}, _lines(results), as_json=as_json)
-    failed = [result.subject for result in results if result.verdict == "failed"]
-    if failed:
-        raise CommandError(f"failed: {', '.join(dict.fromkeys(failed))}")
-
-
-def _lines(results: Sequence[CheckResult]) -> Iterator[Line]:
+    lines = []
     width = max([MIN_SUBJECT_WIDTH, *(len(result.subject) for result in results)])
     for result in results:
         mark, style = MARKS[result.verdict]
-        yield Line(f"{mark} {result.verdict:<7}  {result.subject:<{width}} {' '.join(result.text.split())}", style)
+        text = " ".join(result.text.split())
+        lines.append(Line(f"{mark} {result.verdict:<7}  {result.subject:<{width}} {text}", style))
+    print_result(console, {"checks": checks}, lines, as_json=as_json)
+    failed = [result.subject for result in results if result.verdict == "failed"]
+    if failed:
+        raise CommandError(f"failed: {', '.join(dict.fromkeys(failed))}")

@@ -117,7 +117,9 @@ class _Handlers:
             return await run_call(self._run_tool(context, params, call), call.closed)
         except AppException as error:
             call.failed(error)
-            log.info("tool failed", extra={"tool": _known(params.name), "error": error.code})
+            # The client chooses the name, so an unknown one is not logged.
+            name = params.name if any(spec.name == params.name for spec in TOOLS) else ""
+            log.info("tool failed", extra={"tool": name, "error": error.code})
             return self._redacted(_failure(_message(error), _problem(error)))
 
     async def _run_tool(
@@ -200,10 +202,6 @@ class _Handlers:
             return result
         data = self._redactor.data(result.model_dump_json(by_alias=True).encode())
         return types.CallToolResult.model_validate(json.loads(data), by_alias=True)
-
-
-def _known(tool: str) -> str:
-    return tool if any(spec.name == tool for spec in TOOLS) else ""
 
 
 @cache

@@ -65,18 +65,19 @@ def search_markdown(response: WebSearchResponse) -> str:
 
 
 def research_html(response: ResearchResponse) -> str:
-    """Return a research run as one page without script; its [n] link to the sources."""
+    """Return a research run as one page without script. The markers [n] are links to the sources."""
     numbers = {source.index for source in response.sources}
     sources = [
         f'<li id="source-{source.index}" value="{source.index}">{_anchor(source.title, source.url)}</li>'
         for source in response.sources
     ]
     citations = [_html_citation(citation, response) for citation in response.citations]
+    addresses = {source.url for source in response.sources}
+    answer = _markdown_to_html(terminal.mark_unsupported(response), numbers, addresses)
+    mark = terminal.UNSUPPORTED.strip("*")
     parts = [
         _evidence_strip(sentence_evidence(response)),
-        _colour_marks(
-            _markdown_to_html(terminal.mark_unsupported(response), numbers, {source.url for source in response.sources})
-        ),
+        answer.replace(f"<strong>{mark}</strong>", f'<strong class="unsupported">{mark}</strong>'),
         section("Sources", "ol", sources),
         section("Citations", "ul", citations),
         _html_notes(_notes(response)),
@@ -122,12 +123,6 @@ def _markdown_to_html(markdown: str, numbers: set[int], addresses: set[str]) -> 
     parser.validateLink = lambda url: url in addresses  # type: ignore[method-assign]
     parser.add_render_rule("text", text)
     return str(parser.render(markdown))
-
-
-def _colour_marks(rendered: str) -> str:
-    """Give the marks of unsupported citations the colour of that verdict."""
-    mark = terminal.UNSUPPORTED.strip("*")
-    return rendered.replace(f"<strong>{mark}</strong>", f'<strong class="unsupported">{mark}</strong>')
 
 
 def _source_link(match: re.Match[str], numbers: set[int]) -> str:

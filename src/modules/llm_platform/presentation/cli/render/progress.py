@@ -97,10 +97,10 @@ class Progress:
         self._console = console
         self._answer = answer
         self._printed_questions: set[str] = set()
-        self._is_drawing = False  # the answer is being drawn: a step would be printed into its text
+        self._is_drawing = False  # While the answer is drawn, a step would be printed into its text.
 
     def show(self, event: events.ResearchEvent) -> None:
-        """Print the event if it has a text; events during the writing of the answer are left out."""
+        """Print the event if it has a text. Events while the answer is written are left out."""
         if isinstance(event, events.Token):
             if self._answer:
                 self._answer.feed(event.text)
@@ -110,17 +110,17 @@ class Progress:
             self._answer.finish()
             self._is_drawing = False
         if isinstance(event, events.Verified) and self._answer:
-            self._answer.finish()  # the text is complete
+            self._answer.finish()
             self._is_drawing = False
-        text = self._new_questions(event) if isinstance(event, events.Planned) else _step_text(event)
+        if isinstance(event, events.Planned):
+            # The event has the whole plan, so questions of an earlier plan are left out.
+            new = [question for question in event.questions if question not in self._printed_questions]
+            self._printed_questions.update(new)
+            text = "searching for: " + " · ".join(new) if new else None
+        else:
+            text = _step_text(event)
         if text and not self._is_drawing:
             self._console.print_progress(text)
-
-    def _new_questions(self, event: events.Planned) -> str | None:
-        """Return the questions that the plan did not have before: each event has the whole plan."""
-        new = [question for question in event.questions if question not in self._printed_questions]
-        self._printed_questions.update(new)
-        return "searching for: " + " · ".join(new) if new else None
 
 
 def _step_text(event: events.ResearchEvent) -> str | None:

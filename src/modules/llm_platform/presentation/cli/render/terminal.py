@@ -54,7 +54,9 @@ def render_results(response: WebSearchResponse) -> Iterator[Line]:
     if not response.results:
         yield Line(NOTHING_FOUND)
     for number, item in enumerate(response.results, 1):
-        details = " · ".join(part for part in (item.site_name, _without_midnight(item.published_date)) if part)
+        # Search engines write the time 00:00:00 if they know only the day.
+        published = (item.published_date or "").partition("T00:00:00")[0]
+        details = " · ".join(part for part in (item.site_name, published) if part)
         yield Line(f"{number}. {shorten(item.title)}", "bold")
         yield Line(f"   {display_url(item.url)}", "dim")
         if details:
@@ -258,11 +260,6 @@ def plural(count: int, singular: str, plural_form: str | None = None) -> str:
 def local_minute(when: datetime) -> str:
     """Return the date and time in the time zone of this machine, to the minute."""
     return when.astimezone().strftime("%Y-%m-%d %H:%M")
-
-
-def _without_midnight(published: str | None) -> str | None:
-    """Remove the time 00:00:00, which search engines write if they know only the day."""
-    return published.partition("T00:00:00")[0] if published else None
 
 
 def _section(heading: str, lines: Iterable[Line]) -> Iterator[Line]:

@@ -77,9 +77,10 @@ def github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator
     for sentence in doubted(verified):
         first = _line_of(lines, sentence)
         last = bisect_right(lines, max(sentence.start, sentence.end - 1))
-        place = f"file={_property(name)},line={first},endLine={last}," if name else ""
+        file = _escaped(name).replace(":", "%3A").replace(",", "%2C")
+        position = f"file={file},line={first},endLine={last}," if name else ""
         message = f"{verdict_line(text, sentence, verified)}: {shortened(text[sentence.start : sentence.end])}"
-        yield Line(f"::{LEVELS[sentence.verdict]} {place}title=Citation::{_escaped(message)}")
+        yield Line(f"::{LEVELS[sentence.verdict]} {position}title=Citation::{_escaped(message)}")
     yield Line(counts_line(verified))
 
 
@@ -169,7 +170,3 @@ def _line_of(lines: list[int], sentence: VerifiedSentence) -> int:
 
 def _escaped(message: str) -> str:
     return message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _property(value: str) -> str:
-    return _escaped(value).replace(":", "%3A").replace(",", "%2C")

@@ -63,7 +63,7 @@ class ProducerPump:
                 return
             except KafkaException as error:
                 on_delivery(error.args[0])
-            except (TypeError, ValueError):  # an invalid outcome must not block the queue
+            except (TypeError, ValueError):  # An invalid outcome must not block the queue.
                 on_delivery(KafkaError(KafkaError._INVALID_ARG))
             self._queue.popleft()
 
@@ -76,8 +76,10 @@ class ProducerPump:
             while self._replaced:
                 old = self._replaced.popleft()
                 old.purge()
-                old.flush(POLL_S)  # its delivery reports
-            self._pass_reports()
+                old.flush(POLL_S)  # This passes on its delivery reports.
+            if self._reports:
+                reports, self._reports = self._reports, []
+                self._loop.call_soon_threadsafe(_call_back, reports)
         remaining = self._producer.flush(FLUSH_S)
         if remaining:
             log.warning("outcomes were not written: their requests are read again", extra={"count": remaining})
@@ -94,7 +96,7 @@ class ProducerPump:
         self._producer = self._make_producer({"stats_cb": self._brokers.update})
 
     def _replace_producer(self) -> None:
-        """Replace it on the loop, which alone produces: nothing is produced by the old one after that."""
+        """Replace the producer. Only the event loop produces, so the old producer gets nothing after this."""
         if self._brokers.are_lost:
             log.warning(REPLACED, extra={"client": "producer"})
             self._replaced.append(self._producer)
@@ -102,11 +104,6 @@ class ProducerPump:
 
     def _add_report(self, on_delivery: DeliveryCallback, error: KafkaError | None, _message: Message) -> None:
         self._reports.append((on_delivery, error))
-
-    def _pass_reports(self) -> None:
-        if self._reports:
-            reports, self._reports = self._reports, []
-            self._loop.call_soon_threadsafe(_call_back, reports)
 
 
 def _call_back(reports: list[tuple[DeliveryCallback, KafkaError | None]]) -> None:

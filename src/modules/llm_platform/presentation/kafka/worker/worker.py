@@ -144,7 +144,7 @@ class Worker:
     async def run(self) -> None:
         """Run until `stop`. Raises KafkaException for a fatal client error; unfinished requests are read again later."""
         if self._options.schemas is not None:
-            # When the ids are there, or when the worker is stopped: then it consumes nothing.
+            # Wait for the ids of the schemas, or for `stop`, after which nothing is consumed.
             loading = self._loop.create_task(self._options.schemas.load_until_done(self._options.stages))
             await self._wait_for_first([loading, self._loop.create_task(self._stop_requested.wait())], [])
             if self._options.schemas.error is not None:
@@ -156,7 +156,11 @@ class Worker:
             probes = self._loop.create_task(self.dependencies.watch())
             probes.add_done_callback(self._probes_ended)
             try:
-                await self._run_until_stopped(consumer, pump, self.scheduler.failure)
+                failures = (consumer, pump, self.scheduler.failure)
+                await self._wait_for_first([self._loop.create_task(self._stop_requested.wait())], failures)
+                for failure in failures:
+                    if failure.done():
+                        failure.result()
                 await self._drain()
             finally:
                 await self.scheduler.drain(0)
@@ -167,12 +171,6 @@ class Worker:
                 await asyncio.wait([consumer, pump])
         for thread in (consumer, pump):
             thread.result()
-
-    async def _run_until_stopped(self, *failures: asyncio.Future[None]) -> None:
-        await self._wait_for_first([self._loop.create_task(self._stop_requested.wait())], failures)
-        for failure in failures:
-            if failure.done():
-                failure.result()
 
     async def _drain(self) -> None:
         log.info("stopping: no more requests are consumed", extra={"in_flight": self.scheduler.in_flight})

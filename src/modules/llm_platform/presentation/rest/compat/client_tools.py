@@ -4,7 +4,7 @@ Libraries that want an object bind one tool and force it: its parameters are the
 and the choice are read in the forms of OpenAI's two APIs and of Anthropic's, whichever of them a client sends.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,11 +34,15 @@ class ForcedTool:
 
 
 def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: object) -> ForcedTool | None:
-    """Return the tool that `choice` forces; None where the model may do without a call, as a research run does.
+    """Return the tool that `choice` forces, or None if the answer may come without a call, as that of a research run does.
 
-    Raises InvalidRequestError that names the field, and without a language model the setting.
+    Raises InvalidRequestError that names the field or, if no language model is configured, the setting.
     """
-    functions = dict(_functions(tools))
+    functions: dict[int, str] = {}
+    for position, tool in enumerate(tools):
+        if tool.get("type", "function") in ("function", "custom", None):
+            name = _inner(tool).get("name")
+            functions[position] = name if isinstance(name, str) else ""
     mode, allowed = _mode_of(choice)
     if mode == "named":
         found = [position for position, name in functions.items() if name in allowed]
@@ -47,7 +51,7 @@ def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: ob
     elif mode in REQUIRED:
         found = [position for position, name in functions.items() if not allowed or name in allowed]
         if not functions and len(tools):
-            return None  # tools of the service's own: a research run searches in any case
+            return None  # The tools are the service's own, such as a search, which a research run makes in any case.
         if len(found) != 1:
             raise _refused(SEVERAL if found else UNKNOWN)
     else:
@@ -58,37 +62,26 @@ def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: ob
     name = functions[position]
     if not 0 < len(name) <= MAX_NAME_CHARS:
         raise InvalidRequestError.at(("body", "tools", position), UNNAMED)
-    return ForcedTool(name, structured.checked_schema(_parameters(tools[position]), "tools", position))
-
-
-def _functions(tools: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str]]:
-    """Yield the place and the name of each function."""
-    for position, tool in enumerate(tools):
-        if tool.get("type", "function") in ("function", "custom", None):
-            name = _inner(tool).get("name")
-            yield position, name if isinstance(name, str) else ""
+    inner = _inner(tools[position])
+    parameters = inner.get("parameters", inner.get("input_schema"))
+    schema = NO_PARAMETERS if parameters is None else parameters
+    return ForcedTool(name, structured.checked_schema(schema, "tools", position))
 
 
 def _inner(value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the level that has the name: chat completions have one more than the other APIs."""
+    """Return the object that has the name. Chat completions have one more level than the other APIs."""
     inner = value.get("function")
     return inner if isinstance(inner, Mapping) else value
 
 
-def _parameters(tool: Mapping[str, Any]) -> object:
-    inner = _inner(tool)
-    found = inner.get("parameters", inner.get("input_schema"))
-    return NO_PARAMETERS if found is None else found
-
-
 def _mode_of(choice: object) -> tuple[str, frozenset[str]]:
-    """Return what a choice asks for, and the names that it allows; none: all."""
+    """Return the mode of a choice and the names that it allows. No name means all."""
     if isinstance(choice, str):
         return choice, frozenset()
     if not isinstance(choice, Mapping):
         return "auto", frozenset()
     kind = choice.get("type")
-    if kind == ALLOWED:  # chat completions have one more level here, too
+    if kind == ALLOWED:  # Chat completions have one more level here, too.
         inner = choice.get(ALLOWED)
         listed = inner if isinstance(inner, Mapping) else choice
         named = listed.get("tools")

@@ -131,7 +131,7 @@ async def search_by_body(request: Request) -> Response:
     openapi_extra=body_of(JinaReadRequest),
 )
 async def read_by_body(request: Request) -> Response:
-    """The address in a body can have a fragment, which none in a path has."""
+    """Read the address in the body. Unlike one in a path, it can have a fragment."""
     return await _read(request, await read_body(request, JinaReadRequest, _from_form))
 
 
@@ -142,7 +142,7 @@ async def read_by_body(request: Request) -> Response:
     responses={**PLAIN, **dialect.error_responses(400, 404, 422, *UPSTREAM_STATUSES)},
 )
 async def read(request: Request, url: str) -> Response:
-    """Read the address below the prefix. Without a scheme its host needs a dot: other paths are no routes."""
+    """Read the address below the prefix. Without a scheme, its host must have a dot: other paths are not routes."""
     sent = _sent_url(request)
     if sent and "://" not in sent and "." not in sent.partition("/")[0]:
         raise NotFoundError
@@ -150,11 +150,11 @@ async def read(request: Request, url: str) -> Response:
 
 
 def _sent_url(request: Request) -> str:
-    """Return the address below the prefix as it was sent: with its query and its percent-encoded characters."""
+    """Return the address below the prefix as it was sent, with its query and its percent-encoded characters."""
     path = request.scope.get("raw_path") or request.scope["path"].encode()
     url: str = path.decode("latin-1").partition("/jina/")[2]
     if not url.lower().startswith(("http:", "https:")) and url.lower().startswith(("http%3a", "https%3a")):
-        url = request.path_params["url"]  # the whole address was encoded
+        url = request.path_params["url"]  # The whole address was percent-encoded.
     query = request.scope["query_string"].decode("latin-1")
     return _MERGED_SLASHES.sub(r"\1://", f"{url}?{query}" if query else url, count=1)
 
@@ -177,18 +177,14 @@ def _from_query(params: QueryParams) -> dict[str, Any]:
 async def _read(request: Request, body: JinaReadRequest) -> Response:
     wanted = _format(request)
     try:
-        page = await _page(request, body.url)
+        async with CancelOnDisconnect(request.receive):
+            page = await services(request).pages.read(body.url)
     except exceptions.PageRequestError as error:
         raise InvalidRequestError.at(("body", "url"), error.message, error.code) from None
     if _wants_json(request):
         answer = {"code": 200, "status": 20000, "data": _data(page)}
         return dialect.json_answer(answer, body)
     return dialect.report_ignored(PlainTextResponse(page.text if wanted else _with_head(page)), body)
-
-
-async def _page(request: Request, url: str) -> Page:
-    async with CancelOnDisconnect(request.receive):
-        return await services(request).pages.read(url)
 
 
 async def _search(request: Request, body: JinaSearchRequest) -> Response:
@@ -210,7 +206,7 @@ async def _search(request: Request, body: JinaSearchRequest) -> Response:
 
 
 def _format(request: Request, *more: str) -> str:
-    """Return the format that the headers ask for, "" without one. Raises InvalidRequestError that names the header."""
+    """Return the format that the headers ask for, or an empty text. Raises InvalidRequestError that names the header."""
     headers = request.scope[HEADERS]
     for name in (b"x-respond-with", b"x-return-format"):
         wanted: str = headers.get(name, b"").decode("latin-1").strip().lower()
@@ -252,16 +248,12 @@ def _as_text(results: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    status, message = _status(error), dialect.message_of(problem)
+    # The vendor answers with 422 for a page that cannot be read, and with 400 for an invalid request.
+    is_unreadable = isinstance(error, exceptions.PageError | exceptions.PageBlockedError)
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if is_unreadable else dialect.status_400(error)
+    message = dialect.message_of(problem)
     content = {"data": None, "code": status, "name": problem["code"], "status": status * 100, "message": message}
     return status, {**content, "readableMessage": message}
-
-
-def _status(error: AppException) -> int:
-    """Return 422 for a page that cannot be read, as the vendor does, and 400 for an invalid request."""
-    if isinstance(error, exceptions.PageError | exceptions.PageBlockedError):
-        return HTTPStatus.UNPROCESSABLE_ENTITY
-    return dialect.status_400(error)
 
 
 DIALECT: Final = dialect.Dialect(

@@ -73,16 +73,13 @@ async def search(request: Request) -> Response:
     asked = validate(SearchApiRequest, from_query(request.query_params), "query")
     if wanted == "json":
         return await search_passed_through(request, asked)
-    return HTMLResponse(_results_page(to_searxng(await search_web(request, asked))))
-
-
-def _results_page(answer: Mapping[str, Any]) -> str:
-    """Return the results as HTML with the class names of SearXNG's page, which local-deep-research and others read."""
-    return PAGE_TEMPLATE.format(title="Results", body="\n".join(map(_article, answer["results"])))
+    # The page has the class names of SearXNG's, which local-deep-research and other clients read.
+    results = to_searxng(await search_web(request, asked))["results"]
+    return HTMLResponse(PAGE_TEMPLATE.format(title="Results", body="\n".join(map(_article, results))))
 
 
 def _article(result: Any) -> str:
-    """Return one result; nothing for one that has no title or no address."""
+    """Return one result as HTML, or nothing if it has no title or no address."""
     texts = [result.get(name) for name in ("url", "title", "content")] if isinstance(result, dict) else []
     if not texts or not all(isinstance(text, str) for text in texts[:2]):
         return ""

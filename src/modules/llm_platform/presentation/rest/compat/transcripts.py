@@ -10,7 +10,7 @@ from fastapi import Request
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent, SourcesNumbered, Started, Token
 from modules.llm_platform.application.research.response import add_spending
-from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, ConfiguredModel, LLMRequest, LLMResponse, LLMToken
+from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel, LLMRequest, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask, answer_by_rules, transcript_task
 from modules.llm_platform.presentation.rest.chat_routes import ChatEvent, chat_event
@@ -53,12 +53,16 @@ async def task_response(
     depth: Depth,
     answer_format: Mapping[str, Any] | None = None,
 ) -> ResearchResponse:
-    """Return the answer as that of a research run without sources, for interfaces that know no other answer."""
+    """Return the answer as that of a research run without sources, for interfaces that have no other answer."""
     model = model_for_tasks(request)
     if model is None:
         answer = rule_answer(task, answer_format)
     else:
-        turns = [ChatMessage(role=role, content=text) for role, text in map(_turn, messages) if role != TOOL]
+        turns = []
+        for message in messages:
+            role: str = message.role
+            if role != TOOL:
+                turns.append({"role": role.replace("developer", "system"), "content": message.text})
         formatted = structured.for_chat(answer_format) if answer_format and structured.is_schema(answer_format) else None
         values = {
             "messages": turns, "provider": model.provider, "model": model.model, "max_tokens": MAX_TITLE_TOKENS,
@@ -76,7 +80,3 @@ def research_events_of(answer: ResearchResponse, request_id: str) -> Iterator[Re
     yield SourcesNumbered(request_id=request_id, sources=())
     yield Token(request_id=request_id, text=answer.synthesis)
     yield Done(request_id=request_id, response=answer)
-
-
-def _turn(message: CompletionMessage) -> tuple[Any, str]:
-    return message.role.replace("developer", "system"), message.text

@@ -17,8 +17,8 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedText
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
-from modules.llm_platform.domain.ports.tracing import TRACE_HEADERS, ISpan, ITracer, running
+from modules.llm_platform.domain.ports.metrics import NO_METRICS
+from modules.llm_platform.domain.ports.tracing import TRACE_HEADERS, ISpan, running
 from modules.llm_platform.domain.telemetry.metrics import (
     CANCELLED,
     DEGRADED_ANSWERS,
@@ -75,10 +75,12 @@ class RequestLog:
         self._fixed_paths: frozenset[str] | None = None
 
     def started(self, scope: Scope) -> float:
-        """Return the time of the start, for `finished`, which must run in the same context."""
+        """Start the span of a request, and return the time for `finished`, which must run in the same context."""
         platform = self._server.platform
         if platform is not None and platform.tracer.is_enabled and route_path(scope) not in self._quiet:
-            _start_span(scope, platform.tracer)
+            sent = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE_HEADERS}
+            scope[_SPAN] = running(platform.tracer.start(REQUEST_SPAN, _method(scope), sent))
+            scope[_SPAN].__enter__()
         return time.perf_counter()
 
     def finished(self, scope: Scope, status: int, began: float) -> None:
@@ -108,28 +110,25 @@ class RequestLog:
                 fields["query"] = answer.query
         if ERROR in scope:
             fields["error"] = scope[ERROR]
-        # `log.log` walks the stack to find this line, which nobody reads: half of the cost of the call.
+        # `log.log` walks the stack to find the line of the call, which would double the cost and is not needed.
         log.handle(log.makeRecord(log.name, level, __file__, 0, "request", (), None, extra=fields))
 
     def _count(self, route: str, method: str, status: int, duration_s: float, degraded: tuple[Degraded, ...]) -> None:
-        metrics = self._metrics()
+        metrics = self._server.platform.metrics if self._server.platform else NO_METRICS
         metrics.count(HTTP_REQUESTS, route, method, f"{status // 100}xx")
         metrics.observe(HTTP_DURATION, duration_s, route)
         for entry in degraded:
             metrics.count(DEGRADED_ANSWERS, entry.component)
 
-    def _metrics(self) -> IMetrics:
-        platform = self._server.platform
-        return platform.metrics if platform else NO_METRICS
-
     def _route(self, scope: Scope) -> str:
-        """Return the template of the route. A request that is refused before routing has none: only a path without
-        parameters can be named then.
+        """Return the template of the route.
+
+        A request that is refused before routing has no route. Then only a path without parameters is named.
         """
         route = scope.get("route")
         if route is not None:
             return str(route.path_format)
-        if self._fixed_paths is None:  # routes may be added after the middleware
+        if self._fixed_paths is None:  # Routes may be added after the middleware.
             self._fixed_paths = frozenset(
                 route.path for route in self._routes if isinstance(route, Route) and "{" not in route.path
             )
@@ -140,12 +139,6 @@ class RequestLog:
         if status >= 500:
             return logging.WARNING
         return logging.DEBUG if route in self._quiet and status < 400 else logging.INFO
-
-
-def _start_span(scope: Scope, tracer: ITracer) -> None:
-    sent = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE_HEADERS}
-    scope[_SPAN] = running(tracer.start(REQUEST_SPAN, _method(scope), sent))
-    scope[_SPAN].__enter__()
 
 
 def _end_span(scope: Scope, method: str, route: str, status: int) -> str:

@@ -1,6 +1,6 @@
 """The models of the Anthropic dialect: research runs of each depth, and the configured language models."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -40,7 +40,7 @@ class AnthropicModels(BaseModel):
     "/models", summary="The models, for clients of Anthropic", response_model=AnthropicModels, responses=error_responses()
 )
 async def list_models(request: Request) -> Response:
-    names = list(_names(services(request)))
+    names = [*DEPTHS, *map(llm_name, services(request).llm.models)]
     found = {"data": list(map(_model, names)), "has_more": False, "first_id": names[0], "last_id": names[-1]}
     return json_content(found)
 
@@ -70,11 +70,6 @@ def find(platform: LLMPlatform, name: str) -> Depth | ConfiguredModel:
     if not wanted:
         raise ModelNotFoundError
     return known[wanted]
-
-
-def _names(platform: LLMPlatform) -> Iterator[str]:
-    yield from DEPTHS
-    yield from map(llm_name, platform.llm.models)
 
 
 def _model(name: str) -> Mapping[str, Any]:

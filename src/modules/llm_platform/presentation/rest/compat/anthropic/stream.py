@@ -183,17 +183,16 @@ class ChatStream(_MessageStream):
                 return self._text(event.text)
             case ModelPart():
                 part = event.part
-                thinking = self._think(part.reasoning) if part.reasoning and self._shows_thinking else b""
+                thinking = b""
+                if part.reasoning and self._shows_thinking:
+                    thinking = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+                    thinking += self.delta({"type": "thinking_delta", "thinking": part.reasoning})
                 text = self._text(part.text) if part.text else b""
                 return thinking + text + b"".join(map(self._call_part, part.tool_calls))
             case ChatDone():
                 return self._close() + self._late_calls() + self.end(llm_end(event.response))
             case _:
                 assert_never(event)
-
-    def _think(self, text: str) -> bytes:
-        opened = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-        return opened + self.delta({"type": "thinking_delta", "thinking": text})
 
     def _text(self, text: str) -> bytes:
         return self._open("text", {"type": "text", "text": ""}) + self.delta({"type": "text_delta", "text": text})

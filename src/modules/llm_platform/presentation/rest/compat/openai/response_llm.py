@@ -145,11 +145,14 @@ def _joined_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a chat completion that its service gets as they are."""
+    """Yield the fields of a chat completion that its service gets unchanged."""
     if body.tools:
         yield "tools", [_tool(tool, position) for position, tool in enumerate(body.tools)]
-    if body.tool_choice is not None:
-        yield "tool_choice", _tool_choice(body.tool_choice)
+    choice = body.tool_choice
+    if isinstance(choice, str) or (choice is not None and choice.get("type") != "function"):
+        yield "tool_choice", choice
+    elif choice is not None:
+        yield "tool_choice", {"type": "function", "function": _without(choice, "type")}
     for name in ("parallel_tool_calls", "top_p"):
         if (value := getattr(body, name)) is not None:
             yield name, value
@@ -166,14 +169,8 @@ def _tool(tool: Mapping[str, Any], position: int) -> Mapping[str, Any]:
     if tool.get("type") != "function":
         raise chat_completions.refused(f"tools.{position}", NO_TOOL)
     if isinstance(tool.get("function"), Mapping):
-        return tool  # chat completions have this form
+        return tool  # The tool already has the form of chat completions.
     return {"type": "function", "function": _without(tool, "type")}
-
-
-def _tool_choice(choice: str | Mapping[str, Any]) -> str | Mapping[str, Any]:
-    if isinstance(choice, str) or choice.get("type") != "function":
-        return choice
-    return {"type": "function", "function": _without(choice, "type")}
 
 
 def _without(value: Mapping[str, Any], name: str) -> dict[str, Any]:

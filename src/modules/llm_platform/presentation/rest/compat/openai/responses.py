@@ -3,7 +3,6 @@
 Reference of the vendor: https://platform.openai.com/docs/api-reference/responses
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -12,7 +11,6 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, transcripts
-from modules.llm_platform.presentation.rest.compat.chat_completions import CompletionMessage
 from modules.llm_platform.presentation.rest.compat.openai import item_references, response_llm
 from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, find_llm, router
 from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
@@ -60,15 +58,13 @@ async def respond(request: Request) -> Response:
     depth = depth_of(body.model)
     if depth is None:
         answer = partial(response_llm.respond, request, body, find_llm(request, body.model))
-    elif not body.background and (task := transcripts.task_of(_messages(body))):
+    elif not body.background and (
+        task := transcripts.task_of(inputs.conversation_of(body.input, body.instructions).messages)
+    ):
         answer = partial(response_llm.answer_task, request, body, task)
     else:
         answer = partial(_research, request, body, body.depth_within(depth))
     return await answered_once(request, body, answer)
-
-
-def _messages(body: OpenaiResponsesRequest) -> Sequence[CompletionMessage]:
-    return inputs.conversation_of(body.input, body.instructions).messages
 
 
 async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth) -> Response:

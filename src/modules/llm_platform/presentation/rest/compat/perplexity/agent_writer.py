@@ -121,13 +121,12 @@ class AgentResponseWriter(ResponseWriter):
         yield self._part("output_item.done", output_index=position, item=item)
 
     def _results(self) -> list[Object]:
-        return [self._result(source) for source in self._sources]
-
-    def _result(self, source: SourceRef) -> Object:
-        found = self._found.get(source.url)
-        known = {"date": found.published} if found else {}
-        described = {"title": source.title, "url": source.url, "source": "web", "snippet": self._snippet(source.url)}
-        return {"id": source.index, **described, **known}
+        results = []
+        for source in self._sources:
+            snippet, found = self._snippet(source.url), self._found.get(source.url)
+            result = {"id": source.index, "title": source.title, "url": source.url, "source": "web", "snippet": snippet}
+            results.append({**result, "date": found.published} if found else result)
+        return results
 
     def _content(self, url: str) -> Object:
         found = self._found.get(url)

@@ -154,8 +154,12 @@ async def search(request: Request) -> Response:
         for query in queries
     ]
     found = await dialect.search_web_multi(request, searches)
-    results = list({item.url: _search_result(item) for answer in found for item in answer.results}.values())
-    answer = {"id": request_id(request), "results": results[: body.max_results * len(queries)]}
+    results = {
+        item.url: {"title": item.title, "url": item.url, "snippet": item.text, "date": item.published_date}
+        for answer in found
+        for item in answer.results
+    }
+    answer = {"id": request_id(request), "results": list(results.values())[: body.max_results * len(queries)]}
     return dialect.json_answer(answer, body, *body.partly_served)
 
 
@@ -182,7 +186,10 @@ async def _answer(
     question: research_dtos.ResearchRequest,
     completion: chat_completions.Completion,
 ) -> tuple[research_dtos.ResearchResponse, ResearchPlan | None]:
-    """Return the answer and, on request, its related questions, which are planned at the same time; none where that fails."""
+    """Return the answer and, on request, its related questions, which are planned at the same time.
+
+    If the plan fails, there are no related questions.
+    """
     if not body.return_related_questions or isinstance(question, research_dtos.ShortMessage):
         return await run_research(request, question, completion.collect_sources), None
     try:
@@ -227,12 +234,8 @@ def _source(source: research_dtos.SourceRef, raw: research_dtos.RawResult | None
     return {**described, "snippet": dialect.snippet_of(raw, question), "date": raw.published} if raw else described
 
 
-def _search_result(item: web_search_dtos.WebSearchResultItem) -> dict[str, Any]:
-    return {"title": item.title, "url": item.url, "snippet": item.text, "date": item.published_date}
-
-
 def _usage(response: research_dtos.ResearchResponse) -> dict[str, Any]:
-    """Return tokens, searches and the cost in US dollars; the cost is left out if a price is unknown."""
+    """Return the tokens, the searches and the cost in US dollars. The cost is left out if a price is unknown."""
     metadata = response.metadata
     usage = {**chat_completions.token_usage(response), "num_search_queries": metadata.searches}
     if metadata.cost_usd is not None:

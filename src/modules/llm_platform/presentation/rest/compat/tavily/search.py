@@ -106,11 +106,14 @@ async def search(request: Request) -> Response:
     body = await read_body(request, TavilySearchRequest)
     count_call(request, "search")
     if body.include_answer:
-        await request.scope[COUNT_REQUEST]()  # a research run, beside the search
+        await request.scope[COUNT_REQUEST]()  # The answer is a research run, which counts beside the search.
     answer, results = await (_answered(request, body) if body.include_answer else _searched(request, body))
     results = results[: body.max_results]
     if body.include_raw_content:
-        await _add_pages(request, results)
+        read = await dialect.read_pages(request, [result["url"] for result in results])
+        for result in results:
+            page = read[result["url"]]
+            result["raw_content"] = None if isinstance(page, AppException) else page.text
     content = {
         "query": body.query,
         "follow_up_questions": None,
@@ -184,14 +187,6 @@ async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, l
         _result(result.title, result.url, dialect.snippet_of(result, question), result.published)
         for result in response.raw_results or ()
     ]
-
-
-async def _add_pages(request: Request, results: list[dict[str, Any]]) -> None:
-    """Add the text of each page; null where it cannot be read."""
-    read = await dialect.read_pages(request, [result["url"] for result in results])
-    for result in results:
-        page = read[result["url"]]
-        result["raw_content"] = None if isinstance(page, AppException) else page.text
 
 
 def _result(title: str, url: str, content: str, published: str | None) -> dict[str, Any]:
