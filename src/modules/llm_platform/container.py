@@ -84,7 +84,7 @@ def _new_container(settings: Settings) -> Container:
 
 
 class Container(ProviderContainer):
-    """Every part of the platform. `_OVERRIDES` lists the providers of each port that can be replaced."""
+    """The container of all parts of the platform. `_OVERRIDES` lists the providers of each port that can be replaced."""
 
     container: providers.Self[Any] = providers.Self()
     settings = providers.Dependency(instance_of=Settings)

@@ -52,7 +52,7 @@ class ConfluentSchemaRegistry(ISchemaRegistry):
 
     @staticmethod
     def _is_missing(reply: Reply) -> bool:
-        """Whether the registry, and no other server, says that there is no such subject, version or schema (40401 to 40403)."""
+        """Return whether the registry, and no other server, answers that it has no such subject, version or schema."""
         return reply.status == NOT_FOUND and any(code in reply.body for code in (b"40401", b"40402", b"40403"))
 
     def _id(self, reply: Reply) -> int:

@@ -1,4 +1,4 @@
-"""What the adapters of one platform share: HTTP clients, the processes that parse, the redactor, metrics, the data folder."""
+"""The resources that the adapters of a platform share: HTTP clients, parser processes, redactor, metrics, data folder."""
 
 from __future__ import annotations
 

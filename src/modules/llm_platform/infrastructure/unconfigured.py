@@ -16,7 +16,7 @@ Port = TypeVar("Port")
 
 
 class Unconfigured:
-    """What all of them have in common. `remedy` is the message of the error."""
+    """The base of all such implementations. `remedy` is the message of the error."""
 
     def __init__(self, name: str, remedy: str) -> None:
         self.name = name
@@ -43,7 +43,7 @@ def _refusing(
 
 
 async def _close_nothing(self: Unconfigured) -> None:
-    """Nothing was opened."""
+    """Do nothing, because nothing was opened."""
 
 
 # mypy takes an abstract class for a mistake here, and `_refusing` implements all that is abstract.

@@ -1,4 +1,4 @@
-"""What a verification found, in words: for the command line, its files, GitHub's annotations and the MCP tool."""
+"""Describe the result of a verification in words, for the command line, its files, GitHub's annotations and the MCP tool."""
 
 from __future__ import annotations
 

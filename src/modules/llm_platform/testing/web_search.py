@@ -146,7 +146,7 @@ class WebSearchProviderContract:
         assert [item.url for item in one.results] == [several.results[0].url]
 
     async def test_result_urls_can_be_opened(self, provider: IWebSearchProvider, findable: WebSearchRequest) -> None:
-        """Every URL is http, https or doc, without white space."""
+        """All URLs have the scheme http, https or doc, and no white space."""
         answer = await provider.search(findable)
         assert all(re.fullmatch(r"(?:https?://|doc:)\S+", item.url) for item in answer.results)
 

@@ -1,4 +1,4 @@
-"""What must hold of the settings before a process serves."""
+"""Check the settings before a process serves."""
 
 from modules.llm_platform.infrastructure.cache.from_settings import uses_redis
 from modules.llm_platform.infrastructure.limits.from_settings import check_rate_limits

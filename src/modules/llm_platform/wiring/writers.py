@@ -1,4 +1,4 @@
-"""What writes, plans and judges with the language models, or without one."""
+"""Build the parts that write, plan and judge, with language models or without one."""
 
 from collections.abc import Callable
 from typing import Literal

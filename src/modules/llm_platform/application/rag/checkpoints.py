@@ -1,4 +1,4 @@
-"""When the written documents of an indexing run become durable."""
+"""Decide when the documents that an indexing run has written become durable."""
 
 import time
 from collections.abc import Awaitable, Callable

@@ -130,12 +130,12 @@ class Budget:
 
     @property
     def is_limited(self) -> bool:
-        """Whether calls or dollars are limited. If they are, the tries of each call are counted too."""
+        """True if calls or dollars are limited. If they are, the tries of each call are counted too."""
         return self._max_calls < math.inf or self.is_priced
 
     @property
     def is_priced(self) -> bool:
-        """Whether dollars are limited. If they are, each call must limit its tokens."""
+        """True if dollars are limited. If they are, each call must limit its tokens."""
         return self._max_usd < math.inf
 
     def phase_end(self, phase: Phase) -> float:

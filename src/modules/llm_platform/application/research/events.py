@@ -26,14 +26,15 @@ class _Event(BaseModel, frozen=True):
 
 
 class Started(_Event, frozen=True):
-    """First: the request was accepted."""
+    """The request was accepted. This is the first event."""
 
     type: Literal["started"] = "started"
 
 
 class Planned(_Event, frozen=True):
-    """All questions that will be searched, in deep runs, reports, follow-up questions and those of a context; emitted again,
-    whole, when questions are added.
+    """The questions that will be searched. When questions are added, the event is sent again with all of them.
+
+    Deep runs, reports, follow-up questions and questions with a context send it.
     """
 
     type: Literal["planned"] = "planned"
@@ -106,7 +107,7 @@ class Summarized(_Event, frozen=True):
 
 
 class ModelProgressed(_Event, frozen=True):
-    """Every five seconds of a call of a language model: it reads its prompt, or writes. Tokens are estimates."""
+    """A language model reads its prompt, or writes. The event is sent every five seconds of a call. Tokens are estimates."""
 
     type: Literal["model_progress"] = "model_progress"
     model: str
@@ -167,7 +168,7 @@ class RoundStarted(_Event, frozen=True):
 
 
 class SourcesNumbered(_Event, frozen=True):
-    """Once, before the first token: all that may be cited, with numbers that never change."""
+    """The sources that may be cited, with their final numbers. The event is sent once, before the first token."""
 
     type: Literal["sources"] = "sources"
     sources: tuple[SourceRef, ...] = Field(description="`{index, title, url, extraction}`")

@@ -22,7 +22,7 @@ class RerankService:
 
     @property
     def name(self) -> str:
-        """What ranks: `bm25`, or `bm25+` and the embedder with its model."""
+        """The name of the method: `bm25`, or `bm25+` followed by the embedder with its model."""
         return LEXICAL if self._embedder.why_no_vectors else f"{LEXICAL}+{self._embedder.name}"
 
     async def rerank(self, query: str, documents: Sequence[str]) -> list[RankedDocument]:

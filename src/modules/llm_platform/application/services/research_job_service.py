@@ -81,7 +81,7 @@ class ResearchJobService:
 
     @property
     def is_available(self) -> bool:
-        """Whether runs can be queued and stored."""
+        """True if runs can be queued and stored."""
         return self._worker is not None
 
     def start(self) -> None:
@@ -219,7 +219,7 @@ class ResearchJobService:
 
     @property
     def is_storing(self) -> bool:
-        """Whether research runs are stored: STORE_TTL_DAYS is not 0."""
+        """True if research runs are stored: STORE_TTL_DAYS is not 0."""
         return self._store is not None
 
     async def record(

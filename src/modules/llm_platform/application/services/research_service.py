@@ -340,7 +340,7 @@ class ResearchService:
 
 
 class _SourceStorage(NamedTuple):
-    """Where the sources of a run are stored.
+    """The places where the sources of a run are stored.
 
     - `store` is a callback of the caller.
     - `keeps_sources` is True if the service stores them too, so that `source` returns them.

@@ -84,7 +84,7 @@ class SourceText:
 
     @cached_property
     def _spells_numbers(self) -> bool:
-        """Whether the source may spell a number out. It may if it is not ASCII: the index has only bigrams of some scripts."""
+        """True if the source may spell a number out. It may if it is not ASCII: the index has only bigrams of some scripts."""
         return not (self.text.isascii() and self._postings.keys().isdisjoint(spelling_words()))
 
     @cached_property

@@ -1,6 +1,6 @@
-"""What a claim and its source have differently, as a pair of places.
+"""Find the difference between a claim and its source, as a pair of positions.
 
-The comparison of facts finds the change; here its place is found in both texts, for a reader who asks why.
+The comparison of facts finds that there is a difference. This module finds its position in both texts, to show it to a reader.
 """
 
 import html

@@ -46,7 +46,7 @@ class CheckedAnswer:
 
     @property
     def is_cited_by_author(self) -> bool:
-        """Whether the author of the answer named a source, rather than the platform."""
+        """True if the author of the answer named a source, rather than the platform."""
         return any(citation.cited_by == "model" for citation in self.citations)
 
 

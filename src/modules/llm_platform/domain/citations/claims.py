@@ -156,7 +156,7 @@ class TextFacts:
 
     @cached_property
     def content(self) -> list[bool]:
-        """Whether each word is a content word, in the order of `folded`."""
+        """For each word of `folded`, True if it is a content word."""
         return [len(word) > 1 and word not in self._stop_words for word in self.folded]
 
     @cached_property
@@ -166,7 +166,7 @@ class TextFacts:
 
     @cached_property
     def numbers(self) -> list[Reading]:
-        """What each number can mean, in figures or words."""
+        """The possible values of each number, whether it is written in figures or in words."""
         found = [reading for reading, _ in self.figures]
         if not self._spells_numbers:
             return found
@@ -180,7 +180,7 @@ class TextFacts:
 
     @cached_property
     def values(self) -> frozenset[str]:
-        """All values that the numbers can mean."""
+        """The possible values of all numbers together."""
         return frozenset().union(*self.numbers)
 
     @cached_property

@@ -17,7 +17,7 @@ MIN_CLAUSE_WORDS: Final = 2  # content words
 
 
 class Features(NamedTuple):
-    """What the score is made of. Shares are 0..1; counts are given as logarithms, so that the first one weighs most."""
+    """The inputs of the score. Shares are 0..1. Counts are logarithms, so that the first one weighs most."""
 
     grams: float  # share of the sentence's runs of four characters that the passage has: sees other forms of a word
     weakest_clause: float  # share of the content words that the passage has, of the clause where it is least

@@ -78,7 +78,7 @@ class EarlyFinish:
 
 
 class SharedEarlyFinish(EarlyFinish):
-    """That of work which several callers share: it ends early when all who wait for it have asked."""
+    """The early finish of work that several callers share. The work ends early when all callers that wait for it have asked."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ class Degraded(BaseModel, frozen=True):
 
     @property
     def is_unusable_answer(self) -> bool:
-        """Whether a model answered, which was paid for, and the answer could not be used."""
+        """True if a model answered, which was paid for, and the answer could not be used."""
         return self.reason.startswith(UNUSABLE_ANSWER)
 
     @classmethod

@@ -44,7 +44,7 @@ class EvidenceRow(BaseModel, frozen=True):
 
     @property
     def is_chain(self) -> bool:
-        """Whether the answer takes sentences of several sources."""
+        """True if the answer takes sentences of several sources."""
         return len({quote.url for quote in self.quotes}) > 1
 
 

@@ -85,15 +85,15 @@ class IndexProgress(BaseModel, frozen=True):
 
 
 class IndexReport(BaseModel, frozen=True):
-    """What an indexing did.
+    """The result of an indexing run: the numbers of documents by what happened to them.
 
-    - `unchanged` documents cost nothing, `failed` ones were left out, `removed` ones were pruned; `passages` were
-      written.
-    - `problems` tells the first of them.
-    - `problem_count` is the number of all.
-
-    `displaced` of the changed ones replaced a document of another folder that had the same id, and `removed_elsewhere` of the
-    removed ones came from a folder that this indexing was not given.
+    - `unchanged` documents cost nothing.
+    - `failed` documents were left out.
+    - `removed` documents were pruned.
+    - `passages` is the number of passages that were written.
+    - `problems` describes the first problems, and `problem_count` is the number of all.
+    - `displaced` is the number of changed documents that replaced a document of another folder with the same id.
+    - `removed_elsewhere` is the number of removed documents that came from a folder that this run was not given.
     """
 
     collection: str

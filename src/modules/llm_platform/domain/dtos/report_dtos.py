@@ -38,7 +38,7 @@ class PlanRequest(BaseModel):
 
 
 class ReportAmounts(BaseModel, frozen=True):
-    """What a report takes. `cost_usd` is None when a price is not known."""
+    """The searches, pages, calls, tokens and cost of a report. `cost_usd` is None if a price is unknown."""
 
     searches: int = 0
     pages: int = 0
@@ -48,11 +48,12 @@ class ReportAmounts(BaseModel, frozen=True):
 
 
 class ReportEstimate(BaseModel, frozen=True):
-    """What a report over the sub-questions of a plan takes at most: the sums of the limits of its stages.
+    """The most that a report over the sub-questions of a plan takes: the sums of the limits of its stages.
 
-    - `per_question` is what one more sub-question adds.
+    Stored results cost nothing again. A call that is repeated or fails over counts once more.
+
+    - `per_question` is the amount that one more sub-question adds.
     - `max_seconds` is the time limit of the server.
-    - What is stored is not paid for again; a call that is repeated or fails over counts once more.
     """
 
     at_most: ReportAmounts

@@ -226,7 +226,7 @@ class SourceRef(BaseModel, frozen=True):
 
     @property
     def is_read_in_part(self) -> bool:
-        """Whether so little of the page was kept that the rest may contain what `text` lacks."""
+        """True if so little of the page was kept that the rest may contain what `text` lacks."""
         return self.extraction is not None and self.extraction < READ_IN_PART
 
     @classmethod
@@ -491,7 +491,7 @@ class HeldSource(BaseModel, frozen=True):
 
 
 class StoredSources(BaseModel, frozen=True):
-    """All sources of one research run, and its evidence once the run has ended."""
+    """The sources of one research run, and its evidence after the run has ended."""
 
     sources: tuple[Source, ...]
     evidence: tuple[EvidenceRow, ...] = ()

@@ -23,7 +23,7 @@ LAST_EVENTS = frozenset({"done", "failed"})  # types of the last event of a rese
 
 
 class ResearchProgress(BaseModel, frozen=True):
-    """What the current attempt has done so far. `step` is the type of its last event; `planned` counts sub-questions."""
+    """The progress of the current attempt. `step` is the type of its last event, and `planned` counts sub-questions."""
 
     step: str | None = None
     planned: int = 0
@@ -153,7 +153,7 @@ class JobEvent:
 
 @dataclass(frozen=True, slots=True)
 class EventPage:
-    """Some events, in order. `is_last` is True if the run has ended and no events follow these."""
+    """A page of events in their order. `is_last` is True if the run has ended and no events follow these."""
 
     events: tuple[JobEvent, ...]
     is_last: bool

@@ -64,9 +64,9 @@ class FoundPassage(BaseModel, frozen=True):
 
 
 class IndexedDocument(BaseModel, frozen=True):
-    """What a collection knows of a document: enough to see whether it changed, and to cite it.
+    """The record of a document in a collection. It shows whether the document changed, and how to cite it.
 
-    - `origin` is the folder that it came from, see `FoundDocument`.
+    - `origin` is the folder that the document came from, see `FoundDocument`.
     - `embedded` is false while its passages wait for their vectors.
     - `form` is the version of the rules that made its passages; empty where an older version stored it.
     """
@@ -139,7 +139,7 @@ class ContextItem(BaseModel, frozen=True):
 
 
 class RagQuestion(BaseModel, frozen=True):
-    """What to answer. Context that is given comes first; retrieval fills up to `top_k` (None: the platform's own)."""
+    """A question to answer. The given context comes first, and retrieval adds passages up to `top_k` (None: the default)."""
 
     question: str
     context: tuple[ContextItem, ...] = ()

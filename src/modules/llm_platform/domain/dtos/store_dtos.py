@@ -1,4 +1,4 @@
-"""What the research store tells about itself."""
+"""Statistics and entries of the research store."""
 
 from datetime import datetime
 from typing import Literal
@@ -11,14 +11,17 @@ StoreStage = Literal[
 
 
 class Topic(BaseModel, frozen=True):
-    """What a research run is kept under: `name` is a readable slug and a hash, `query` the question as it was asked."""
+    """The topic under which a research run is stored.
+
+    `name` is a readable slug with a hash, and `query` the question as it was asked.
+    """
 
     name: str
     query: str
 
 
 class EndsTopic(BaseModel, frozen=True):
-    """What a topic is finished with: a value of this kind is kept when nothing is left to do."""
+    """A value that completes a topic. It is stored when nothing is left to do."""
 
 
 class StoredTopic(BaseModel, frozen=True):

@@ -65,7 +65,7 @@ Domains = Annotated[
 
 
 class WebSearchRequest(BaseModel, frozen=True):
-    """What to look for. A wrong field raises pydantic's ValidationError here, where the caller made the mistake.
+    """A web search. An invalid field raises pydantic's ValidationError in the code of the caller.
 
     - `freshness` is oneDay | oneWeek | oneMonth | oneYear | noLimit, a date or a range of dates
       (`domain.search.freshness` knows what is valid; a wrong one is a WebSearchRequestError of the adapter).
@@ -123,9 +123,11 @@ class WebSearchResultItem(BaseModel, frozen=True):
 
 
 class WebSearchResponse(BaseModel, frozen=True):
-    """What was found, best first. `raw` is the provider's own answer where it has one; `total_matches` is its guess.
+    """The results of a web search, best first.
 
-    `sent_to` is set by caches: what was sent when the provider was asked.
+    - `raw` is the provider's own answer, or None.
+    - `total_matches` is the provider's estimate.
+    - `sent_to` is set by caches. It lists what was sent when the provider was called.
     """
 
     query: str

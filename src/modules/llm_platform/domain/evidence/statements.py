@@ -84,7 +84,7 @@ class Statement:
 
     @property
     def text(self) -> str:
-        """Its words with those of its title, folded, between blanks."""
+        """The folded words of the statement and its title, between blanks."""
         return self.found_in.texts[self.position]
 
     @property

@@ -338,7 +338,7 @@ class Candidate:
 
     @property
     def is_dependent(self) -> bool:
-        """Whether the sentence can only be understood with the one before: no lead and no code stands in for that."""
+        """True if the sentence can only be understood with the one before: no lead and no code stands in for that."""
         return self.form.refers_back and not self.form.lead and self.form.above is None
 
     @property
@@ -348,7 +348,7 @@ class Candidate:
 
     @property
     def is_quotable(self) -> bool:
-        """Whether the sentence can be part of an answer. It is found at the first use: most candidates are never considered."""
+        """True if the sentence can be part of an answer. It is found at the first use: most candidates are never considered."""
         if self._is_quotable is None:
             text = self.sentence.text
             shows_nothing = not self.attached and points_to_exhibit(text, self.question.text)

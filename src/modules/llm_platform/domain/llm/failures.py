@@ -1,4 +1,4 @@
-"""What failed before an answer: models before the next model, writers before the next writer."""
+"""Record failures before an answer: of models before the next model, and of writers before the next writer."""
 
 from dataclasses import dataclass, field
 from typing import TypeVar

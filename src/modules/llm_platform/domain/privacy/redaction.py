@@ -30,7 +30,7 @@ class Redactor:
 
     @property
     def is_active(self) -> bool:
-        """Whether there is a secret to replace."""
+        """True if there is a secret to replace."""
         return bool(self._forms)
 
     def text(self, text: str) -> str:

@@ -38,7 +38,7 @@ def keeps_links() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpenWords:
-    """What a row that is not answered lacks: its open words, and the names that are searched for, with their values."""
+    """The open words of a row that is not answered, and the names that are searched for, with their values."""
 
     words: frozenset[str]
     names: dict[str, float]

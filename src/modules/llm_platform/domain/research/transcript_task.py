@@ -70,7 +70,7 @@ _WORD = re.compile(r"[^\W\d_][\w'-]{2,30}")
 
 @dataclass(frozen=True, slots=True)
 class TranscriptTask:
-    """What is asked for, and the turns of the transcript. `key` is that of the JSON object to return; empty for plain text."""
+    """A task about a transcript, with its turns. `key` is the key of the JSON object to return, or empty for plain text."""
 
     product: Product
     turns: tuple[tuple[str, str], ...]

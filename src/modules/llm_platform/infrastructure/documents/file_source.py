@@ -43,11 +43,21 @@ NO_TEXT: Final = "it holds no text"
 
 @dataclass(slots=True)
 class FolderReading:
-    """What is known of a folder before it is read, and what the reading finds.
+    """The knowledge about a folder before it is read, and the findings of the reading.
 
-    Files that are `known`, and unchanged since, are not opened. A place (`a.pdf`, `b.jsonl:12`) in `bad` is reported with
-    that reason and not read again. With `trusted` the collection is not queried for known files. With `readable_only`
-    documents that cannot be read are pruned; otherwise they stay as they were indexed before.
+    Known before:
+
+    - `known` are files that were read earlier. They are not opened unless they have changed.
+    - `bad` has reasons by position (`a.pdf`, `b.jsonl:12`). They are reported, and the position is not read again.
+    - `trusted` is True if the collection need not be queried for known files.
+    - `readable_only` is True if documents that cannot be read are pruned. Otherwise they stay as they were indexed before.
+
+    Found by the reading:
+
+    - `found_bad` has reasons by position.
+    - `notes` has notes by position.
+    - `digests` has the digests of contents by path.
+    - `unreadable` has the ids of documents that cannot be read, and that the collection may still have.
     """
 
     known: Known = field(default_factory=dict)
@@ -55,10 +65,10 @@ class FolderReading:
     trusted: bool = False
     readable_only: bool = False
 
-    found_bad: dict[str, str] = field(default_factory=dict)  # reason by place
-    notes: dict[str, str] = field(default_factory=dict)  # keyed by place
-    digests: dict[str, str] = field(default_factory=dict)  # keyed by path
-    unreadable: list[str] = field(default_factory=list)  # ids of documents that the collection may still hold
+    found_bad: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,7 @@ class SharedIndex:
 
 @dataclass(frozen=True, slots=True)
 class _Location:
-    """Where the documents are indexed: a collection below `folder`, in the shared index or in one of the folder's own."""
+    """The place of an index: a collection below `folder`, in the shared index or in one of the folder's own."""
 
     folder: Path
     collection: str

@@ -1,4 +1,4 @@
-"""What of a folder is in an index: which files, as they were, and why others are not, or only in part."""
+"""Store which files of a folder are in an index, and why others are missing or were read only in part."""
 
 import json
 import logging
@@ -42,24 +42,30 @@ def has_pages(path: str, digest: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class FolderView:
-    """What can be searched now: how many documents, the reason for each bad file, a note for each that was read in part, and
-    the count of files whose types are not read.
+    """The documents of a folder that can be searched now.
+
+    - `documents` is their number.
+    - `bad` has the reason for each file that cannot be read.
+    - `notes` has a note for each file that was read in part.
+    - `unread` is a text about files whose types are not read, or empty.
+    - `pending` is True while vectors are missing. Until then, only keywords are searched.
     """
 
     documents: int
     bad: Mapping[str, str]
     notes: Mapping[str, str]
     unread: str = ""
-    pending: bool = False  # vectors are not made yet: keyword search only
+    pending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
-    """`files` and `digests` of their content by path; `bad` and `notes` by place (`a.pdf`, or `b.jsonl:12`).
+    """The state of a folder in an index.
 
-    - `pending`: some documents are found by keywords only until their vectors are made.
-    - `is_pruned`: the index holds no other documents of the folder.
-    - `documents` is their number then.
+    - `files` has the stamps of files, and `digests` those of their contents, both by path.
+    - `bad` and `notes` have texts by position (`a.pdf`, or `b.jsonl:12`).
+    - `pending` is True while some documents are found by keywords only, because their vectors are missing.
+    - `is_pruned` is True if the index has no other documents of the folder. `documents` is then their number.
     """
 
     files: Mapping[str, Stamp] = field(default_factory=dict)

@@ -37,7 +37,10 @@ ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: request an earl
 
 
 def unsupported_parts(request: WebSearchRequest, name: str) -> Iterator[Degraded]:
-    """What a search of documents ignores of a request. Raises WebSearchRequestError for an unknown freshness."""
+    """Yield an entry for each part of a request that a search of documents ignores.
+
+    Raises WebSearchRequestError for an unknown freshness.
+    """
     if freshness_window(request) is not None:
         yield Degraded(component=name, reason="documents are not searched by date: freshness was left out")
     if request.engines:

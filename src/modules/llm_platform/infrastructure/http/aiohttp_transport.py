@@ -1,4 +1,4 @@
-"""httpx2's interface over aiohttp's connections, which take a third of the CPU time and keep a pool of constant cost.
+"""Transport of httpx2 over aiohttp's connections, which take a third of the CPU time and have a pool of constant cost.
 
 Requests are sent as httpx2 built them: aiohttp adds no header, follows no redirect, stores no cookie and decodes no body.
 Its failures are raised as those of httpx2. https://docs.aiohttp.org/en/stable/client_reference.html

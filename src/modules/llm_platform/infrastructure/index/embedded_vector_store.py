@@ -1,4 +1,4 @@
-"""What embedded vector stores share: a folder for each collection below one folder, and a thread that does the work."""
+"""The common part of embedded vector stores: a folder for each collection, and one thread that does the work."""
 
 import asyncio
 from abc import abstractmethod
@@ -90,7 +90,7 @@ class EmbeddedVectorStore(IVectorStore):
         await self._run(self._at(collection).finish)
 
     async def aclose(self) -> None:
-        """What was written and not finished is given up, as after a crash."""
+        """Close the store. Changes that were not finished are lost, as after a crash."""
         thread = self._thread
         if thread is not None:
             for collection in self._collections.values():

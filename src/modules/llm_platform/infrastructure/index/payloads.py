@@ -1,8 +1,8 @@
-"""How passages, documents and a collection's facts are written down in Qdrant: one schema, embedded or on a server.
+"""The schema of passages, documents and a collection's facts in Qdrant, the same for the embedded engine and a server.
 
-A collection holds three kinds of points. Passages have the vectors `d` (dense) and `s` (words); a document has none and is
-found by its id alone, and so is the one point that holds the facts. Filters are kept as texts `key=value` in one list, so
-that one index serves every key, whatever its name.
+A collection has three kinds of points. A passage has the vectors `d` (dense) and `s` (words). A document has none and is
+found by its id, and so is the one point that has the facts. Filters are stored as texts `key=value` in one list, so that one
+index serves all keys.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

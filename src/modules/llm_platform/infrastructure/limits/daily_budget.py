@@ -210,7 +210,7 @@ class ModelBudget:
 
 @dataclass(slots=True)
 class ModelAccount:
-    """What came of one call. `spent` is None until it ends."""
+    """The text and the cost of one call. `spent` is None until the call ends."""
 
     spent: Spending | None = None
     text: list[str] = field(default_factory=list)

@@ -31,12 +31,14 @@ Sleep = Callable[[float], Awaitable[None]]
 Jitter = Callable[[], float]  # 0 to 1
 
 class UpstreamKind(NamedTuple):
-    """What the upstreams of one port have in common.
+    """The limits and errors of the upstreams of one port.
 
-    `blocked` and `unreachable` are the port's errors for a call that is not made: by a limit, or by the circuit. A caller waits
-    `max_wait_s` for its turn, unless its guard says otherwise. The pause before a second try is a random part of `pause_s`
-    ("full jitter": the retries of many callers do not arrive together) after a Retry-After of at most `max_pause_s`; errors of
-    `retried` get one, except those of `final`, and of `timed` without a Retry-After.
+    - `blocked` and `unreachable` are the port's errors for a call that a limit, or the circuit, does not allow.
+    - `max_wait_s` is the time that a caller waits for its turn, unless its guard has another.
+    - `pause_s` limits the pause before a second try, which is random ("full jitter"), so that the retries of many callers do
+      not arrive together. It follows a Retry-After of at most `max_pause_s`.
+    - `retried` are the errors after which a call is tried again, except those of `final`. Those of `timed` are tried again only
+      with a Retry-After.
     """
 
     label: str

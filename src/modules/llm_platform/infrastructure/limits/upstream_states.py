@@ -1,4 +1,4 @@
-"""What all callers of one upstream share: its circuit, its retry budget, and its limits."""
+"""The state that all callers of one upstream share: its circuit, its retry budget and its limits."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ RateLimiters = Mapping[str, RateLimiter]  # keyed by the name of the adapter
 
 @dataclass(frozen=True, slots=True)
 class UpstreamState:
-    """What all callers of one upstream share: its circuit, its retry budget, and the limit of concurrent calls."""
+    """The circuit, the retry budget and the limit of concurrent calls that all callers of one upstream share."""
 
     name: str
     circuit: CircuitBreaker

@@ -84,8 +84,11 @@ Visit: TypeAlias = Callable[[PageAddress], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """What is accepted: media types (`text/*` for all of text, "" for undeclared), bytes after decompression, and the statuses
-    that mean an absent page rather than an error.
+    """The pages that are accepted.
+
+    - `media_types` may have `text/*` for all types of text, and "" for an undeclared type.
+    - `max_bytes` limits the size after decompression.
+    - `absent` are the statuses that mean that the page does not exist, and are not errors.
     """
 
     media_types: Collection[str]

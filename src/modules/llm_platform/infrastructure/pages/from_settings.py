@@ -103,8 +103,11 @@ def _jina_reader(settings: Settings, resources: Resources, circuit: CircuitBreak
 
 
 class DirectParts(NamedTuple):
-    """What all direct reading shares: the guard of addresses, the connections and their limit for each host, the parsers,
-    and the rules of sites for robots, of which `page_robots` are those that single pages obey.
+    """The parts that all direct readers share.
+
+    - `fetcher` has the guard of addresses, and the connections with their limit for each host.
+    - `robots` are the rules of sites for robots.
+    - `page_robots` are the rules for the reading of single pages, or None if it obeys none.
     """
 
     fetcher: SafeFetcher

@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): fetched through the same guard and cached for an hour, obeyed where READERS has direct-robots."""
+"""Obey robots.txt (RFC 9309) if READERS has direct-robots. It is fetched through the same guard and cached for an hour."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""What the parsers of all formats share: their answers, and how a file is opened and a long text cut."""
+"""The common part of the parsers of all formats: their answers, opening a file, and cutting a long text."""
 
 import io
 import re

@@ -133,7 +133,7 @@ class _Xml:
 
     @property
     def is_full(self) -> bool:
-        """Whether enough was read."""
+        """True if enough text was read."""
         return False
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -169,7 +169,7 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 class _Elements(_Xml):
-    """All elements of a small file: name, attributes, and the text behind the start tag."""
+    """The elements of a small file, each with its name, its attributes and the text behind its start tag."""
 
     def __init__(self, data: bytes | None) -> None:
         super().__init__()

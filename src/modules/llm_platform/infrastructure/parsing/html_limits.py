@@ -178,7 +178,10 @@ class _OpenElements:
         return count["svg"] + count["math"] > count["foreignobject"] + count["desc"] + count["annotation-xml"]
 
     def is_raw_text(self, name: str) -> bool:
-        """Whether `script` or `style` holds no elements here. In SVG it does; a list of options ignores all but `textarea`."""
+        """Return whether the content of `script` or `style` is text here.
+
+    In SVG it may have elements. A list of options ignores all such tags but `textarea`.
+    """
         count = self._counts
         return not (count["svg"] or count["math"] or (count["select"] and name != "textarea"))
 

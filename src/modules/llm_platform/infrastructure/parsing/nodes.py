@@ -1,4 +1,4 @@
-"""What reading a page and selecting its article share: trees of resiliparse, their elements and their text."""
+"""Access to trees of resiliparse, their elements and their text, for reading a page and selecting its article."""
 
 import re
 from collections.abc import Iterable
@@ -28,7 +28,10 @@ def parse(html: str) -> Any:
 
 
 def elements(parent: Any, selector: str) -> list[Any]:
-    """All matches in one slice: iterating the parser's list takes quadratic time, half a minute for 3,000 elements."""
+    """Return the elements that match. A slice is taken, because the iterator of the parser's list takes quadratic time.
+
+    It takes half a minute for 3,000 elements.
+    """
     return list(parent.query_selector_all(selector)[:])
 
 

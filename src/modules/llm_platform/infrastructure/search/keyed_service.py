@@ -1,4 +1,4 @@
-"""What all search services with an API key have in common; an adapter adds the request, the answer and the refusals."""
+"""The common part of search services with an API key. An adapter adds the request, the answer and the refusals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ _WEEKDAY = re.compile(r"[A-Z][a-z]{2}, [0-9]")
 
 @dataclass(slots=True)
 class Found:
-    """What a service found for one kind of sources, best first. `raw` is its answer, `notes` go to `degraded`."""
+    """The results of a service for one kind of sources, best first.
+
+    - `raw` is the answer of the service.
+    - `notes` are reasons for `degraded`.
+    """
 
     items: list[WebSearchResultItem] = field(default_factory=list)
     raw: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""All search providers as one: routing by source kind, single flight, failover, caches, and a guard for each provider."""
+"""Join all search providers into one, with routing by source kind, single flight, failover, caches and guards."""
 
 import asyncio
 import hashlib

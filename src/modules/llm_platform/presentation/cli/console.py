@@ -50,12 +50,12 @@ class Console:
 
     @property
     def stderr_is_terminal(self) -> bool:
-        """Whether progress is printed."""
+        """True if progress is printed."""
         return self.err.isatty()
 
     @property
     def is_interactive(self) -> bool:
-        """Whether a person can read a prompt and answer it."""
+        """True if a person can read a prompt and answer it."""
         return self.source.isatty() and self.stderr_is_terminal
 
     @property

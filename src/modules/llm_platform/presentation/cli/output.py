@@ -47,7 +47,7 @@ class OutputOptions:
 
     @property
     def is_printed(self) -> bool:
-        """Whether the answer is printed for reading."""
+        """True if the answer is printed for reading."""
         return not self.as_json and self.file is None
 
     def check(self, console: Console) -> None:

@@ -1,4 +1,4 @@
-"""What a command needs before it starts: the application's functions, the settings, and notices about data that leaves."""
+"""Prepare a command: the application's functions, the settings, and notices about data that leaves the machine."""
 
 from __future__ import annotations
 
@@ -158,7 +158,10 @@ def warn_about_jina(console: Console, settings: Settings, *, or_option: str = ""
 
 
 def warn_about_keyless_search(console: Console, wiring: Wiring, settings: Settings) -> bool:
-    """Whether ddgs is used because nothing is configured; prints that, if it can be used. CommandError without a provider."""
+    """Return whether ddgs is used because no provider is configured. Print that, if ddgs can be used.
+
+    Raises CommandError if there is no provider at all.
+    """
     if not wiring.search_order(settings):
         raise CommandError(NOTHING_OFFLINE)
     is_keyless = wiring.uses_fallback(settings)

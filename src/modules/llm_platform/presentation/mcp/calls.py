@@ -1,4 +1,4 @@
-"""What a tool call gets from the transport that it came over: who calls, limits, and the end of the connection."""
+"""The call of a tool as its transport passes it on: the caller, its limits, and the end of the connection."""
 
 import asyncio
 from collections.abc import Callable, Coroutine

@@ -29,7 +29,7 @@ class FoundItems(WebSearchResponse, frozen=True):
 
 
 class FetchedMetadata(BaseModel, frozen=True):
-    """How a text was read, and which part of it this is; `next_start` is None at its end."""
+    """How a text was read, and the position of this part in it. `next_start` is None at its end."""
 
     read_at: datetime
     reader: str

@@ -1,4 +1,4 @@
-"""What a research request can choose on this server, for pages and other clients that offer it (docs/reference/http.md)."""
+"""List the choices of a research request on this server, for clients that offer them (docs/reference/http.md)."""
 
 from typing import Final, get_args
 

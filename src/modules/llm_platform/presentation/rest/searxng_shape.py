@@ -165,9 +165,9 @@ def _is_unsafe_item(item: Any, name: str) -> bool:
 
 
 def _is_unsafe_address(value: Any, name: str) -> bool:
-    """Whether a field for addresses has another scheme than those of documents, or any field one that runs as a script.
+    """Return whether a value has a scheme that runs as a script, or, in a field for addresses, one that documents do not have.
 
-    Browsers ignore controls and blanks in a scheme. "JavaScript: The Good Parts" is a title, for the blank behind the colon.
+    Browsers ignore controls and blanks in a scheme. The blank behind the colon makes "JavaScript: The Good Parts" a title.
     """
     if not isinstance(value, str) or (scheme := _SCHEME.match(_BLANK.sub("", value[:MAX_SCHEME_CHARS]))) is None:
         return False

@@ -1,4 +1,4 @@
-"""uvicorn for this application: draining before shutdown."""
+"""Run this application with uvicorn, and drain requests before shutdown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report takes at most, told with its plan, so that a person knows before it starts."""
+"""Estimate what a report takes at most, so that a person who reads its plan knows before the report starts."""
 
 import math
 from collections.abc import Sequence

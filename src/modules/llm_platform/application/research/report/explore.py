@@ -109,7 +109,7 @@ class Explorer:
 
     @property
     def searches(self) -> bool:
-        """Whether the report searches, and not only reads `urls` of the request."""
+        """True if the report searches, and not only reads `urls` of the request."""
         return bool(self._source_kinds)
 
     async def search_further(self, question: str, queries: Sequence[str]) -> tuple[Exploration, bool]:

@@ -29,7 +29,7 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 @dataclass(slots=True)
 class Found:
-    """What a report has found: all results, the best ones first, and the pages that were read."""
+    """The findings of a report: all results, the best of them in order, and the pages that were read."""
 
     explored: Exploration
     best: list[RankedCandidate]

@@ -45,7 +45,7 @@ class ReadPage:
 
     @property
     def is_document(self) -> bool:
-        """Whether it is one of the operator's own files."""
+        """True if it is one of the operator's own files."""
         return self.page.reader == DOCUMENTS
 
 

@@ -173,7 +173,7 @@ class Shortfall:
 
     @property
     def is_caused_by_limits(self) -> bool:
-        """Whether a run with higher limits would contain more."""
+        """True if a run with higher limits would contain more."""
         return bool(self.left_out) or self.late or self.fewer_rounds
 
     def degraded(self) -> tuple[Degraded, ...]:

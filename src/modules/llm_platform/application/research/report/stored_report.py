@@ -18,9 +18,9 @@ from modules.llm_platform.domain.research.store_key import store_key
 
 
 class StoredReport(EndsTopic, frozen=True):
-    """All events of a report, and the texts that its quotes point into.
+    """A finished report: all its events, and the texts that its quotes refer to.
 
-    `asked` is the `request_key`, by which a report is found offline.
+    `asked` is the `request_key` of the report, by which it is found offline.
     """
 
     asked: str

@@ -56,7 +56,7 @@ class SharedSynthesizer(StreamingSynthesizer):
     async def _cached_or_written(
         self, key: str, request: SynthesisRequest, cache: ICache[dtos.Synthesis]
     ) -> AsyncIterator[dtos.SynthesisPart]:
-        """What is cached, what another process has written meanwhile, or what the writer writes."""
+        """Yield the cached answer, the one that another process has written in the meantime, or that of the writer."""
         hit = await _entry(cache, key)
         if hit is None:
             async with self._lock.hold(key) as has_waited:

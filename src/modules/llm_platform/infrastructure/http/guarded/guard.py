@@ -80,7 +80,7 @@ class AllowedHosts:
 
     @property
     def has_networks(self) -> bool:
-        """Whether an IP address may be allowed whose name is not."""
+        """True if an IP address may be allowed although its name is not."""
         return bool(self._networks)
 
     def allows_name(self, address: PageAddress) -> bool:
@@ -157,7 +157,7 @@ class Guard:
         return self._allowed.allows_name(address) or bool(address.ip and self._allowed.allows_network(address.ip))
 
     def _is_in_networks(self, ips: tuple[IPAddress, ...], *, usual_port: bool) -> bool:
-        """Whether a listed network is needed to allow these addresses. Raises PageRequestError where they are not allowed."""
+        """Return whether only a listed network allows these addresses. Raises PageRequestError if they are not allowed."""
         allowed = [self._allowed.allows_network(ip) for ip in ips]
         if usual_port and all(map(is_public, ips)):
             return any(allowed)

@@ -116,7 +116,7 @@ class PageAddress:
 
     @property
     def is_local_name(self) -> bool:
-        """Whether the host is a name of a local network."""
+        """True if the host is a name of a local network."""
         if self.ip is not None:
             return False
         return "." not in self.host or self.host.endswith(tuple(f".{name}" for name in LOCAL_NAMES))

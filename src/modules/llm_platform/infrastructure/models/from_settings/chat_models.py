@@ -176,8 +176,9 @@ def configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
 
 @dataclass(frozen=True, slots=True)
 class ModelPolicies:
-    """What all callers of a model share, by its name. `waits_s`: how long a caller waits for its turn with a model of bounded
-    concurrency: as long as for the model itself.
+    """The policies that all callers of a model share, by the name of the model.
+
+    `waits_s` is the time that a caller waits for its turn with a model of bounded concurrency: as long as for an answer.
     """
 
     limiters: RateLimiters

@@ -424,7 +424,7 @@ class AnswerBuilder:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all answers that began have ended, so that only the usage may follow."""
+        """True if all answers that began have ended, so that only the usage may follow."""
         ends = [self.finish_reason, *(other.finish_reason for other in self._others.values())]
         return None not in ends and len(ends) >= self._request.choices
 

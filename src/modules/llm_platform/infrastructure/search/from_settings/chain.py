@@ -84,7 +84,7 @@ def search_upstreams(adapters: SearchAdapters, metrics: IMetrics) -> UpstreamSta
 
 @dataclass(frozen=True, slots=True)
 class SearchPolicies:
-    """What the chains of searches and of reports share. `caches`: None without caching."""
+    """The policies that the chains of searches and of reports share. `caches` is None if nothing is cached."""
 
     limiters: RateLimiters
     upstreams: UpstreamStates

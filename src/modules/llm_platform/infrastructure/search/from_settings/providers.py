@@ -35,7 +35,7 @@ _INSTANCE_NUMBER = re.compile(r"-\d+$")  # the second instance of a provider is 
 
 @dataclass(frozen=True, slots=True)
 class SearchParts:
-    """What the builders of search adapters use. `documents` makes the search in the folder and the index."""
+    """The parts from which search adapters are built. `documents` creates the search in the folder and the index."""
 
     settings: Settings
     resources: Resources
@@ -44,19 +44,19 @@ class SearchParts:
 
 @dataclass(frozen=True, slots=True)
 class SearchProviderSpec:
-    """All facts about one search provider.
+    """The description of one search provider.
 
-    - `build` yields one adapter, or one per configured instance; an adapter without its settings raises an error when
+    - `build` yields one adapter, or one for each configured instance. An adapter without its settings raises an error when
       it is called.
-    - `configured`: whether its settings exist; `auto` uses it then, unless `named_only`: its settings serve something
-      else too.
-    - `paid`: whether a search costs money; `doctor` searches only with --yes then.
-    - `source_kinds`: the sources that it supports; for others it searches the web and reports that in `degraded`.
-    - `settings`: its settings, first the one that configures it.
-    - `addresses`: its URLs, which are part of the keys of stored reports.
-    - `rpm_setting`: the one for the maximum of searches per minute, None: no limit.
-    - `report_rpm`: of all reports if it is not set.
-    - `fallback`: whether it is used if no provider is configured.
+    - `configured` returns whether the provider's settings exist. `auto` then uses it, unless it is `named_only`.
+    - `paid` is True if a search costs money. `doctor` then searches only with --yes.
+    - `source_kinds` are the kinds of sources that it supports. For others it searches the web, and reports that in `degraded`.
+    - `settings` are the names of its settings. The first one configures it.
+    - `addresses` returns its URLs, which are part of the keys of stored reports.
+    - `rpm_setting` is the name of the setting for the maximum of searches per minute, or None if it has no limit.
+    - `report_rpm` is that maximum for all reports if the setting is not set.
+    - `fallback` is True if it is used when no provider is configured.
+    - `named_only` is True if its settings serve another purpose too, so that they do not choose it.
     """
 
     name: str

@@ -96,7 +96,7 @@ class SearXNGAnswer:
 
     @property
     def all_blocked(self) -> bool:
-        """Nothing was returned, engines failed, and none is known to have answered: not the same as "nothing found"."""
+        """True if nothing was returned, engines failed, and none is known to have answered, unlike "nothing found"."""
         raw = self.raw
         if self.rows or list_of(raw.get("answers")) or list_of(raw.get("infoboxes")):
             return False
@@ -104,7 +104,7 @@ class SearXNGAnswer:
 
     @property
     def is_no_engine_called(self) -> bool:
-        """Nothing was returned, nothing failed, and the header names no engine: no engine was called."""
+        """True if no engine was called: nothing was returned, nothing failed, and the header names no engine."""
         return "total;" in self.headers.get("server-timing", "") and not (
             self.rows
             or self.answered()

@@ -182,5 +182,5 @@ class LastOutcome:
 
     @property
     def has_recent_json(self) -> bool:
-        """Whether JSON was received within the last JSON_CHECK_S."""
+        """True if JSON was received within the last JSON_CHECK_S."""
         return self._clock() < self._json_until

@@ -1,4 +1,4 @@
-"""What the list of threads needs of an answer: its words for the search, and how well it holds."""
+"""Columns of an answer for the list of threads: the words to search, and how well its citations support it."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -41,7 +41,7 @@ _UNEXPECTED = "that archive holds other members than research runs: it is refuse
 
 
 class _JsonObject(BaseModel):
-    """Any object of JSON."""
+    """A JSON object with any fields."""
 
 
 def write_archive(file: Path, entries: Iterable[tuple[entry_files.EntryLocation, bytes]]) -> int:

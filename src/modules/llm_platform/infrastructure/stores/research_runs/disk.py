@@ -129,8 +129,9 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return await _in_thread(self._import, file)
 
     async def ping(self) -> str:
-        """Nothing while there is room on the disk and the folder may be written to, which is found out without a write. Raises
-        StoreError.
+        """Return an empty text if the disk has room and the folder may be written to. Raises StoreError otherwise.
+
+        Nothing is written to find out.
         """
         await _in_thread(self._check_writable)
         return ""

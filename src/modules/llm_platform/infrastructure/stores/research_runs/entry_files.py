@@ -58,7 +58,7 @@ class EntryLocation:
 
     @property
     def is_valid(self) -> bool:
-        """Whether it cannot be outside of the store."""
+        """True if the path of the entry is inside the store."""
         return is_topic_name(self.topic) and is_entry_key(self.key)
 
 

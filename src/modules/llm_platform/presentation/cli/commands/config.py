@@ -45,7 +45,7 @@ def config(
 
 
 def setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[SettingValue]:
-    """Every setting in the order of the documentation."""
+    """Yield the value of each setting, in the order of the documentation."""
     for name in Settings.model_fields:
         variable, value_origin = setting_origin(name, arguments)
         yield SettingValue(name, _displayed(name, getattr(settings, name)), value_origin, variable)

@@ -77,7 +77,7 @@ async def _examine(settings: Settings, spend: bool, judge: bool, platform: LLMPl
 
 
 def check_settings(settings: Settings) -> Iterator[CheckResult]:
-    """What is wrong with the settings alone. A model that is half configured fails its own check."""
+    """Return the problems of the settings themselves. A model that is half configured fails its own check."""
     for warning in setting_warnings(settings):
         yield CheckResult("settings", "warning", warning)
     for name in ENGINE_LISTS:

@@ -159,7 +159,10 @@ def _connected(console: Console) -> Iterator[Cluster]:
 
 
 def is_outcome_of(outcome: IncomingRecord, topics: Topics, stage: StageName, request_id: str) -> bool:
-    """Whether it is the outcome of this request. Each stage has its own ids, and the stages share the topic of failures."""
+    """Return whether a record is the outcome of this request.
+
+    The stages share the topic of failures, and each stage has its own ids.
+    """
     fields = _fields(outcome)
     if outcome.topic == topics.failed:
         return fields.get("stage") == stage and fields.get("request_id") == request_id

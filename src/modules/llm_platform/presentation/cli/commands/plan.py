@@ -52,7 +52,7 @@ def print_plan(
 
 
 class PlanReview:
-    """Makes the plan of one report and lets the user edit it. The platform is closed while the user types."""
+    """Makes the plan of one report, and lets the user edit it. The platform is closed while the user types."""
 
     def __init__(self, console: Console, wiring: Wiring, settings: Settings, request: dtos.ResearchRequest) -> None:
         self._console = console
@@ -64,8 +64,9 @@ class PlanReview:
         self._made: ResearchPlan | None = None  # the last plan, with its estimate
 
     def is_needed(self, output_options: OutputOptions) -> bool:
-        """Whether the report needs a plan and the user can review it. Without a provider and without pages a report can
-        only come from the store, with the plan that is stored.
+        """Return whether the report needs a plan and the user can review it.
+
+        Without a search provider and without pages, a report can only come from the store, with its stored plan.
         """
         request = self._request
         if request.depth != "report" or request.plan is not None or not self._console.is_interactive:
@@ -74,13 +75,13 @@ class PlanReview:
         return has_input and output_options.prompts_enabled and not output_options.as_json
 
     def run(self) -> tuple[str, ...]:
-        """The sub-questions that the user accepts. CommandError if the user quits."""
+        """Return the sub-questions that the user accepts. Raises CommandError if the user quits."""
         with open_egress_log() as self._egress_log:
             questions = self._stored_plan() or self.make_plan().questions
             return PlanEditor(self._console, questions, self.make_plan, self._estimate_line).run()
 
     def make_plan(self, other_than: tuple[str, ...] = ()) -> ResearchPlan:
-        """A plan without these sub-questions; made without a model once a limit of the request is reached."""
+        """Return a plan without these sub-questions. After a limit of the request is reached, no model is called for it."""
         self._console.print_progress("planning …")
         plan_request = _plan_request(self._request, other_than)
         if self._is_limit_reached():
@@ -93,7 +94,7 @@ class PlanReview:
         return plan
 
     def remaining_limits(self) -> dict[str, Any]:
-        """The limits of the request less what planning took: its requests all went to models."""
+        """Return the limits of the request, less the requests and dollars of planning. It sends requests only to models."""
         calls, dollars = self._request.max_llm_calls, self._request.max_cost_usd
         return {
             "max_llm_calls": None if calls is None else max(0, calls - self._requests_sent()),
@@ -101,14 +102,14 @@ class PlanReview:
         }
 
     def add_to(self, response: dtos.ResearchResponse) -> dtos.ResearchResponse:
-        """The answer, with the egress and the cost of planning added to its metadata."""
+        """Return the answer, with the egress and the cost of planning added to its metadata."""
         from modules.llm_platform.application.research.response import add_spending
 
         metadata = add_spending(response.metadata, self._spent, self._egress_log.sent())
         return response.model_copy(update={"metadata": metadata})
 
     def _estimate_line(self, questions: int) -> str:
-        """What a report over so many sub-questions takes at most; empty for a plan that was accepted earlier."""
+        """Return what a report over so many sub-questions takes at most, or an empty text for an earlier plan."""
         if self._made is None or self._made.estimate is None:
             return ""
         return estimate_line(self._made.estimate, questions - len(self._made.questions), self._request)
@@ -184,13 +185,14 @@ _QUESTION: TypeAdapter[str] = TypeAdapter(dtos.Question)
 
 
 class _InputError(Exception):
-    """The typed command changes nothing; the message says why."""
+    """The typed command changes nothing. The message says why."""
 
 
 class PlanEditor:
-    """A numbered menu in plain text, for any terminal: shows the sub-questions and applies the typed commands.
+    """A numbered menu in plain text, for any terminal. It shows the sub-questions and applies the typed commands.
 
-    `estimate_line` returns what a report over so many sub-questions takes at most, or an empty text.
+    - `make_plan` returns a plan without the given sub-questions.
+    - `estimate_line` returns what a report over so many sub-questions takes at most, or an empty text.
     """
 
     def __init__(
@@ -207,7 +209,7 @@ class PlanEditor:
         self._rejected: list[str] = []
 
     def run(self) -> tuple[str, ...]:
-        """The accepted sub-questions, at least one. CommandError if the user quits or closes the input."""
+        """Return the accepted sub-questions, at least one. Raises CommandError if the user quits or closes the input."""
         self._show()
         while True:
             word, _, rest = self._prompt(PROMPT).partition(" ")
@@ -224,7 +226,7 @@ class PlanEditor:
                 self._show()
 
     def _prompt(self, text: str) -> str:
-        """Return the typed line. The end of input is no consent to a report that costs something."""
+        """Return the typed line. Raises CommandError at the end of input, which is no consent to a report that costs money."""
         typed = self._console.prompt(text)
         if typed is None:
             raise CommandError(CANCELLED, INTERRUPTED)
@@ -267,7 +269,7 @@ class PlanEditor:
         self.questions.insert(target, self.questions.pop(index))
 
     def _replace_plan(self) -> None:
-        """Replace the plan by another one; the current plan stays if there is none."""
+        """Replace the plan by another one. If there is no other, the current plan stays."""
         rejected = list(dict.fromkeys([*self._rejected, *self.questions]))[-MAX_OTHER_THAN:]
         try:
             plan = self._make_plan(tuple(rejected))
@@ -312,8 +314,9 @@ class PlanEditor:
 
 
 def read_plan(path: Path) -> tuple[str, ...]:
-    """The sub-questions of the `--plan` file: one on each line, or the JSON of `--plan-only --json`. WrongUseError if the
-    file is neither.
+    """Return the sub-questions of the `--plan` file: one on each line, or the JSON of `--plan-only --json`.
+
+    Raises WrongUseError for any other file.
     """
     text = read_option_file("--plan", path, max_kb=MAX_FILE_KB, content="a plan").strip()
     questions = _parse_json(text) if text.startswith(("[", "{")) else _parse_lines(text)
@@ -323,7 +326,7 @@ def read_plan(path: Path) -> tuple[str, ...]:
 
 
 def _parse_json(text: str) -> tuple[str, ...]:
-    """Return a list of strings, or an object with such a list. Broken JSON is refused: a repair could lose a sub-question."""
+    """Return the strings of a list, or of an object with such a list. Broken JSON is refused: a repair could lose some."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -335,7 +338,7 @@ def _parse_json(text: str) -> tuple[str, ...]:
 
 
 def _parse_lines(text: str) -> tuple[str, ...]:
-    """Return each line without its number, bullet or label such as "Question:"; blank lines and comments are skipped."""
+    """Return the lines without number, bullet or label such as "Question:". Blank lines and comments are skipped."""
     from modules.llm_platform.application.research.model_output.lists import read_line
 
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(COMMENT)]

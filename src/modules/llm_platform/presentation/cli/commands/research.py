@@ -290,7 +290,7 @@ class _ResearchCommand:
 
     @property
     def _is_live(self) -> bool:
-        """Whether the answer is printed while it is written."""
+        """True if the answer is printed while it is written."""
         options = self.output_options
         return self.console.stdout_is_terminal and options.is_printed and not options.prints_object
 

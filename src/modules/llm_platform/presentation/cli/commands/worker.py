@@ -1,4 +1,4 @@
-"""The command `worker`: answers requests from Kafka, or with `--check` says whether it could."""
+"""The command `worker`, which answers requests from Kafka, or with `--check` says whether it could."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
     BuildParts: TypeAlias = Callable[[Settings], AbstractAsyncContextManager[WorkerParts]]
 
-KAFKA: Final = "kafka"  # subject of the checks in `doctor`
-KAFKA_PACKAGES: Final = ("confluent_kafka", "prometheus_client")  # packages of the extra
-STORE_RETRY_S: Final = 10.0  # pause between attempts to read the id of the outcome store
-# Counted from the default port: that many workers run on one machine without WORKER_HTTP_PORT.
+KAFKA: Final = "kafka"  # The subject of the checks in `doctor`.
+KAFKA_PACKAGES: Final = ("confluent_kafka", "prometheus_client")  # The packages of the extra.
+STORE_RETRY_S: Final = 10.0  # The pause between attempts to read the id of the outcome store.
+# Ports are tried from the default one, so that as many workers run on one machine without WORKER_HTTP_PORT.
 MAX_PORTS_TRIED: Final = 100
 NOT_INSTALLED: Final = 'Kafka needs a package that is not installed: pip install "llm-platform[kafka]"'
 NO_BROKERS: Final = "KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092"
@@ -51,7 +51,7 @@ NO_TOPIC: Final = "the topic of these requests does not exist: create it, see `l
 NOT_AUTHORIZED: Final = (
     "the user at the brokers is not authorized: grant it the right to write requests and to read outcomes"
 )
-REMEDIES: Final[Mapping[str, str]] = {  # keyed by the name of librdkafka's error
+REMEDIES: Final[Mapping[str, str]] = {  # The keys are the names of librdkafka's errors.
     "_TRANSPORT": UNREACHABLE,
     "_ALL_BROKERS_DOWN": UNREACHABLE,
     "_MSG_TIMED_OUT": UNREACHABLE,
@@ -69,10 +69,10 @@ log = logging.getLogger(__name__)
 
 
 class Report(Protocol):
-    """Reports one line about the worker; `fields` are added to the log entry."""
+    """Reports one line about the worker. `fields` are added to the log entry."""
 
     def __call__(self, level: int, text: str, **fields: object) -> None:
-        """Report a line; `level` is one of logging's."""
+        """Report a line. `level` is a level of `logging`."""
 
 
 def worker(
@@ -114,20 +114,20 @@ def worker(
 
 
 def kafka_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
-    """The settings of a command that needs brokers. SettingsError without them."""
+    """Return the settings of a command that needs brokers. Raises SettingsError if they name no broker."""
     settings = load_settings(console, arguments)
     require_brokers(settings)
     return settings
 
 
 def require_brokers(settings: Settings) -> None:
-    """Raise SettingsError without a broker."""
+    """Raise SettingsError if the settings name no broker."""
     if not settings.KAFKA_BOOTSTRAP_SERVERS:
         raise SettingsError(NO_BROKERS)
 
 
 def _reporter(console: Console, settings: Settings) -> Report:
-    """Prints to standard error, or logs where the log is JSON, so that standard error holds nothing but JSON."""
+    """Return a function that prints to standard error, or logs if the log is JSON, so that all its lines are JSON."""
     if logs_json(settings.LOG_FORMAT):
         console.error_handler = lambda text: log.error("the worker ends", extra={"reason": text})
         return lambda level, text, **fields: log.log(level, text, extra=fields)
@@ -135,7 +135,7 @@ def _reporter(console: Console, settings: Settings) -> Report:
 
 
 def parse_stages(value: str | None) -> list[RagStage]:
-    """The stages of a comma list; all without one. WrongUseError for an unknown name."""
+    """Return the stages of a comma list, or all stages for None. Raises WrongUseError for an unknown name."""
     names = list(STAGES) if value is None else [name.strip() for name in value.split(",")]
     if any(name not in STAGES for name in names):
         reject("--stages", "must be a comma list of search and answer, such as search,answer")
@@ -146,7 +146,7 @@ def parse_stages(value: str | None) -> list[RagStage]:
 def kafka_errors() -> Iterator[None]:
     """Turn a missing package and fatal errors of Kafka's client into CommandError with a remedy."""
     try:
-        import prometheus_client  # noqa: F401  checked here: the worker imports it when it has already connected
+        import prometheus_client  # noqa: F401  The worker imports it only after it has connected.
         from confluent_kafka import KafkaException
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in KAFKA_PACKAGES:
@@ -162,7 +162,7 @@ def kafka_errors() -> Iterator[None]:
 
 
 def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's event loop, which the server uses too; None (Python's own) where it is not installed."""
+    """Return uvloop's event loop, which the server uses too, or None if it is not installed."""
     try:
         import uvloop
     except ModuleNotFoundError:
@@ -233,7 +233,7 @@ def _report_start(
 async def _watch_group(
     outcomes: IOutcomeStore, worker: Worker, settings: Settings, stages: Sequence[RagStage]
 ) -> None:
-    """Mark the commits with the id of the outcome store once it can be read, and check the group periodically."""
+    """Mark the commits with the id of the outcome store as soon as it can be read, and check the group periodically."""
     from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, commit_metadata
     from modules.llm_platform.presentation.kafka.worker.known_brokers import GroupReader
 
@@ -246,7 +246,7 @@ async def _watch_group(
 
 
 async def _store_id(outcomes: IOutcomeStore) -> str:
-    """Return the id, as soon as the store can be used; /ready reports its errors meanwhile."""
+    """Return the id of the store as soon as it can be used. Until then, /ready reports the errors of the store."""
     while True:
         try:
             return await outcomes.identity()
@@ -257,7 +257,7 @@ async def _store_id(outcomes: IOutcomeStore) -> str:
 def check_worker(
     console: Console, build_parts: BuildParts, settings: Settings, stages: Sequence[RagStage], *, as_json: bool
 ) -> None:
-    """Print a line for each thing that the worker needs; CommandError names what failed."""
+    """Print a line for each check of what the worker needs. Raises CommandError that names the checks that failed."""
     configure_logging("ERROR", settings.LOG_FORMAT, settings.secrets())
     console.print_progress("checking brokers and dependencies …")
     with kafka_errors():
@@ -270,8 +270,9 @@ def check_worker(
 
 
 def check_brokers(settings: Settings) -> list[CheckResult]:
-    """Return what `worker --check` finds at the brokers; one line for all that is right. Never raises the errors of the
-    settings.
+    """Return the problems that `worker --check` finds at the brokers, after one line for all checks that passed.
+
+    Errors of the settings are results, too, and are not raised.
     """
     try:
         with kafka_errors():

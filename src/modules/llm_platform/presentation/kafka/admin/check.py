@@ -40,7 +40,11 @@ QueryProducerId = Callable[[float], clients.AdminFailure | None]
 
 @dataclass(frozen=True, slots=True)
 class WorkerRequirements:
-    """What the worker needs. `record_bytes`: its longest record. `user`: the SASL user, where the settings name one."""
+    """The requirements of the worker.
+
+    - `record_bytes` is the size of its longest record.
+    - `user` is the SASL user that the settings name, or None.
+    """
 
     group_id: str
     stages: Sequence[RagStage]

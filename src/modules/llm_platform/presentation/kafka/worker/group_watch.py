@@ -1,4 +1,4 @@
-"""What the brokers report about the worker's consumer group: members, missing topics, and commits of another outcome store.
+"""Watch the worker's consumer group at the brokers: its members, missing topics, and commits of another outcome store.
 
 Workers of one group that do not share an outcome store may give a duplicate request two outcomes. Every commit carries the id
 of the store in its metadata, so that such workers are detected even when they never run at the same time.

@@ -40,7 +40,7 @@ class KnownBrokers:
 
     @property
     def are_lost(self) -> bool:
-        """Whether the client has known no broker for LOST_AFTER_S: it has to be replaced."""
+        """True if the client has known no broker for LOST_AFTER_S: it has to be replaced."""
         return self._none_since is not None and self._clock() - self._none_since >= LOST_AFTER_S
 
 

@@ -82,7 +82,7 @@ class OffsetTracker:
 
     @property
     def needs_commit(self) -> bool:
-        """Whether the committable offset differs from the one that was last requested."""
+        """True if the committable offset differs from the one that was last requested."""
         return self.committable != self.requested
 
     def commit_succeeded(self, offset: int) -> None:

@@ -97,7 +97,7 @@ class InFlightRequest:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has no outcome, and its stage has not started."""
+        """True if the request has no outcome and its stage has not started."""
         return self.slot is not None and not self.slot.has_started
 
 

@@ -39,5 +39,5 @@ class UnfetchedPartitions:
 
     @property
     def are_stuck(self) -> bool:
-        """Whether a partition has not been fetched for STUCK_AFTER_S: the consumer has to be replaced."""
+        """True if a partition has not been fetched for STUCK_AFTER_S: the consumer has to be replaced."""
         return bool(self._since) and self._clock() - min(self._since.values()) >= STUCK_AFTER_S

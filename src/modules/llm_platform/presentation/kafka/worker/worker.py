@@ -43,12 +43,11 @@ NOT_JOINED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WorkerParts:
-    """What a worker is built from, besides Kafka's clients.
+    """The parts from which a worker is built, beside Kafka's clients.
 
-    - `outcomes`: the store of the handler.
-    - `notes`: one line each for the operator.
-    - `dependencies`: those of the handler.
-    - `metrics`: of upstreams and caches.
+    - `outcomes` and `dependencies` are those of the handler.
+    - `notes` are lines for the operator.
+    - `metrics` are those of upstreams and caches.
     """
 
     handler: RagHandler
@@ -62,8 +61,11 @@ class WorkerParts:
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`config`: KAFKA_CONFIG. `stall_s`: seconds without progress on a partition with lag after which the worker is not
-    ready. `drain_s`: how long running requests may finish after a stop.
+    """Options of a worker.
+
+    - `drain_s` is the time in seconds that running requests get to finish after a stop.
+    - `stall_s` is the time in seconds without progress on a partition with lag after which the worker is not ready.
+    - `config` is KAFKA_CONFIG.
     """
 
     brokers: Sequence[str]

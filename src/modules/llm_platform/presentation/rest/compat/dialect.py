@@ -1,4 +1,4 @@
-"""What the compatible interfaces share (docs/reference/compatible-apis.md).
+"""The common part of the compatible interfaces (docs/reference/compatible-apis.md).
 
 A dialect translates the requests, answers and errors of another system's API. Clients of that system change one address.
 """
@@ -77,11 +77,11 @@ def not_before(first_field: str) -> AfterValidator:
 
 
 class DialectBody(BaseModel, extra="allow", frozen=True):
-    """What a client sends. Fields that are not served are reported by `report_ignored`."""
+    """The body of a request. `report_ignored` reports fields that are not served."""
 
 
 class WrittenBody(DialectBody, frozen=True):
-    """What a client sends whose fields a language model writes: numbers may be strings."""
+    """The body of a request whose fields a language model writes, so numbers may be strings."""
 
     @model_validator(mode="before")
     @classmethod

@@ -19,14 +19,14 @@ router = APIRouter(prefix="/open-webui", tags=["compatible"])
 
 
 class OpenWebuiSearchRequest(dialect.DialectBody, frozen=True):
-    """What Open WebUI sends to an external search engine."""
+    """The request of Open WebUI to an external search engine."""
 
     query: SearchQuery
     count: int = Field(default=5, ge=1, le=MAX_COUNT, strict=True)
 
 
 class OpenWebuiLoadRequest(dialect.DialectBody, frozen=True):
-    """What Open WebUI sends to an external web loader."""
+    """The request of Open WebUI to an external web loader."""
 
     urls: tuple[dialect.PageUrl, ...] = Field(min_length=1, max_length=MAX_URLS)
 

@@ -119,7 +119,7 @@ router.add_api_route(
     responses=error_responses(),
 )
 async def config(request: Request) -> Response:
-    """What can be searched, in the shape of SearXNG's own `/config`. An engine is a configured search provider."""
+    """Return what can be searched, in the form of SearXNG's own `/config`. An engine is a configured search provider."""
     engines = [
         _engine(name, kinds) for name, kinds in services(request).web_search.source_kinds.items() if kinds != (DOCUMENTS,)
     ] or [_engine(DOCUMENTS, ("web",))]  # documents alone serve web

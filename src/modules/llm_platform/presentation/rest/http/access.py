@@ -51,7 +51,7 @@ ANONYMOUS = Caller("", "")  # no key is required
 
 
 class CompatibleApi(Protocol):
-    """What the middleware knows of the API of another system (`compat`)."""
+    """The API of another system (`compat`), as far as the middleware needs it."""
 
     @property
     def format_error(self) -> problems.ErrorFormat: ...

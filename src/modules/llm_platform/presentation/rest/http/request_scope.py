@@ -1,4 +1,4 @@
-"""What the middleware and the routes keep in the ASGI scope of a request: its server, its caller, and what is sent."""
+"""The values in the ASGI scope of a request that the middleware and the routes share: server, caller and sent data."""
 
 from fastapi import Request
 

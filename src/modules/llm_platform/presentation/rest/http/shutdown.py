@@ -84,7 +84,7 @@ class RunningRequests:
 
 
 class UvicornConfig(Protocol):
-    """What is used of uvicorn.Config."""
+    """The part of uvicorn.Config that is used here."""
 
     timeout_graceful_shutdown: int | None
     http_protocol_class: type[asyncio.Protocol]
@@ -92,7 +92,7 @@ class UvicornConfig(Protocol):
 
 @runtime_checkable
 class UvicornServer(Protocol):
-    """What is used of uvicorn.Server, the owner of uvicorn's signal handler."""
+    """The part of uvicorn.Server, which owns uvicorn's signal handler, that is used here."""
 
     should_exit: bool
     force_exit: bool

@@ -74,7 +74,7 @@ class AnthropicTool(BaseModel, extra="allow", frozen=True):
 
     @property
     def is_of_client(self) -> bool:
-        """Whether the client runs it: a function, or a tool that the vendor's models were trained on."""
+        """True if the client runs the tool: a function, or a tool that the vendor's models were trained on."""
         return self.type in (None, "custom") or self.type.startswith(CLIENT_TYPES)
 
 
@@ -96,7 +96,7 @@ class AnthropicToolChoice(BaseModel, extra="allow", frozen=True):
 
 
 class AnthropicOutputConfig(BaseModel, extra="allow", frozen=True):
-    """How to answer: `format` has a JSON Schema."""
+    """The form of the answer. `format` has a JSON Schema."""
 
     format: dict[str, Any] | None = None
 
@@ -148,7 +148,7 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
 
     @property
     def shows_thinking(self) -> bool:
-        """Whether the client reads blocks of thinking."""
+        """True if the client reads blocks of thinking."""
         return bool((self.thinking or {}).get("type", "disabled") != "disabled")
 
     @property

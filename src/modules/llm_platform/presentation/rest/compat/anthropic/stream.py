@@ -38,7 +38,7 @@ STOP_REASONS: Final[Mapping[str, str]] = {  # what a language model reports
 
 @dataclass(frozen=True, slots=True)
 class MessageEnd:
-    """How a message ended. `extension` is what the format has no field for."""
+    """The end of a message. `extension` has the values that the format has no field for."""
 
     stop_reason: str
     usage: Mapping[str, Any]
@@ -69,7 +69,7 @@ def llm_end(answer: LLMResponse) -> MessageEnd:
 
 @dataclass(frozen=True, slots=True)
 class MessageHead:
-    """What is known of a message before it is written."""
+    """The values of a message that are known before it is written."""
 
     request_id: str
     model: str

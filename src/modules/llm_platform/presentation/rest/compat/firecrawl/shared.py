@@ -1,4 +1,4 @@
-"""What the routes of Firecrawl's API share: both versions of a path, the formats of a page, and a page as a document."""
+"""The common part of the routes of Firecrawl's API: paths of both versions, formats, and a page as a document."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -47,7 +47,7 @@ Formats = Annotated[
 
 
 class FirecrawlOptions(dialect.DialectBody, frozen=True):
-    """How a page is read. With `onlyMainContent` false it has all of its visible text."""
+    """Options for reading a page. If `onlyMainContent` is false, the result has all visible text."""
 
     formats: Formats | None = None
     onlyMainContent: StrictBool | None = None  # noqa: N815  the vendor's name

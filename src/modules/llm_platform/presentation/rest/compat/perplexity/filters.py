@@ -31,7 +31,7 @@ Recency = Literal["hour", "day", "week", "month", "year"]
 
 
 class SearchFilters(dialect.WrittenBody, frozen=True):
-    """What a search is restricted to."""
+    """The filters of a search."""
 
     search_domain_filter: web_search_dtos.Domains | None = None
     search_recency_filter: Recency | None = None

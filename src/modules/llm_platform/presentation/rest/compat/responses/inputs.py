@@ -1,4 +1,4 @@
-"""What the requests of the Responses APIs share: the input, and the tools that a research run serves."""
+"""The common part of requests to the Responses APIs: the input, and the tools that a research run serves."""
 
 from __future__ import annotations
 

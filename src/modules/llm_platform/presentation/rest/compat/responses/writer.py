@@ -41,12 +41,12 @@ NOTHING_SENT: Final = -1  # the number before the first event of a stream
 
 
 class Envelope(BaseModel, extra="ignore", frozen=True):
-    """What a response repeats of its request. It is stored with the run.
+    """The values of a request that its response repeats. They are stored with the run.
 
-    - `echo` are fields of the object that have the value of the request.
-    - `includes` names what the client wants to see besides.
-    - `is_json`: the text of the answer is its `output` as JSON.
-    - `tool`: the answer is a call of this tool of the client with it.
+    - `echo` has the fields of the response that have the value of the request.
+    - `includes` names further fields that the client wants to see.
+    - `is_json` is True if the text of the answer is its `output` as JSON.
+    - `tool` is the name of the client's tool that the answer calls with that `output`, or empty.
     """
 
     model: str

@@ -1,4 +1,4 @@
-"""What the routes of Tavily's API share."""
+"""The common part of the routes of Tavily's API."""
 
 import time
 from typing import Any, Final, Literal
