@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 class AppException(Exception):  # noqa: N818  the name is part of the public interface
     """An expected failure with a stable code, an HTTP status and a flag that tells whether a retry can succeed.
 
-    A class names its own as keywords: `class PageError(AppException, code="page_error", status_code=502)`.
-    `retry_after_s`: seconds to wait as requested by the upstream service; None if it did not say.
-    The default message is the first line of the class's docstring.
+    A class names its own as keywords: `class PageError(AppException, code="page_error", status_code=502)`. The default message
+    is the first line of the class's docstring. `retry_after_s` is the time in seconds that the upstream service asks to wait,
+    or None.
     """
 
     code: ClassVar[str] = "internal"

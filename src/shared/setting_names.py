@@ -65,8 +65,8 @@ def setting(
 ) -> Any:
     """Return the field of a setting.
 
-    - `set_if`: who sets it and why, as the rest of "Set it if": it begins with "you".
-    - `names`: all its variables if there are several, the one with precedence first.
+    - `set_if` says who sets it and why. It is the rest of "Set it if", and begins with "you".
+    - `names` are all its variables if there are several. The first one takes precedence.
     """
     return Field(
         default,
@@ -90,7 +90,7 @@ def known_names(fields: Fields) -> set[str]:
 
 
 def prefixes(names: Iterable[str]) -> tuple[str, ...]:
-    """Return what the names of our variables begin with: `BRAVE_` of BRAVE_API_KEY, `AZURE_OPENAI_` of a shared word."""
+    """Return the prefixes of the names: `BRAVE_` of BRAVE_API_KEY, and `AZURE_OPENAI_`, which begins with a shared word."""
     known = set(names)
     words = [name.split("_") for name in known]
     starts = {"_".join(parts[: 2 if parts[0] in SHARED_WORDS else 1]) for parts in words}
@@ -148,7 +148,7 @@ def example_of(fields: Fields, field: str) -> str:
 
 
 def former_settings(names: Iterable[str]) -> list[str]:
-    """Return an error for each former setting that something else replaces, and that would change what happens."""
+    """Return an error for each former setting that was replaced and would have changed the behaviour."""
     return [f"{name} {_former_message(name)}" for name in sorted(names) if name in REPLACED]
 
 

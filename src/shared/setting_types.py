@@ -278,7 +278,7 @@ class ApiKey(NamedTuple):
 
 
 class SchemaRegistry(NamedTuple):
-    """A schema registry. `login`: user name and password; `registers`: the worker registers its schemas there."""
+    """A schema registry. `login` has the user name and password. If `registers`, the worker registers its schemas there."""
 
     url: str
     login: tuple[str, str] | None

@@ -24,7 +24,7 @@ _RULES: Final = {
 
 
 class ConfluentSchemaRegistry(ISchemaRegistry):
-    """The registry at `base_url`. `auth`: user name and password, or API key and secret."""
+    """The registry at `base_url`. `auth` has the user name and password, or the API key and secret."""
 
     def __init__(
         self, base_url: str, auth: tuple[str, str] | None = None, client: httpx2.AsyncClient | None = None

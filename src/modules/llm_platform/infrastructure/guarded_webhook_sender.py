@@ -26,7 +26,7 @@ OFFLINE: Final = "webhook: in offline mode only hosts of WEBHOOK_ALLOWED_HOSTS g
 
 
 class GuardedWebhookSender(IWebhookSender):
-    """A new connection for each attempt. `offline`: nothing is sent to hosts that are not allowed by name."""
+    """Sends webhooks with a new connection for each attempt. If `offline`, only hosts that are allowed by name get any."""
 
     def __init__(
         self, guard: Guard, connections: PinnedConnections, *, offline: bool = False, timeout_s: float = TIMEOUT_S

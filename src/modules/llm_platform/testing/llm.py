@@ -21,11 +21,14 @@ class BrokenStream:
 
 
 class FakeLLM(ILLMProvider):
-    """Returns the scripted answers in turn and repeats the last one; records every request in `requests`.
+    """Returns the scripted answers in turn, and repeats the last one.
 
-    An answer is a text, an LLMResponse (to set its `finish_reason`), an exception to raise, or a BrokenStream. `delay_s`:
-    seconds before each answer; `chunk_delay_s`: seconds after each streamed chunk of `chunk_chars` characters. `running`:
-    the number of running calls, which must be 0 after a cancelled call.
+    An answer is a text, an LLMResponse (to set its `finish_reason`), an exception to raise, or a BrokenStream.
+
+    - `delay_s` is the time in seconds before each answer.
+    - `chunk_delay_s` is the time in seconds after each streamed chunk of `chunk_chars` characters.
+    - `requests` has all requests in their order.
+    - `running` is the number of running calls, which must be 0 after a cancelled call.
     """
 
     model: str

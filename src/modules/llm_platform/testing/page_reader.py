@@ -32,8 +32,10 @@ def sample_page(url: str, text: str, title: str = "A page") -> Page:
 class FakePageReader(IPageReader):
     """A page reader without a network.
 
-    `pages` maps a URL to its text, to a page, or to the error to raise; any other URL is a PageError. `delay_s`: seconds
-    before each result. `urls` records the requested URLs; `running` is the number of running reads.
+    - `pages` maps a URL to its text, to a page, or to the error to raise. Any other URL is a PageError.
+    - `delay_s` is the time in seconds before each result.
+    - `urls` has the requested URLs in their order.
+    - `running` is the number of running reads.
     """
 
     def __init__(self, pages: Mapping[str, PageOutcome], *, delay_s: float = 0.0, name: str = "fake") -> None:

@@ -36,10 +36,12 @@ class ReaderProbe:
 async def probe_reader(url: str, resolve: Resolve, respond: Respond, settings: Settings | None = None) -> ReaderProbe:
     """Read a URL with the direct reader on a fake resolver and server, without a socket.
 
-    `resolve(host)` replaces DNS and returns IP addresses; any exception means that the name does not exist.
-    `respond(ip, port, host, target)` plays the server and returns status, headers (a mapping or pairs) and body (bytes or an
-    iterable of bytes that may be endless); an OSError means that the server is unreachable. Either may be a coroutine
-    function. `settings`: those of the reader are used; None: the defaults, not the environment.
+    - `resolve(host)` replaces DNS and returns IP addresses. Any exception means that the name does not exist.
+    - `respond(ip, port, host, target)` replaces the server and returns status, headers (a mapping or pairs) and body (bytes
+      or an iterable of bytes, which may be endless). An OSError means that the server is unreachable.
+    - `settings` are those of the reader. With None, the defaults apply, and not the environment.
+
+    Both functions may be coroutine functions.
     """
     from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
     from modules.llm_platform.infrastructure.http.guarded.guard import AllowedHosts, Guard

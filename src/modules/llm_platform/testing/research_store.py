@@ -18,7 +18,7 @@ DAY_S: Final = 86_400
 
 
 class MemoryResearchStore(IResearchStore):
-    """Stores entries for `ttl_days` in this process. `clock`: seconds since 1970.
+    """Stores entries for `ttl_days` in this process. `clock` returns seconds since 1970.
 
     Its archives have the format of the store on disk.
     """

@@ -46,9 +46,12 @@ def result_item(number: int, topic: str = "result") -> WebSearchResultItem:
 class FakeWebSearch(IWebSearchProvider):
     """A provider that answers from a script, without a network.
 
-    `script` is one outcome for every query, or a mapping from query to outcome: results, a whole response, or an error
-    to raise. A query that the mapping lacks gets `otherwise`. `delay_s` (seconds, for all or by query) passes before.
-    `requests` holds what was asked, in order; `running` how many searches are under way.
+    - `script` is one outcome for all queries, or a mapping from query to outcome: results, a whole response, or an error to
+      raise.
+    - `otherwise` is the outcome of a query that the mapping does not have.
+    - `delay_s` is the time in seconds before an outcome, for all queries or by query.
+    - `requests` has all requests in their order.
+    - `running` is the number of running searches.
     """
 
     def __init__(
@@ -104,10 +107,13 @@ class SlowSearch(NamedTuple):
 class WebSearchProviderContract:
     """Subclass it and add these fixtures.
 
-    `provider`: an IWebSearchProvider · `findable`: a WebSearchRequest with at least two results · `nothing_to_find`: a
-    SearchCase without results · `unreachable`: a SearchCase whose upstream is unreachable · `slow`: a SlowSearch.
+    - `provider` is an IWebSearchProvider.
+    - `findable` is a WebSearchRequest with at least two results.
+    - `nothing_to_find` is a SearchCase without results.
+    - `unreachable` is a SearchCase whose upstream is unreachable.
+    - `slow` is a SlowSearch.
 
-    `is_remote`: the provider sends queries to another host. Only one that searches in this process sets it to False.
+    `is_remote` is True if the provider sends queries to another host. Only one that searches in this process sets it to False.
     """
 
     is_remote: bool = True

@@ -32,9 +32,8 @@ class Started(_Event, frozen=True):
 
 
 class Planned(_Event, frozen=True):
-    """The questions that will be searched. When questions are added, the event is sent again with all of them.
-
-    Deep runs, reports, follow-up questions and questions with a context send it.
+    """The questions that will be searched. When questions are added, the event is sent again with all of them. Deep runs,
+    reports, follow-up questions and questions with a context send it.
     """
 
     type: Literal["planned"] = "planned"

@@ -46,7 +46,7 @@ class AnswerOptions:
 
 @dataclass(frozen=True, slots=True)
 class _AnswerRun:
-    """One running answer. `began` and `deadline` are event loop time; without a `fallback` errors of the writer are raised."""
+    """One running answer. `began` and `deadline` are event loop times. Without `fallback`, errors of the writer are raised."""
 
     request: RagQuestion
     language: str

@@ -28,7 +28,11 @@ class Features(NamedTuple):
 
 
 class Weights(NamedTuple):
-    """`partial` and `supported` are the least scores of these verdicts; `refuted` is the score of a changed fact."""
+    """The weights of the features, and the scores of verdicts.
+
+    - `partial` and `supported` are the least scores of these verdicts.
+    - `refuted` is the score of a changed fact.
+    """
 
     bias: float
     features: Features

@@ -175,8 +175,11 @@ class RagAnswer(BaseModel, frozen=True):
 
 
 class Outcome(NamedTuple):
-    """`body` are the bytes of the message; `request_sha256` is the hash of the request's bytes, so that the same id with
-    another payload can be told. Nothing else of a request is kept. `tenant` is whose id it is, where each has its own.
+    """The outcome of a request. Nothing of the request is stored but its id and its hash.
+
+    - `body` has the bytes of the message.
+    - `request_sha256` is the hash of the request's bytes, which shows whether an id is used with another payload.
+    - `tenant` is the owner of the id, if each tenant has ids of its own.
     """
 
     stage: RagStage

@@ -61,7 +61,7 @@ class ISpan(ABC):
 
     @abstractmethod
     def end(self, result: str = OK) -> None:
-        """End the span. `result`: ok, cancelled, or the code of the error, as in the metrics."""
+        """End the span. `result` is ok, cancelled, or the code of the error, as in the metrics."""
 
 
 class ITracer(ABC):

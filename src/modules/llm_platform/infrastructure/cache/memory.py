@@ -11,7 +11,7 @@ SWEEP_S: Final = 60.0  # expired entries that nobody asks for are removed this o
 
 
 class MemoryCache(ICache[Value], Generic[Value]):
-    """Stores up to `max_entries` (at least 1). Values are frozen, so they are not copied. `clock`: seconds."""
+    """Stores up to `max_entries` (at least 1). Values are frozen, so they are not copied. `clock` returns seconds."""
 
     def __init__(self, max_entries: int, clock: Callable[[], float] = time.monotonic) -> None:
         # cachetools' TLRUCache does the same with a heap of the times of expiry; setting an entry takes ten times as long.

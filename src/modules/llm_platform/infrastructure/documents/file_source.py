@@ -88,10 +88,11 @@ class _Root:
 
 
 class FileDocumentSource(IDocumentSource):
-    """A file's id is its path below the folder that was named, and its address `doc:` and that path, or below `base_url`.
+    """Source of the documents in folders.
 
-    Its filters are `doc_id`, `source` (the name of the folder), `doc_type` (md, txt, rst, html, pdf, docx, epub, ipynb, csv,
-    tsv, log) and `lang` as detected. `states`: where to store what is known of each folder once it is indexed.
+    The id of a file is its path below the folder that was named. Its address is `doc:` and that path, or the path below
+    `base_url`. Its filters are `doc_id`, `source` (the name of the folder), `doc_type` (md, txt, rst, html, pdf, docx, epub,
+    ipynb, csv, tsv, log) and `lang` as detected. `states` stores the state of each folder after it was indexed.
     """
 
     def __init__(

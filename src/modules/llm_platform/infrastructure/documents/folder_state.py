@@ -26,7 +26,7 @@ Known = Mapping[str, tuple[Stamp, str]]
 
 
 def key_of(parts: Iterable[str]) -> str:
-    """Return a short name for what depends on all `parts`: another folder or embedder gives another key."""
+    """Return a short name that depends on all `parts`, so that another folder or embedder has another key."""
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]
 
 
@@ -102,8 +102,9 @@ class FolderState:
 
 
 class FolderStates:
-    """The states of the folders in one collection, a file each. `made_by`: what else they depend on; a state that something
-    else wrote counts as unknown. All methods block.
+    """The states of the folders in one collection, with a file for each. All methods block.
+
+    `made_by` names everything else that a state depends on. A state with another name counts as unknown.
     """
 
     def __init__(self, collection_folder: Path, made_by: str = "") -> None:

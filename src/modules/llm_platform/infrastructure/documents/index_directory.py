@@ -28,9 +28,9 @@ TEMPORARY: Final = "llm-platform-"
 
 
 class IndexDirectory:
-    """The directory of one index. Without `base`, or where that is not writable: a temporary folder, removed by `close`.
+    """The directory of one index. Without a `base` that is writable, it is a temporary folder, which `close` removes.
 
-    All methods block briefly; one thread at a time may call them. `clock`: seconds since 1970.
+    All methods block briefly, and one thread at a time may call them. `clock` returns seconds since 1970.
     """
 
     def __init__(self, base: Path | None, key: str, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
@@ -39,13 +39,13 @@ class IndexDirectory:
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
         self._path: Path | None = None
-        self._lock: FileLock | None = None  # None: the folder is temporary
+        self._lock: FileLock | None = None  # It is None if the folder is temporary.
         self._temporary: Path | None = None
         self._touched = float("-inf")
 
     def make(self) -> Path:
-        """Create the directory, open to its owner only. Raises OSError when none can be written."""
-        # Again, if the data folder was cleared while this process runs.
+        """Create the directory, open to its owner only, and return it. Raises OSError if no folder can be written."""
+        # The directory is created again if the data folder was cleared while this process runs.
         if self._path is None or (self._lock is not None and not self._lock.is_held and not self._path.is_dir()):
             self._path = self._stored()
             if self._path is None:
@@ -53,7 +53,7 @@ class IndexDirectory:
         return self._path
 
     def acquire(self) -> bool:
-        """Lock for writing; False: another process writes."""
+        """Lock the index for writing. Return False if another process writes."""
         return self._lock is None or self._lock.acquire()
 
     def release(self) -> None:
@@ -61,7 +61,7 @@ class IndexDirectory:
             self._lock.release()
 
     def touch(self) -> None:
-        """Record the use: the index expires STORE_TTL_DAYS from now."""
+        """Record that the index is used. It expires STORE_TTL_DAYS from now."""
         now = self._clock()
         if self._base is not None and self._lock is not None and now - self._touched > TOUCHED_EVERY_S:
             os.utime(self._base / f"{self._key}.lock", (now, now))
@@ -126,7 +126,7 @@ ALL: Final = -DAY_S  # a TTL that removes all, clocks that are a day ahead inclu
 
 
 class StoredFolderIndexes:
-    """Removes folders' own indexes, except those being written. `clock`: seconds since 1970."""
+    """Removes folders' own indexes, except those being written. `clock` returns seconds since 1970."""
 
     def __init__(self, base: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
         self._base = base

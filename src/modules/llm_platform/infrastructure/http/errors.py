@@ -31,7 +31,7 @@ class Rule(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ErrorFamily:
-    """The error classes of one port, by kind. `unavailable`: an answer with 5xx; None where the port has no class for it."""
+    """The error classes of one port, by kind. `unavailable` is the class for an answer with 5xx, or None."""
 
     config: type[AppException]
     connection: type[AppException]

@@ -82,11 +82,16 @@ PAGE_READER: Final = UpstreamKind(
 
 
 class UpstreamGuard:
-    """The guard of `name`. Without `circuit` failures are not counted, and without `retries` no call gets a second try.
+    """The guard of the upstream `name`, which limits and repeats its calls.
 
-    A caller that would wait longer than `max_wait_s` for its turn, or past its deadline, gets the port's error at once, at no
-    cost; `setting` is the one that raises the limit. One that would wait longer than `max_closed_s` for the end of a
-    Retry-After gets one, too. `is_one_service`: whether a Retry-After holds for all calls. `label` names the service in errors.
+    A caller that would wait too long for its turn, or past its deadline, gets the port's error at once and at no cost.
+
+    - `circuit` counts failures. Without it, they are not counted.
+    - `retries` is the budget of second tries. Without it, no call gets a second try.
+    - `max_wait_s` is the longest wait for a turn. `setting` is the one that raises the limit.
+    - `max_closed_s` is the longest wait for the end of a Retry-After.
+    - `is_one_service` is True if a Retry-After holds for all calls.
+    - `label` names the service in errors.
     """
 
     def __init__(

@@ -194,10 +194,13 @@ def _always_open() -> float:
 class RateLimiter:
     """The rate limit of one service, shared by all callers.
 
-    `rate` calls start in any `per_s` seconds: with 10 a minute ten may start at once, 0.33 a second is one in any three
-    seconds. None: no rate. `max_concurrent` calls run at once, or as many as the rate starts in CALL_S seconds if that is
-    more and the number not `is_strict`. Callers start in the order of their arrival; a cancelled one loses its position. A
-    limit that is never reached costs nothing, however high it is.
+    Callers start in the order of their arrival, and a cancelled caller loses its position. A limit that is never reached costs
+    nothing, however high it is.
+
+    - `rate` calls start in any `per_s` seconds. With 10 a minute, ten may start at once; 0.33 a second is one in any three
+      seconds. None means no rate.
+    - `max_concurrent` calls run at once, or as many as the rate starts in CALL_S seconds, if that is more.
+    - `is_strict` is True if `max_concurrent` is the limit in any case.
     """
 
     def __init__(
@@ -225,8 +228,10 @@ class RateLimiter:
     ) -> None:
         """Wait until a call may start, and occupy a slot until `release`.
 
-        `closed_s`: for how long no call may start at all; `is_closed` False: that is not the case now. Raises Refused for a
-        wait of more than `max_wait_s`, or past the deadline: at once where that can be computed beforehand.
+        - `closed_s` returns for how many seconds no call may start at all. It is not called if `is_closed` is False.
+        - `max_wait_s` is the longest wait.
+
+        Raises Refused for a longer wait, or one past the deadline. It does so at once if the wait can be computed beforehand.
         """
         if is_closed or self._burst or self._waiting or self._slots.locked():
             await self._wait(min(max_wait_s, remaining_s()), closed_s)

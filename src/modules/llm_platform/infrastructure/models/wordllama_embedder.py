@@ -41,7 +41,10 @@ NOT_INSTALLED: Final = (
 
 
 class WordllamaEmbedder(IEmbedder):
-    """Loads 16 MB on first use. `folder`: wordllama's files; None: the installed wheel."""
+    """Embedder with the model of wordllama. Its first use loads 16 MB.
+
+    `folder` has wordllama's files. The default is the folder of the installed wheel.
+    """
 
     name = f"wordllama/{MODEL}"
     dimension = DIMENSION

@@ -67,7 +67,7 @@ class Parsers(Protocol):
     async def html(self, html: str) -> Parsed: ...
 
     async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
-        """Return the text with `hyperlinks`. `is_whole`: all visible text."""
+        """Return the text with `hyperlinks`. With `is_whole`, it is all visible text."""
 
     async def pdf(self, data: bytes) -> Parsed: ...
 
@@ -75,11 +75,12 @@ class Parsers(Protocol):
 async def content_of(
     page: Fetched, parsers: Parsers, *, with_links: bool = False, needs_text: bool = True, is_whole: bool = False
 ) -> Content:
-    """Return the content of a page. Raises PageError without text, PageBlockedError for a wall, PageConfigError without the
-    extra.
+    """Return the content of a page. Its bytes are taken from it.
 
-    `with_links`: with the links of HTML; a page that has some needs text only where `needs_text`. `is_whole`: all visible
-    text, too. The page holds its bytes no longer.
+    - `with_links` adds the links of HTML. A page with links then needs text only if `needs_text`.
+    - `is_whole` asks for all visible text.
+
+    Raises PageError for a page without text, PageBlockedError for a wall, and PageConfigError if the extra is not installed.
     """
     media_type = page.media_type or _sniffed_type(page.body)
     try:

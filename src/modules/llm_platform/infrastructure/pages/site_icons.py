@@ -35,7 +35,7 @@ ELSEWHERE: Final = "The icon is at another site"
 
 
 class SiteIconReader(IIconReader):
-    """Asks each site once in TTL_S, and no other one that it redirects to. `robots`: the rules to obey, if any.
+    """Asks each site once in TTL_S, and no other one that it redirects to. `robots` are the rules to obey, or None.
 
     Callers at the same time share one request. A site whose turn does not come within TIMEOUT_S is asked by a later caller.
     """

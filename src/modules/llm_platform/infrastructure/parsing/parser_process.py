@@ -39,10 +39,12 @@ class Hyperlinks:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The text of a document, its title if it has one, and a note about what is missing; of a `linked_page` its links.
+    """The text of a document, with its title if it has one.
 
-    `extraction` is the share of a page's visible text that `text` has, 0 to 1; None for other documents. `pages` says where
-    the pages of a PDF begin.
+    - `note` says what is missing.
+    - `hyperlinks` are the links of a `linked_page`.
+    - `extraction` is the share of a page's visible text that `text` has, 0 to 1, or None for other documents.
+    - `pages` says where the pages of a PDF begin.
     """
 
     text: str
@@ -105,7 +107,7 @@ class ParserProcess:
         return self._request({"kind": "page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
     def linked_page(self, html: str, *, is_whole: bool = False) -> Parsed:
-        """Return the page with its links. `is_whole`: all visible text, with what surrounds the article."""
+        """Return the page with its links. With `is_whole`, it has all visible text, with what surrounds the article."""
         kind = "whole_page" if is_whole else "linked_page"
         return self._request({"kind": kind, "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 

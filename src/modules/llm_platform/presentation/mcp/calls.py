@@ -16,9 +16,9 @@ class Call:
     """One call from the only user of a process, over stdio. HTTP overrides what differs there.
 
     - `owner` identifies the caller.
-    - `request_id`: the request.
-    - `closed` is set when the client has left; None: the process ends then.
-    - `owns_all_reports`: there is a single caller, who may read every stored report.
+    - `request_id` identifies the request.
+    - `closed` is set when the client has left. It is None if the process ends with the client.
+    - `owns_all_reports` is True if there is a single caller, who may read all stored reports.
     """
 
     owner: str = ""

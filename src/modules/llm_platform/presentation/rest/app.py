@@ -50,8 +50,8 @@ def create_app(
 ) -> FastAPI:
     """Return the application. On startup it opens the platform, or calls the factory; on shutdown it closes it.
 
-    `is_mounted`: a host owns the process. Then the application leaves signals and uvicorn's connections alone, and opens at
-    its first request if nobody runs its lifespan.
+    `is_mounted` is True if a host owns the process. The application then leaves signals and uvicorn's connections alone, and
+    opens at its first request if nothing runs its lifespan.
     """
     secrets = settings.secrets()
     redactor = Redactor(secrets) if secrets else None

@@ -61,7 +61,8 @@ class _Managers(NamedTuple):
 class McpEndpoint:
     """The ASGI application of /mcp. The SDK is imported at the first request: it takes half a second and 25 MB.
 
-    `owns_all_reports`: the server has one caller, so all stored reports are its own. `is_mounted`: a host owns the process.
+    - `owns_all_reports` is True if the server has one caller, so that all stored reports are its own.
+    - `is_mounted` is True if a host owns the process.
     """
 
     def __init__(self, server: ServerState, *, owns_all_reports: bool, is_mounted: bool = False) -> None:

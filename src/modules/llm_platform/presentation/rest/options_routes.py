@@ -26,9 +26,9 @@ class ResearchChoices(BaseModel):
     - `default_sources` are those of a request that names none.
     - `models` are the language models that can write, empty where answers consist of quotes.
     - `max_file_bytes` is for all files of a request together.
-    - `background`: whether runs can be queued and stored.
+    - `background` is True if runs can be queued and stored.
     - `document_titles` are a few titles of the documents that the operator provides.
-    - `favicons`: whether the server hands out the icons of sites.
+    - `favicons` is True if the server sends the icons of sites.
     """
 
     model_config = ConfigDict(frozen=True)

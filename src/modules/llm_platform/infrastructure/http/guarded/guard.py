@@ -119,8 +119,9 @@ SLOW_NAME = "The page's host cannot be found: its name servers did not answer in
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """An address that may be opened, with its checked IP addresses, so that it is not resolved again. `private`: only
-    READER_ALLOWED_HOSTS allows it.
+    """An address that may be opened, with its checked IP addresses, so that it is not resolved again.
+
+    `private` is True if only READER_ALLOWED_HOSTS allows it.
     """
 
     address: PageAddress

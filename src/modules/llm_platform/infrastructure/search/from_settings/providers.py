@@ -117,7 +117,7 @@ def _keyed_service(
     """Return the row of a service with a key, in NAME_API_KEY. Its address is in NAME_BASE_URL and the timeout of a search in
     NAME_TIMEOUT_S if there are such settings of its own (`OWN_SETTINGS`), else in SEARCH_BASE_URLS and in its adapter.
 
-    `adapter`: a KeyedWebSearch in `infrastructure/search/<name>.py`.
+    `adapter` is the name of a KeyedWebSearch in `infrastructure/search/<name>.py`.
     """
     key_setting = f"{name.upper()}_API_KEY"
     url_setting, timeout_setting = OWN_SETTINGS.get(name, (BASE_URLS, None))

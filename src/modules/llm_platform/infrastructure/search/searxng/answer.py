@@ -40,7 +40,10 @@ ANY_FAILURE_S: Final = 5.0  # SearXNG's ban_time_on_fail
 
 
 class FailureRule(NamedTuple):
-    """A part of SearXNG's message for a failure, our reason, the shortest suspension in s; `is_exact`: the only one."""
+    """A part of SearXNG's message for a failure, the reason to report, and the shortest suspension in seconds.
+
+    `is_exact` is True if the suspension has no other duration.
+    """
 
     message: str
     reason: str
@@ -70,7 +73,7 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.,]{4,15}(?:Z|[+-]\d{2}:?\d
 
 @dataclass(frozen=True, slots=True)
 class FailedEngine:
-    """An engine that failed. `is_suspended`: it failed earlier and was not called now.
+    """An engine that failed. `is_suspended` is True if it failed earlier and was not called now.
 
     SearXNG suspends it for at least `min_suspension_s` seconds, for `suspension_s` where the reason has a fixed duration.
     """

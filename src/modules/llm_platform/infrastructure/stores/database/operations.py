@@ -57,8 +57,11 @@ _NEVER: Final = object()
 def operation(
     *, empty: Any = _NEVER, is_statement: bool = False, is_read: bool = False
 ) -> Callable[[Work[Store, Args, Result]], Method[Store, Args, Result]]:
-    """Make a method that runs this operation. `empty`: the result where nothing was ever stored, which is not looked for in the
-    database then. `is_statement`: the operation is one statement. `is_read`: it has `empty`, and writes nothing.
+    """Return a method that runs this operation.
+
+    - `empty` is the result if nothing was ever stored. The database is then not opened.
+    - `is_statement` is True if the operation is one statement.
+    - `is_read` is True if the operation has `empty` and writes nothing.
     """
 
     def decorate(work: Work[Store, Args, Result]) -> Method[Store, Args, Result]:

@@ -55,7 +55,7 @@ class NewerTablesError(DatabaseError):
 class Database:
     """A pool for one event loop, connected at the first call. `check` refuses a database that is not prepared.
 
-    `url` is DATABASE_URL. `clock`: monotonic seconds.
+    `url` is DATABASE_URL. `clock` returns monotonic seconds.
     """
 
     def __init__(

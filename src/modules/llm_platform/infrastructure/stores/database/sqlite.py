@@ -65,7 +65,7 @@ def transaction(connection: sqlite3.Connection, *, is_read: bool = False) -> Ite
 
 
 def execute(connection: sqlite3.Connection, operation: Operation[Result], now: float) -> Result:
-    """Run an operation of statements; `now`: seconds since 1970."""
+    """Run an operation of statements. `now` is the time in seconds since 1970."""
     try:
         statement = next(operation)
         while True:

@@ -34,7 +34,7 @@ _SIZE_INDEX: Final = "CREATE INDEX IF NOT EXISTS failed_request_size ON failed_r
 
 
 class SqliteFailedRequestStore(SqlFailedRequestStore):
-    """Requests in `file`, made at the first one. `clock`: seconds since 1970."""
+    """Store of failed requests in `file`, which the first request creates. `clock` returns seconds since 1970."""
 
     def __init__(
         self, file: Path, max_bytes: int, ttl_days: float, clock: Callable[[], float] = time.time

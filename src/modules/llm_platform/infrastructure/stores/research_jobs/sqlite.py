@@ -39,10 +39,10 @@ _NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
 
 class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
-    """Research runs in `file`, made when the first one is added; `MEMORY`: in this process. `clock`: seconds since 1970.
+    """Store of research runs in `file`, which the first run creates, or with `MEMORY` in this process.
 
-    What is stored can be read while the disk is full. A file that a newer version has changed is neither read nor written,
-    also if that happens while it is open.
+    Stored runs can be read while the disk is full. A file that a newer version has changed is neither read nor written, even
+    if that happens while it is open. `clock` returns seconds since 1970.
     """
 
     name = PROBE

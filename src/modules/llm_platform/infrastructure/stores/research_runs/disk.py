@@ -68,7 +68,7 @@ class StoreFolderProbe:
 
 
 class DiskResearchStore(IResearchStore, IHealthProbe):
-    """Entries below `folder`, made at the first write, for `ttl_days`. `clock`: seconds since 1970.
+    """Stores entries below `folder` for `ttl_days`. The first write creates the folder. `clock` returns seconds since 1970.
 
     Any number of threads and processes may use the folder. Damaged files are set aside.
     """

@@ -64,7 +64,7 @@ class EntryLocation:
 
 @dataclass(frozen=True, slots=True)
 class EntryHeader:
-    """The header of an entry. `made_at` is in seconds since 1970; `ends_topic`: it is a finished report."""
+    """The header of an entry. `made_at` is in seconds since 1970. `ends_topic` is True for a finished report."""
 
     location: EntryLocation
     query: str

@@ -61,9 +61,9 @@ ON CONFLICT (stage) DO UPDATE SET hits = counted.hits + excluded.hits, misses = 
 
 
 class PostgresResearchStore(IResearchStore, IHealthProbe):
-    """Entries in the table `llm_platform.research_entry`, for `ttl_days`. The caller closes `database` after this store.
+    """Stores entries in the table `llm_platform.research_entry` for `ttl_days`. Raises StoreError if the database fails.
 
-    `clock`: seconds since 1970. Raises StoreError while the database cannot be used.
+    The caller closes `database` after this store. `clock` returns seconds since 1970.
     """
 
     name = "store"

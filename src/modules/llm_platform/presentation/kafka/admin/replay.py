@@ -16,8 +16,11 @@ BATCH: Final = 100  # requests whose failures are removed before they are sent
 
 @dataclass(slots=True)
 class ReplayResult:
-    """`sent`: number of requests. `changed`: those whose outcome is no longer the failure. `unsent`: those that the brokers did
-    not take; they have no outcome, and the next replay sends them.
+    """The result of a replay.
+
+    - `sent` is the number of requests that were sent.
+    - `changed` are requests whose outcome is no longer the failure.
+    - `unsent` are requests that the brokers did not accept. They have no outcome, and the next replay sends them.
     """
 
     sent: int = 0

@@ -60,9 +60,9 @@ FAILED_DEPENDENCIES: Final[tuple[tuple[tuple[type[AppException], ...], Dependenc
 class Failure:
     """The content of a failed outcome.
 
-    - `recoverable`: the same request may succeed under a new id.
-    - `dependency`: the dependency that failed.
-    - `needs_operator`: by a cause that only the operator can repair.
+    - `recoverable` is True if the same request may succeed under a new id.
+    - `dependency` is the dependency that failed, or None.
+    - `needs_operator` is True if only the operator can repair the cause.
     """
 
     code: ErrorCode
@@ -122,9 +122,10 @@ class OutgoingRecord:
 
 @dataclass(slots=True)
 class Job:
-    """A parsed request with its id. `is_looked_up`: the outcome store was queried; `stored` is the outcome that it returned.
+    """A parsed request with its id.
 
-    `code`: of the outcome that was computed; OK also for a stored one.
+    - `is_looked_up` is True if the outcome store was queried. `stored` is the outcome that it returned, or None.
+    - `code` is the code of the outcome that was computed, and OK for a stored one.
     """
 
     record: IncomingRecord
@@ -149,7 +150,7 @@ class Job:
 
 
 class OutcomeBuilder:
-    """Builds outcomes that their topics accept. `max_record_bytes`: limit by topic, else DEFAULT_RECORD_BYTES."""
+    """Builds outcomes that their topics accept. `max_record_bytes` has the limits of topics, if not DEFAULT_RECORD_BYTES."""
 
     def __init__(
         self,

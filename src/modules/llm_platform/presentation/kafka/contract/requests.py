@@ -59,7 +59,7 @@ REASON_TEXTS: Final[dict[Reason, str]] = {
 
 
 class Topics:
-    """The topics. `names`: from the contract's name of a topic to the name that it has on the brokers."""
+    """The topics. `names` has the names of topics on the brokers, by their names in the contract."""
 
     def __init__(self, names: Mapping[Any, str] | None = None) -> None:
         self._names = names or {}
@@ -106,8 +106,10 @@ class EchoedFields:
 
 @dataclass(slots=True)
 class ParsedRequest:
-    """A parsed message. `request_id` and `tenant` are None where they could not be read; `content` is the first error of an
-    invalid message.
+    """A parsed message.
+
+    - `request_id` and `tenant` are None if they could not be read.
+    - `content` is the first error if the message is invalid.
     """
 
     request_id: str | None

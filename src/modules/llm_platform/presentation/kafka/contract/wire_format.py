@@ -30,9 +30,9 @@ def without_header(value: bytes) -> bytes:
 
 
 class MessageSchemas:
-    """The ids of the schemas in a registry. Each is looked up once; messages need no registry after `load`.
+    """The ids of the schemas in a registry. Each is looked up once, and messages need no registry after `load`.
 
-    `registers`: schemas that are missing are registered, else that is an error. Subjects are named `<topic>-value`.
+    Subjects are named `<topic>-value`. A missing schema is registered if `registers` is True, or else is an error.
     """
 
     def __init__(self, registry: ISchemaRegistry, topics: requests.Topics, *, registers: bool) -> None:

@@ -309,7 +309,7 @@ class ClientErrorLog:
 
 @dataclass(frozen=True, slots=True)
 class AdminFailure:
-    """A failed admin request. `code`: that of a KafkaError, None without a reply. `reason`: its name."""
+    """A failed admin request. `code` and `reason` are the code and name of a KafkaError. Without a reply, the code is None."""
 
     code: int | None
     reason: str

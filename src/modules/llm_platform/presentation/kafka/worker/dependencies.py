@@ -42,8 +42,10 @@ PROBE_TOKENS: Final = 16
 class Dependency:
     """A dependency and its probes, which return a description or raise an AppException.
 
-    `check` costs nothing and runs every `interval_s`; None where only a real call can tell. `call` uses the dependency as a
-    request does, which may cost a fraction of a cent; where it `is_free` it runs at the start too.
+    - `check` costs nothing and runs every `interval_s` seconds. It is None if only a real call shows whether the dependency
+      works.
+    - `call` uses the dependency as a request does, which may cost a fraction of a cent.
+    - `is_free` is True if `call` costs nothing. It then runs at the start, too.
     """
 
     name: DependencyName
@@ -56,7 +58,11 @@ class Dependency:
 
 @dataclass(slots=True)
 class _State:
-    """`error`: result of the last probe. `failed_call`: error of a request, and until when (monotonic seconds) it counts."""
+    """The state of a dependency.
+
+    - `error` is the result of the last probe.
+    - `failed_call` is the error of a request, and the time in monotonic seconds until which it counts.
+    """
 
     dependency: Dependency
     error: AppException | None = None

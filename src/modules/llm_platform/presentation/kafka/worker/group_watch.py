@@ -40,7 +40,7 @@ class StoreCommit:
 
 @dataclass(slots=True)
 class GroupWatch:
-    """Checks the group every CHECK_INTERVAL_S, and logs changes. `store_id`: id of this worker's outcome store.
+    """Checks the group every CHECK_INTERVAL_S, and logs changes. `store_id` is the id of this worker's outcome store.
     """
 
     reader: GroupReader

@@ -30,7 +30,7 @@ MAX_NAMED: Final = 3  # partitions that a reason names
 
 @dataclass(slots=True)
 class _Progress:
-    """`seconds` for which the window had room and `tracker` stayed at `position`."""
+    """The time in `seconds` for which the window had room and `tracker` stayed at `position`."""
 
     tracker: OffsetTracker
     position: int | None
@@ -42,8 +42,8 @@ class LagMonitor:
     would wait behind its poll. `make_client` is `make_group_reader`.
 
     - `assignment` returns the worker's partitions.
-    - `full_at` returns when the window was last full, by `clock`: a partition that waits for room does not stall.
-    - `stall_s`: seconds after which an unread partition with a lag stalls.
+    - `full_at` returns the time on `clock` at which the window was last full: a partition that waits for room does not stall.
+    - `stall_s` is the time in seconds after which an unread partition with a lag stalls.
     """
 
     def __init__(
@@ -141,7 +141,11 @@ class LagMonitor:
         return ends
 
     def _update_stalled(self, unread: Mapping[Partition, OffsetTracker], unknown: Iterable[Partition]) -> None:
-        """`unread`: partitions that have more records than were read. `unknown`: partitions without a reply."""
+        """Update the stalled partitions.
+
+        - `unread` are partitions that have more records than were read.
+        - `unknown` are partitions without a reply.
+        """
         now = self._clock()
         step = min(now - self._queried_at, MAX_STEP_S)
         had_room = self._full_at() < self._queried_at

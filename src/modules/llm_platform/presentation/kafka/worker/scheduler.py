@@ -82,8 +82,8 @@ class InFlightRequest:
     """A consumed request.
 
     - `tracker` is that of the assignment under which it was read.
-    - `is_written`: its outcome is written.
-    - `is_oversized`: the brokers refused its outcome as too large.
+    - `is_written` is True if its outcome is written.
+    - `is_oversized` is True if the brokers refused its outcome as too large.
     - `slot` is set while the handler has the request.
     """
 

@@ -131,7 +131,7 @@ async def read_pages(
 ) -> dict[str, Page | AppException]:
     """Return each page, or the reason why it cannot be read. Addresses of one page are read once.
 
-    `are_whole`: with all of their visible text. Reading stops if the client disconnects.
+    With `are_whole`, pages have all of their visible text. Reading stops if the client disconnects.
     """
     platform = services(request)
     reads = asyncio.Semaphore(MAX_CONCURRENT_READS)
@@ -187,7 +187,7 @@ def message_of(problem: Mapping[str, Any]) -> str:
 def declaration(
     summary: str, body: type[BaseModel], answer: Any, statuses: Sequence[int] = ERROR_STATUSES, stream: str = ""
 ) -> dict[str, Any]:
-    """Return the arguments of a route that calls `read_body`. `stream`: describes an answer that can be a stream too."""
+    """Return the arguments of a route that calls `read_body`. `stream` describes an answer that can be a stream, too."""
     responses = {**error_responses(*statuses), **(data_stream_response(stream) if stream else {})}
     return {"summary": summary, "response_model": answer, "responses": responses, "openapi_extra": body_of(body)}
 

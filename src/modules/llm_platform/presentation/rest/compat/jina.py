@@ -52,7 +52,7 @@ class JinaReadRequest(dialect.DialectBody, frozen=True):
 
 
 class JinaSearchRequest(dialect.DialectBody, frozen=True):
-    """A search. `num` is another name of `count`; `site` restricts it to sites."""
+    """A search. `num` is another name of `count`. `site` restricts the search to sites."""
 
     q: LongQuery
     count: int | None = Field(default=None, ge=1, le=MAX_RESULTS, strict=True)

@@ -133,7 +133,7 @@ class AccessPolicy:
     def check(self, path: str, headers: Headers, key: bytes = b"") -> Caller:
         """Return the caller. Raises a RestError unless Host, origin and API key are accepted.
 
-        `key`: an API key that the client sent elsewhere than in the headers that all routes accept.
+        `key` is an API key that the client sent elsewhere than in the headers that all routes accept.
         """
         self.check_origin(path, headers)
         if not self._keys or is_public(path):

@@ -18,8 +18,8 @@ MAX_QUEUE_S: Final = 5.0  # a person waits this long; a longer queue only delays
 class ResearchAdmission:
     """Slots for research runs. As many requests as there are slots may wait for one, each at most `max_queue_s`.
 
-    Waiting requests get free slots in the order of their arrival. `limit` 0: no limit. `refusal`: the message of a 503, if
-    these are no research runs.
+    Waiting requests get free slots in the order of their arrival. A `limit` of 0 means no limit. `refusal` is the
+    message of a 503 for requests that are not research runs.
     """
 
     def __init__(self, limit: int, max_queue_s: float = MAX_QUEUE_S, refusal: str | None = None) -> None:

@@ -40,9 +40,9 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class BodyLimit(NamedTuple):
-    """Bytes of a body, seconds until it has arrived (None: BODY_TIMEOUT_S), and the error of a larger one.
+    """The limits of a body: its bytes, the seconds until it has arrived (None: BODY_TIMEOUT_S), and the error of a larger one.
 
-    `is_counted`: it is one of the bodies that share MAX_BUFFERED_BYTES. Others have a limit of their number.
+    `is_counted` is True for bodies that share MAX_BUFFERED_BYTES. The number of others is limited.
     """
 
     max_bytes: int = MAX_BODY_BYTES

@@ -25,7 +25,7 @@ class _Answer(NamedTuple):
 
 
 class KeptAnswers:
-    """The latest answers with a key, of this process. `clock`: seconds."""
+    """The latest answers of this process to requests with an idempotency key. `clock` returns seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._answers: OrderedDict[tuple[str, str, str], _Answer] = OrderedDict()

@@ -189,7 +189,7 @@ class GuardMiddleware:
     ) -> None:
         """Count the request for its API key, or for its address if no keys are set. Raises RateLimitedError.
 
-        `only_reads`: the request searches or reads. That of a caller with a key has a limit of its own.
+        `only_reads` is True if the request searches or reads. With an API key, such requests have a limit of their own.
         """
         limiter = self._server.rate_limiter
         if limiter is None or (sender.origin is None and self._local_programs and self._local_programs.sent(scope)):

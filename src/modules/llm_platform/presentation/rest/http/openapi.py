@@ -33,7 +33,7 @@ KEYS: Mapping[str, Any] = {
 def body_of(
     model: type[BaseModel], form: Mapping[str, Any] | None = None, note: str = "", *, is_required: bool = True
 ) -> dict[str, Any]:
-    """Return the `openapi_extra=` of a route that calls `read_body`. `form`: the result of `query_of` if it accepts forms."""
+    """Return the `openapi_extra=` of a route that calls `read_body`. `form` is the result of `query_of` if it accepts forms."""
     _BODIES[model.__name__] = model
     content: dict[str, Any] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
     if form:

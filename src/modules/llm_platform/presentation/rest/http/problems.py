@@ -233,7 +233,7 @@ def _retry_after_s(wait_s: float | None) -> int:
 
 
 def problem_responses(*statuses: int, is_probe: bool = False) -> dict[int | str, dict[str, Any]]:
-    """Return the `responses=` of a route that can also fail with these statuses. `is_probe`: it is in PROBE_PATHS."""
+    """Return the `responses=` of a route that can also fail with these statuses. `is_probe` is True for PROBE_PATHS."""
     access = PROBE_STATUSES if is_probe else ACCESS_STATUSES
     return {status: _openapi_response(status) for status in sorted({*COMMON_STATUSES, *access, *statuses})}
 

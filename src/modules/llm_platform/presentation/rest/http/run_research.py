@@ -35,8 +35,9 @@ async def run_research(
 ) -> ResearchResponse:
     """Return the answer. The research occupies a slot and stops if the client disconnects.
 
-    `on_event` receives the events before the last. `owner`: the caller, by default that of the request. `is_stored`: the
-    answer will be stored.
+    - `on_event` receives the events before the last.
+    - `owner` is the caller, by default that of the request.
+    - `is_stored` is True if the answer will be stored.
     """
     owner = caller_id(request) if owner is None else owner
     state = server_state(request)

@@ -212,8 +212,9 @@ async def stream_research(
 ) -> EventStream:
     """Return the events of a research run as they happen. The research occupies a slot and stops if the client disconnects.
 
-    `record` gets all events of a run that has an answer, before the last one is sent: a client may fetch it at once. What it
-    returns is sent in the `degraded` of the answer. `owner`: the caller, by default that of the request.
+    - `record` gets all events of a run that has an answer, before the last one is sent, because a client may fetch the run at
+      once. The entry that it returns is added to the `degraded` of the answer.
+    - `owner` is the caller, by default that of the request.
     """
     events = services(request).research.stream(
         question,

@@ -32,8 +32,10 @@ class MessageBlocks:
 
     Each search is a `server_tool_use` with its results. Sources that no search found, such as those of an earlier answer,
     stand in a pair of their own. The text comes last, when its citations are verified: they belong inside its blocks.
-    `is_json`: the text is the `output` as JSON, in one block; with `tool` it is the input of a call of this tool of the client.
-    `shows_thinking`: each further round is a block of thinking.
+
+    - `is_json` is True if the text is the `output` as JSON, in one block.
+    - `tool` is the client's tool that is called with that `output` as input, or empty.
+    - `shows_thinking` is True if each further round is a block of thinking.
     """
 
     def __init__(

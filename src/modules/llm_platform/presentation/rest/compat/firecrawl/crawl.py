@@ -108,7 +108,7 @@ class FirecrawlCrawlTask(BaseModel):
 
 
 class FirecrawlCrawlState(BaseModel):
-    """A crawl: `status` is `scraping`, `completed`, `failed` or `cancelled`. `next` is the address of more documents."""
+    """The state of a crawl. `status` is `scraping`, `completed`, `failed` or `cancelled`. `next` is the next page."""
 
     success: bool
     status: str

@@ -26,7 +26,7 @@ MAX_HOST_CHARS: Final = 90  # the patterns of a crawl contain it and have at mos
 
 
 class FirecrawlMapRequest(dialect.DialectBody, frozen=True):
-    """The first page. `search`: links with words of it come first. Sitemaps are not read."""
+    """The first page. Links with words of `search` come first. Sitemaps are not read."""
 
     url: dtos.StartUrl
     search: str | None = Field(default=None, max_length=dtos.MAX_CRAWL_INSTRUCTION_CHARS)

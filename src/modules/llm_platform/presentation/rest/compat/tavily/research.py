@@ -82,7 +82,7 @@ class TavilyResearchTask(BaseModel):
 
 
 class TavilyResearchState(BaseModel):
-    """A run: `content` and `sources` if it is `completed`, `error` if it `failed`."""
+    """The state of a run. A `completed` one has `content` and `sources`, and one that `failed` has `error`."""
 
     request_id: str
     status: Literal["pending", "in_progress", "completed", "failed"]
