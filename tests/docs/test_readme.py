@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import httpx2
-from tests.docs.pages import ROOT, files_in, output_of, sessions_in, shows, text_of
+from tests.docs.pages import ROOT, files_in, output_of, sessions_in, shell, shows, text_of
 
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.presentation.rest.app import create_app
@@ -38,7 +38,7 @@ def test_the_report_is_what_the_readme_shows(tmp_path: Path) -> None:
     """The command of the section on reports, run as it stands there over a store of its own."""
     (command,) = [session for session, _ in sessions_in("README.md") if "--depth report" in session]
     words = shlex.split(command.replace("--documents ", f"--documents {ROOT}/"))
-    printed = run(sys.executable, "-m", "modules.llm_platform", *words[1:], cwd=tmp_path)
+    printed = shell(shlex.join(words), tmp_path)
     assert shows(output_of("README.md", command), printed), printed
     assert "✘" not in printed
     shown = output_of("README.md", command)
@@ -95,4 +95,4 @@ def test_the_program_prints_what_the_readme_shows(tmp_path: Path) -> None:
     """The example of three lines and a bit runs as it stands there."""
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / "ask.py").write_text(files_in("README.md")["ask.py"], encoding="utf-8")
-    assert run(sys.executable, "ask.py", cwd=tmp_path) == output_of("README.md", "python ask.py")
+    assert shell(f"{sys.executable} ask.py", tmp_path) == output_of("README.md", "python ask.py")

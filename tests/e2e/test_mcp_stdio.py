@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +15,7 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from tests.e2e.test_rest_server import wait_until
+from tests.support.forked_command import COMMAND_LINE, PIPE, ForkedPython, run_forked
 from tests.support.loopback_upstream import serving
 from tests.support.server_process import GatedSearch
 
@@ -99,10 +99,8 @@ def test_standard_output_is_the_protocol_alone(documents: Path, tmp_path: Path) 
         {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "research", "arguments": QUESTION}},
     ]
     env = environment(LOG_LEVEL="DEBUG", LLM_PLATFORM_DATA_DIR=str(tmp_path / "data"))
-    with subprocess.Popen(
-        [sys.executable, *PROGRAM, "--documents", str(documents), "--offline"],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env,
-    ) as process:
+    words = ("mcp", "--documents", documents, "--offline")
+    with ForkedPython(COMMAND_LINE, *words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env) as process:
         assert process.stdin
         assert process.stdout
         process.stdin.write("".join(f"{json.dumps(message)}\n" for message in messages) + "no message\n")
@@ -120,10 +118,7 @@ def test_standard_output_is_the_protocol_alone(documents: Path, tmp_path: Path) 
 def test_a_missing_package_is_named() -> None:
     """Without the extra the command fails with the line that installs it."""
     hide = "import sys; sys.modules['mcp'] = None; from modules.llm_platform.__main__ import main; main()"
-    done = subprocess.run(
-        [sys.executable, "-c", hide, "mcp", "--offline"], capture_output=True, text=True, timeout=TIMEOUT_S,
-        env=environment(), stdin=subprocess.DEVNULL,
-    )
+    done = run_forked(hide, "mcp", "--offline", timeout=TIMEOUT_S, env=environment())
     assert (done.returncode, done.stdout) == (1, "")
     assert 'pip install "llm-platform[mcp]"' in done.stderr
     assert "Traceback" not in done.stderr

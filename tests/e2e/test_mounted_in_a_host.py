@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import signal
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ import uvicorn
 from fastapi import Depends, FastAPI, HTTPException
 from fastapi.testclient import TestClient
 from tests.docs.pages import ROOT, files_in
+from tests.support.forked_command import PIPE, UVICORN, ForkedPython
 
 from modules.llm_platform import (
     IWebSearchProvider,
@@ -236,26 +236,22 @@ async def test_the_programs_of_the_guide_serve_and_shut_down(
     """Each program of the guide, unchanged, under `uvicorn`: it answers, and a signal ends it as uvicorn ends any program."""
     (tmp_path / "docs").symlink_to(ROOT / "docs")
     (tmp_path / name).write_text(files_in(PAGE)[name], encoding="utf-8")
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "uvicorn", f"{name.removesuffix('.py')}:app", "--port", "0",
-        cwd=tmp_path, stderr=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL,
-    )
-    assert process.stderr is not None
-    lines: list[str] = []
-    try:
-        async with asyncio.timeout(TIMEOUT_S):
-            while not (found := re.search(r"running on (http://\S+)", lines[-1] if lines else "")):
-                line = (await process.stderr.readline()).decode()
-                assert line, "".join(lines)
-                lines.append(line)
-        async with httpx2.AsyncClient(base_url=found[1], timeout=TIMEOUT_S) as client:
-            await answers_everywhere(client, prefix)
-        process.send_signal(number)
-        rest = (await asyncio.wait_for(process.stderr.read(), TIMEOUT_S)).decode()
-        assert "Application shutdown complete" in rest
-        assert "Traceback" not in rest.replace("KeyboardInterrupt", "") or number == signal.SIGINT, rest
-        assert await process.wait() in (0, -number, 128 + number, 1 if number == signal.SIGINT else 0)
-    finally:
-        if process.returncode is None:
+    words = (f"{name.removesuffix('.py')}:app", "--port", "0")
+    with ForkedPython(UVICORN, *words, cwd=tmp_path, stderr=PIPE) as process:
+        assert process.stderr is not None
+        lines: list[str] = []
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                while not (found := re.search(r"running on (http://\S+)", lines[-1] if lines else "")):
+                    line = await asyncio.to_thread(process.stderr.readline)
+                    assert line, "".join(lines)
+                    lines.append(line)
+            async with httpx2.AsyncClient(base_url=found[1], timeout=TIMEOUT_S) as client:
+                await answers_everywhere(client, prefix)
+            process.send_signal(number)
+            _, rest = await asyncio.to_thread(process.communicate, timeout=TIMEOUT_S)
+            assert "Application shutdown complete" in rest
+            assert "Traceback" not in rest.replace("KeyboardInterrupt", "") or number == signal.SIGINT, rest
+            assert process.returncode in (0, -number, 128 + number, 1 if number == signal.SIGINT else 0)
+        finally:
             process.kill()
-            await process.wait()

@@ -8,13 +8,13 @@ import json
 import os
 import signal
 import sys
-from asyncio.subprocess import PIPE
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import pytest
+from tests.support.forked_command import COMMAND_LINE, PIPE, ForkedPython, run_forked
 from tests.support.loopback_upstream import serving
 from tests.support.report_upstream import Upstream, environment
 from tests.support.server_process import asleep
@@ -25,24 +25,13 @@ from modules.llm_platform.presentation.cli.main import run
 
 pytestmark = pytest.mark.usefixtures("restored_logging")  # commands run in this process
 
-PROGRAM = (sys.executable, "-m", "modules.llm_platform")
 QUESTION = "How do heat pumps work in cold winters?"
 PATIENCE_S = 120.0
 
 
-async def started(*arguments: str, env: Mapping[str, str], question: str = "") -> asyncio.subprocess.Process:
-    """Return the process; `question` is what it reads from standard input."""
-    process = await asyncio.create_subprocess_exec(*PROGRAM, *arguments, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=env)
-    assert process.stdin
-    process.stdin.write(question.encode())
-    process.stdin.close()
-    return process
-
-
 async def ended(*arguments: str, env: Mapping[str, str]) -> tuple[int, str, str]:
-    process = await started(*arguments, env=env)
-    out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-    return process.returncode or 0, out.decode(), err.decode()
+    done = await asyncio.to_thread(run_forked, COMMAND_LINE, *arguments, env=env, timeout=PATIENCE_S)
+    return done.returncode, done.stdout, done.stderr
 
 
 def command(*arguments: str, env: Mapping[str, str]) -> None:
@@ -66,25 +55,27 @@ async def test_ctrl_c_prints_the_resume_command(tmp_path: Path) -> None:
     upstream = [first]
     async with serving(lambda exchange: upstream[0].handle(exchange)) as loopback:
         env = environment(loopback, tmp_path)
-        process = await started(
-            "research", "--depth", "report", "--fresh", "--yes", "--json", env=env, question=QUESTION
-        )
-        await asyncio.wait_for(first.reached.wait(), PATIENCE_S)
-        await asleep(process)  # waits until what was answered is in the store
-        process.send_signal(signal.SIGINT)
-        out, err = await asyncio.wait_for(process.communicate(), PATIENCE_S)
-        assert (process.returncode, out) == (130, b"")
-        said, command = err.decode().splitlines()
+        words = ("research", "--depth", "report", "--fresh", "--yes", "--json")
+        with ForkedPython(COMMAND_LINE, *words, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+            assert process.stdin
+            process.stdin.write(QUESTION)
+            process.stdin.close()
+            await asyncio.wait_for(first.reached.wait(), PATIENCE_S)
+            await asleep(process)  # waits until what was answered is in the store
+            process.send_signal(signal.SIGINT)
+            out, err = await asyncio.to_thread(process.communicate, timeout=PATIENCE_S)
+        assert (process.returncode, out) == (130, "")
+        said, command = err.splitlines()
         assert said == "Interrupted. Finished steps are stored. To continue, run:"
         assert command == f"llm-platform research --depth report --yes --json '{QUESTION}'"
         upstream[0] = second
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
         again = await asyncio.create_subprocess_shell(command, stdout=PIPE, stderr=PIPE, env={**env, "PATH": path})
-        out, err = await asyncio.wait_for(again.communicate(), PATIENCE_S)
-    assert again.returncode == 0, err
+        answer, errors = await asyncio.wait_for(again.communicate(), PATIENCE_S)
+    assert again.returncode == 0, errors
     paid = first.answered + second.answered
     assert {name: count for name, count in paid.items() if count > 1} == {}
-    assert json.loads(out)["citations"]
+    assert json.loads(answer)["citations"]
 
 
 async def test_finished_report_is_replayed_offline_and_elsewhere(tmp_path: Path) -> None:

@@ -341,7 +341,7 @@ def test_importing_the_asgi_module_has_no_effect() -> None:
 
 def test_invalid_setting_exits_without_traceback() -> None:
     """A server started on a wrong setting ends with its name and an example, and no traceback."""
-    arguments = (".", "modules.llm_platform.asgi:app", "--port", "0")
+    arguments = ("modules.llm_platform.asgi:app", "--port", "0")
     done = run_forked(UVICORN, *arguments, env={**os.environ, "LLM_PLATFORM_PORT": "not a port"}, timeout=START_S)
     assert done.returncode != 0
     assert "LLM_PLATFORM_PORT" in done.stderr

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.support.forked_command import PIPE, ForkedPython
 
 from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
 
 PATIENCE_S = 120
-SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 KEEPING = """
 import asyncio, hashlib, json, sys
@@ -45,13 +42,9 @@ asyncio.run(work())
 
 
 @contextmanager
-def keeping(file: Path, who: str, count: int) -> Iterator[subprocess.Popen[str]]:
+def keeping(file: Path, who: str, count: int) -> Iterator[ForkedPython]:
     """A process that will keep so many outcomes when it is told to go, and is over at the end."""
-    command = [sys.executable, "-c", KEEPING, str(file), who, "0", str(count)]
-    path = os.pathsep.join([str(SOURCE), os.environ.get("PYTHONPATH", "")])
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": path}
-    ) as child:
+    with ForkedPython(KEEPING, file, who, "0", str(count), stdin=PIPE, stdout=PIPE) as child:
         try:
             assert child.stdout is not None
             assert child.stdout.readline() == "ready\n"
@@ -60,7 +53,7 @@ def keeping(file: Path, who: str, count: int) -> Iterator[subprocess.Popen[str]]
             child.kill()
 
 
-def go(child: subprocess.Popen[str]) -> None:
+def go(child: ForkedPython) -> None:
     assert child.stdin is not None
     child.stdin.write("\n")
     child.stdin.flush()

@@ -31,9 +31,9 @@ ROOT = Path(__file__).resolve().parents[2]
 FORKS = multiprocessing.get_context("forkserver")
 # The second module imports what some programs of tests need; the processes that run the tests do not import it.
 FORKS.set_forkserver_preload([__name__, "tests.support.forked_imports"])
-# Programs of which arguments are the command line: `llm-platform`, and `uvicorn` in the folder that is its first argument.
+# Programs whose arguments are the command line: `llm-platform` and `uvicorn`.
 COMMAND_LINE = "from modules.llm_platform.__main__ import main; main()"
-UVICORN = "import os, sys; os.chdir(sys.argv.pop(1)); sys.path.insert(0, ''); from uvicorn.main import main; main()"
+UVICORN = "import sys; sys.path.insert(0, ''); from uvicorn.main import main; main()"
 PIPE = subprocess.PIPE
 
 
@@ -126,6 +126,7 @@ class ForkedPython:
         program: str,
         *arguments: str | Path,
         env: Mapping[str, str] | None = None,
+        cwd: str | Path = ".",
         stdin: int | None = None,
         stdout: int | IO[Any] | None = None,
         stderr: int | IO[Any] | None = None,
@@ -145,7 +146,7 @@ class ForkedPython:
         self.stdin, self.stdout, self.stderr = ours
         words, streams = [*map(str, arguments)], [_Descriptor(number) for number in theirs]
         variables = dict(os.environ if env is None else env)
-        self._process = FORKS.Process(target=_run_program, args=(program, words, variables, streams, warn_as_error))
+        self._process = FORKS.Process(target=_run_program, args=(program, words, variables, streams, str(cwd), warn_as_error))
         try:
             self._process.start()
         finally:
@@ -193,7 +194,8 @@ class ForkedPython:
         """Return what it writes until its end to its standard output and to its standard error; "" without a pipe."""
         if self.stdin is not None:
             with suppress(BrokenPipeError):  # it may end without reading
-                self.stdin.write(input or "")
+                if input:
+                    self.stdin.write(input)
                 self.stdin.close()
         with ThreadPoolExecutor(2) as threads:
             texts = [threads.submit(stream.read) if stream else None for stream in (self.stdout, self.stderr)]
@@ -213,10 +215,15 @@ class ForkedPython:
 
 
 def run_forked(
-    program: str, *arguments: str | Path, input: str = "", env: Mapping[str, str] | None = None, timeout: float  # noqa: A002
+    program: str,
+    *arguments: str | Path,
+    timeout: float,
+    input: str = "",  # noqa: A002  as in subprocess.run
+    env: Mapping[str, str] | None = None,
+    cwd: str | Path = ".",
 ) -> subprocess.CompletedProcess[str]:
     """`subprocess.run` of a ForkedPython, whose output is captured."""
-    with ForkedPython(program, *arguments, env=env, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
+    with ForkedPython(program, *arguments, env=env, cwd=cwd, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
         out, err = process.communicate(input, timeout)
     return subprocess.CompletedProcess(arguments, process.wait(), out, err)
 
@@ -238,8 +245,14 @@ def _run(program: str, arguments: Sequence[str], env: Mapping[str, str], output:
 
 
 def _run_program(
-    program: str, arguments: Sequence[str], env: Mapping[str, str], streams: Sequence[int], warn_as_error: bool = False
+    program: str,
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    streams: Sequence[int],
+    cwd: str = ".",
+    warn_as_error: bool = False,
 ) -> None:
+    os.chdir(cwd)
     os.environ.clear()
     os.environ.update(env)
     for number, stream in enumerate(streams):

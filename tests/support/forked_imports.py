@@ -1,8 +1,13 @@
-"""What programs of tests import: the server of forks has it before the first fork."""
+"""What programs of tests import: the server of forks has it before the first fork. Nothing here starts a thread, which a fork
+would lack.
+"""
 
 from __future__ import annotations
 
+import gc
+
 import confluent_kafka  # noqa: F401
+import openai  # noqa: F401
 import uvicorn.main  # noqa: F401
 from tests.fakes import embedder  # noqa: F401
 
@@ -13,3 +18,6 @@ from modules.llm_platform.presentation.cli.commands import index, worker  # noqa
 from modules.llm_platform.presentation.kafka.worker import handler  # noqa: F401
 from modules.llm_platform.presentation.kafka.worker import worker as kafka_worker  # noqa: F401
 from modules.llm_platform.testing import sample_page  # noqa: F401
+
+gc.collect()
+gc.freeze()  # the collections of a fork pass over what was imported

@@ -37,7 +37,7 @@ RESULT = {
 FORKED = "forked"
 FORKED_SERVERS = {  # program and arguments
     FORKED: (COMMAND_LINE, SERVE),
-    "forked uvicorn": (UVICORN, (".", "modules.llm_platform.asgi:app", "--port", "0")),
+    "forked uvicorn": (UVICORN, ("modules.llm_platform.asgi:app", "--port", "0")),
 }
 STREAM = {"Accept": "text/event-stream"}
 
