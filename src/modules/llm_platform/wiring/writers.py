@@ -127,7 +127,7 @@ def build_research_judge(
 def build_output(
     settings: Settings, llm: ILLMProvider | None, context_tokens: ContextTokens, price: Price | None
 ) -> StructuredOutput | None:
-    """Return what fills the schema of a request; None without a model. LLM_STAGES may name its model."""
+    """Return the part that fills the schema of a request, or None without a model. LLM_STAGES may name its model."""
     if llm is None:
         return None
     first = stage_choices(settings).get("output")

@@ -61,7 +61,7 @@ class RedisCache(ICache[Value], Generic[Value]):
             return
 
     def _encode(self, value: Value) -> bytes | None:
-        """Return the JSON document; None if the value has no JSON form or is too long."""
+        """Return the JSON document, or None if the value has no JSON form or is too long."""
         try:
             text = value.model_dump_json(warnings=False).encode()
         except PydanticSerializationError:  # half a surrogate pair

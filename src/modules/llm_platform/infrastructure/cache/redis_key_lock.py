@@ -63,7 +63,7 @@ class RedisKeyLock(IKeyLock):
             yield True
 
     async def _acquire(self, name: str, token: str) -> bool | None:
-        """Return whether the lock was free; None if Redis is away."""
+        """Return whether the lock was free, or None if Redis is away."""
         expiry_ms = int(self._expiry_s * 1000)
         try:
             return bool(await self._client.call("SET", lambda redis: redis.set(name, token, px=expiry_ms, nx=True)))
@@ -80,7 +80,7 @@ class RedisKeyLock(IKeyLock):
                         return
 
     async def _run(self, script: str, name: str, *arguments: str | int) -> int | None:
-        """Return the result of a script; None if Redis is away."""
+        """Return the result of a script, or None if Redis is away."""
         try:
             result: int = await self._client.call("EVAL", lambda redis: redis.eval(script, 1, name, *arguments))
         except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):

@@ -22,8 +22,9 @@ class DocumentAddresses:
         return self._prefix + quote(self._redactor.text(path).encode("utf-8", "surrogateescape"))
 
     def path_in(self, url: str) -> str | None:
-        """Return the path of an address, without fragment and query; None where it is not a document's. `doc:<path>` is
-        valid with a base address too.
+        """Return the path of an address, without fragment and query, or None if it is not a document's.
+
+        `doc:<path>` is valid with a base address, too.
         """
         prefix = next((start for start in (self._prefix, SCHEME) if url.startswith(start)), None)
         if prefix is None:

@@ -119,7 +119,7 @@ class FolderStates:
         return None
 
     def load(self, origin: str) -> FolderState | None:
-        """Return what was saved; None where nothing readable was."""
+        """Return the saved state, or None if there is none that can be read."""
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
             stored = json.loads(self._path(origin).read_bytes())
             if stored["made_by"] != self._made_by:

@@ -62,8 +62,10 @@ def build_folder_index(
     store: IVectorStore | None,
     open_store: Callable[[Path], IVectorStore],
 ) -> FolderIndex | None:
-    """Return the index of DOCUMENTS_DIR; None without a folder. It is the embedded index where `llm-platform index` put the
-    folder there with an embedder of this machine, else a collection of its own.
+    """Return the index of DOCUMENTS_DIR, or None without a folder.
+
+    If `llm-platform index` put the folder into the embedded index, with an embedder of this machine, it is that index.
+    Otherwise it is a collection of the folder's own.
     """
     folder = settings.DOCUMENTS_DIR
     if folder is None:

@@ -112,7 +112,10 @@ class DocumentWebSearch(IWebSearchProvider):
         return answer.model_copy(update={"degraded": (*answer.degraded, *problems, *unread)})
 
     async def refresh(self) -> FolderView | None:
-        """The folder as it is now; None without one. Raises WebSearchTimeoutError while it is read, and other search errors."""
+        """Return the folder as it is now, or None without one.
+
+        Raises WebSearchTimeoutError while the folder is read, and other search errors.
+        """
         if self.folder is None:
             return None
         try:
@@ -145,7 +148,7 @@ class DocumentWebSearch(IWebSearchProvider):
         )
 
     def document_of(self, url: str) -> str | None:
-        """Return the id of the document at this address; None where it is not a document's."""
+        """Return the id of the document at this address, or None if it is not a document's."""
         return self._shown.get(url) or self._published.path_in(url)
 
     async def document(self, doc_id: str) -> list[Passage]:

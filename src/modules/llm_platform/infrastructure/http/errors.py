@@ -91,7 +91,7 @@ _SECONDS = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
 
 
 def retry_after_s(headers: Mapping[str, str]) -> float | None:
-    """Return the wait in seconds of `Retry-After` (seconds or a date), 0 to a day; None without a valid one."""
+    """Return the wait in seconds of `Retry-After` (seconds or a date), 0 to a day, or None without a valid one."""
     value = headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(value):
         return min(float(value), MAX_RETRY_AFTER_S)

@@ -81,7 +81,7 @@ def line_of(value: Any) -> str:
 
 
 def number_of(value: Any) -> float | None:
-    """Return a finite number as a float; None for any other value."""
+    """Return a finite number as a float, or None for any other value."""
     if type(value) is int and abs(value) <= sys.float_info.max:  # excludes bool
         value = float(value)
     return value if isinstance(value, float) and math.isfinite(value) else None

@@ -42,7 +42,7 @@ def hide_modules(*names: str) -> Iterator[None]:
 
 
 def build_rate_limiter(settings: Settings, redis: RedisClient | None) -> IRateLimiter | None:
-    """Return the limits, counted in Redis if there is one; None if all are 0."""
+    """Return the limits, counted in Redis if there is one, or None if all are 0."""
     limits = _limits(settings)
     if limits == RateLimits():
         return None
@@ -57,7 +57,7 @@ def build_rate_limiter(settings: Settings, redis: RedisClient | None) -> IRateLi
 
 
 def build_rate_limit_probe(settings: Settings, redis: RedisClient | None) -> IHealthProbe | None:
-    """Return the line of the health report about limits in Redis; None if there are none."""
+    """Return the line of the health report about limits in Redis, or None if there are none."""
     if redis is None or _limits(settings) == RateLimits():
         return None
     from modules.llm_platform.infrastructure.limits.redis_rate_limiter import RateLimitProbe

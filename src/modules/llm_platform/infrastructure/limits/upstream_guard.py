@@ -146,7 +146,7 @@ class UpstreamGuard:
             self._retries.record_call()
 
     def retry_pause_s(self, error: AppException, attempt: Attempt) -> float | None:
-        """Return the pause before a second try, which is counted then; None if the error is final."""
+        """Count a second try and return the pause before it, or return None if the error is final."""
         kind = self.kind
         if self._retries is None or not attempt.is_admitted:
             return None

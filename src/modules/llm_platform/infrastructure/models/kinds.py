@@ -144,11 +144,11 @@ class LLMConnection:
 
     @property
     def context(self) -> int | None:
-        """The context window in tokens, prompt and answer together; None: unknown."""
+        """The context window in tokens, prompt and answer together, or None if it is unknown."""
         return self.context_tokens or self.traits.context_tokens
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """Return the cost in US dollars; None when a price is unknown."""
+        """Return the cost in US dollars, or None if a price is unknown."""
         usual = 0.0 if self.is_local else self.traits.price
         price_in = usual if self.price_in is None else self.price_in
         price_out = usual if self.price_out is None else self.price_out
@@ -158,7 +158,7 @@ class LLMConnection:
 
 
 def configuration_error(config: LLMConnection) -> str | None:
-    """Return the missing settings, else the first invalid one, with the variables to set; None when all is well.
+    """Return a message about missing settings or the first invalid one, with the variables to set. None means no problem.
 
     The first request raises it, not the start. It holds no value of a setting.
     """

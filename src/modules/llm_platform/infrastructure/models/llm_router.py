@@ -69,7 +69,7 @@ class LLMRouter(ILLMProvider):
 
 
 def _remaining(request: LLMRequest, spent: Spending) -> LLMRequest | None:
-    """Return the request with the rest of its `max_tries`; None when none is left. A failure without a call uses none up."""
+    """Return the request with the rest of its `max_tries`, or None if no try is left. A failure without a call uses no try."""
     if request.max_tries is None or not spent.calls:
         return request
     left = request.max_tries - spent.calls

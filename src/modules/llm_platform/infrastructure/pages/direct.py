@@ -232,7 +232,7 @@ def _targets(base: PageAddress, links: Iterable[tuple[str, str]]) -> Iterator[tu
 
 
 def _resolved(base: PageAddress, href: str) -> PageAddress | None:
-    """Return the address that a link leads to; None if it is none of the web."""
+    """Return the address that a link leads to, or None if it is not a web address."""
     try:
         return follow(base, href.strip())
     except PageRequestError:

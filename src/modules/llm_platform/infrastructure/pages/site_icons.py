@@ -89,7 +89,7 @@ class SiteIconReader(IIconReader):
 
 
 def image_type(data: bytes) -> str | None:
-    """Return the media type of an image by its first bytes, whatever its server says; None for any other content."""
+    """Return the media type of an image by its first bytes, whatever its server says, or None for any other content."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     return next((media_type for signature, media_type in SIGNATURES if data.startswith(signature)), None)

@@ -57,7 +57,7 @@ _COMMENTS_NAME = re.compile(r"^[Cc]omment(?!ary)|(?:article|post)-comments|^(?:c
 
 
 def article_of(tree: Any, page: str) -> str:
-    """Return the article of a page whose text is `page`; "" where none is found.
+    """Return the article of a page whose text is `page`, or "" if none is found.
 
     The precise mode is tried first, without comments of readers.
     """

@@ -21,7 +21,7 @@ def write_message(stream: IO[bytes], fields: dict[str, Any], content: bytes = b"
 
 
 def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
-    """Return the next message; None where the stream ends. Raises ValueError for what is no message."""
+    """Return the next message, or None at the end of the stream. Raises ValueError for anything else."""
     lengths = stream.read(_LENGTHS.size)
     if len(lengths) < _LENGTHS.size:
         return None

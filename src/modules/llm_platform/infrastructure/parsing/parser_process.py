@@ -190,7 +190,7 @@ class _Watchdog(threading.Thread):
 
 
 def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: bytes) -> dict[str, Any] | None:
-    """Return the child's answer with its text; None when it died or its answer is invalid."""
+    """Return the child's answer with its text, or None if it died or its answer is invalid."""
     if child.stdin is None or child.stdout is None:
         return None
     try:

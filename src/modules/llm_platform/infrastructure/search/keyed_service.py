@@ -168,11 +168,11 @@ class KeyedWebSearch(IWebSearchProvider):
         return [item for row in rows if (item := self.item(dict_of(row)))]
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
-        """Return a row of an answer by the names that most services use; None without a usable address."""
+        """Return a row of an answer by the names that most services use, or None without a usable address."""
         return self.result(row.get("url"), row.get("title"), row.get("description"))
 
     def result(self, url: Any, title: Any, snippet: Any, **fields: Any) -> WebSearchResultItem | None:
-        """Return a result of untrusted values; None without a usable address. `fields`: those that a result may lack."""
+        """Return a result of untrusted values, or None without a usable address. `fields` are optional fields of a result."""
         address = text_of(url)
         if not is_web_url(address):
             return None

@@ -84,7 +84,7 @@ def check_database(settings: Settings) -> None:
 
 
 def build_database(settings: Settings, resources: Resources) -> Database | None:
-    """Return the database of DATABASE_URL, which is connected at the first call; None if it is not set."""
+    """Return the database of DATABASE_URL, which is connected at the first call, or None if it is not set."""
     if settings.DATABASE_URL is None:
         return None
     return resources.closing(Database(settings.DATABASE_URL.get_secret_value(), check_schema, metrics=resources.metrics))
@@ -103,7 +103,7 @@ def build_failed_request_store(
 def build_research_job_store(
     settings: Settings, resources: Resources, database: Database | None
 ) -> IResearchJobStore | None:
-    """Return the store of background runs; None if STORE_TTL_DAYS is 0."""
+    """Return the store of background runs, or None if STORE_TTL_DAYS is 0."""
     if settings.STORE_TTL_DAYS == 0:
         return None
     return RESEARCH_JOBS.open(settings, resources, database, settings.STORE_TTL_DAYS)

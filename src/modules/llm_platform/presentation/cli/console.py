@@ -146,7 +146,7 @@ class Console:
         return str(buffer.read(MAX_QUESTION_BYTES).decode("utf-8", "replace")).strip() or None
 
     def prompt(self, text: str) -> str | None:
-        """Return one line from the terminal; None at the end of input."""
+        """Return one line from the terminal, or None at the end of input."""
         print(text, end=" ", file=self.err, flush=True)
         line = self.source.readline()
         return printable(line).strip() if line else None

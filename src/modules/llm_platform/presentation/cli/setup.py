@@ -84,7 +84,7 @@ class Wiring:
         return self.has_model(settings.model_copy(update={"LLM_PLATFORM_OFFLINE": False}))
 
     def missing_model_note(self, settings: Settings) -> str | None:
-        """Return why answers are quotes, and how to change that; None if a model is configured."""
+        """Return why answers are quotes, and how to change that, or None if a model is configured."""
         if self.has_model(settings):
             return None
         return NO_MODEL_OFFLINE if self.has_model_online(settings) else NO_MODEL

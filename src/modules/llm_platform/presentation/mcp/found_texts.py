@@ -50,7 +50,7 @@ class FoundTexts:
             self._found.popitem(last=False)
 
     def instead_of(self, owner: str, url: str, error: AppException) -> Page | None:
-        """Return the text of the result with the address, with a warning that names the error; None if it is not known."""
+        """Return the text of the result with the address, with a warning that names the error, or None if it is not known."""
         found_at, page = self._found.get((owner, url), (0.0, None))
         if page is None or self._clock() - found_at > FOUND_TEXT_S:
             return None

@@ -133,7 +133,7 @@ def run_text(run: RunState) -> str:
 
 
 def progress_text(event: events.ResearchEvent) -> str | None:
-    """Return one line for an event that a person waits for; None for the others."""
+    """Return one line for an event that a person waits for, or None for other events."""
     match event:
         case events.Planned():
             line = f"planned: {'; '.join(event.questions)}"

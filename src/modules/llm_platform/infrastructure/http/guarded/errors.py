@@ -51,7 +51,7 @@ def transport_error(error: Exception) -> AppException:
 
 
 def status_error(status: int, retry_after_s: float | None = None) -> AppException | None:
-    """Return the page error for a status; None for a page. Redirects were followed before."""
+    """Return the page error for a status, or None for a page. Redirects were followed before."""
     if status in STATUSES:
         kind, message = STATUSES[status]
         return kind(message, retry_after_s=retry_after_s)

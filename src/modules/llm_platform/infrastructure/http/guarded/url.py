@@ -55,7 +55,7 @@ _NOT_PUBLIC_V6: Final = tuple(
 
 
 def parse_ip(text: str) -> IPAddress | None:
-    """Return the IP address, a dotted quad without leading zeros or IPv6 without a zone; None for anything else."""
+    """Return the IP address, a dotted quad without leading zeros or IPv6 without a zone, or None for anything else."""
     try:
         return IPv6Address(text) if ":" in text and "%" not in text else IPv4Address(text)
     except AddressValueError:

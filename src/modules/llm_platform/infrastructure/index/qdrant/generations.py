@@ -136,7 +136,7 @@ class Generations:
         return about.st_ino, about.st_mtime_ns
 
     def share(self) -> tuple[Path, FileLock] | None:
-        """Return the newest generation and its shared lock, which the reader releases; None when there is none."""
+        """Return the newest generation and its shared lock, which the reader releases, or None if there is none."""
         for _ in range(TRIES):
             path = self._newest()
             if path is None:

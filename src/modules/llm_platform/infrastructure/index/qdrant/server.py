@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def matching(fields: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
-    """Return a filter for points that have any of the values in each field; None without fields."""
+    """Return a filter for points that have any of the values in each field, or None without fields."""
     from qdrant_client import models
 
     conditions = [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in fields]

@@ -288,7 +288,7 @@ def stage_choices(settings: Settings) -> Mapping[LLMStage, str]:
 
 
 def build_price(settings: Settings, adapters: LLMAdapters) -> Callable[[int, int], float] | None:
-    """Return a function for the US dollars of a call with the most expensive model; None if a price is unknown."""
+    """Return a function for the US dollars of a call with the most expensive model, or None if a price is unknown."""
     known = {connection.name: connection for connection in llm_connections(settings)}
     models = [
         known.get(name) or _connection(settings, name, "openai", model.model, None, None)

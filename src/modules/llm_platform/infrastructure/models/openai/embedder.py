@@ -90,7 +90,7 @@ class EmbeddingConnection:
 
     @property
     def configuration_error(self) -> str | None:
-        """The missing settings, or a key that no header can hold, as an error message; None when all is well."""
+        """An error message about missing settings, or a key that a header cannot have. None means no problem."""
         address, key, model = self.variables
         hosted = self.kind == "azure" or self.address == OPENAI_URL
         missing = [name for name, there in ((address, self.address), (model, self.model)) if not there]

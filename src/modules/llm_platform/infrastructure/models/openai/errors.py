@@ -113,7 +113,7 @@ def reported_error(connection: LLMConnection, body: object) -> exceptions.LLMExc
 
 
 def refused_field(status: int, body: object, sent: Mapping[str, object]) -> str | None:
-    """Return the optional field of a request that the service refuses by name; None for any other refusal."""
+    """Return the optional field of a request that the service refuses by name, or None for any other refusal."""
     if status not in REFUSALS:
         return None
     text = _ErrorBody(body).text

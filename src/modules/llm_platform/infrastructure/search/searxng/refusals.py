@@ -56,7 +56,7 @@ _BAD_REQUEST: Final = {
 
 
 def form_error(body: bytes) -> AppException | None:
-    """Return the error for a 400: of the request or of a setting; None when the message is unknown."""
+    """Return the error for a 400: of the request or of a setting, or None if the message is unknown."""
     for error, messages in ((WebSearchRequestError, _BAD_REQUEST), (WebSearchConfigError, _BAD_SETTING)):
         for part, message in messages.items():
             if part in body:

@@ -228,7 +228,7 @@ def remove_if_empty(folder: str) -> None:
 
 
 def parsed_value(value: bytes, kind: type[Value]) -> Value | None:
-    """Return the value; None where another version wrote it in another shape. It is then made again."""
+    """Return the value, or None if another version wrote it in another form, so that it has to be made again."""
     try:
         return kind.model_validate_json(value)
     except ValidationError:

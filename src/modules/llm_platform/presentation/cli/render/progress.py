@@ -150,7 +150,7 @@ def _step_text(event: events.ResearchEvent) -> str | None:
 
 
 def _ranked_text(event: events.Ranked) -> str | None:
-    """Return the number of ranked results and the best one; None where results have no scores."""
+    """Return the number of ranked results and the best one, or None if results have no scores."""
     scored = [result for result in event.kept if result.score is not None]
     if not scored:
         return None

@@ -115,7 +115,7 @@ class Dependencies:
         return name in self._states
 
     def not_ready(self) -> str | None:
-        """Return why requests cannot be answered now; None when no failure is known."""
+        """Return why requests cannot be answered now, or None if no failure is known."""
         for name, state in self._states.items():
             if state.error is not None:
                 return f"{name}: {state.error.message}"

@@ -145,7 +145,7 @@ def check_stores(client: Consumer, topics: Sequence[str], store_id: str, timeout
 def _store_commits(
     client: Consumer, cluster: ClusterMetadata, topics: Sequence[str], timeout_s: float
 ) -> dict[Partition, StoreCommit] | None:
-    """Return the last commits that name a store; None when the brokers do not reply."""
+    """Return the last commits that name a store, or None if the brokers do not reply."""
     partitions = [
         TopicPartition(topic, number)
         for topic in topics

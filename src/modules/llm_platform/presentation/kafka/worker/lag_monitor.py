@@ -80,7 +80,7 @@ class LagMonitor:
         return self._clock() - self._updated_at
 
     def not_ready(self) -> str | None:
-        """Return which partitions stall; None without any."""
+        """Return the partitions that stall, or None if there are none."""
         stalled = sorted(self.stalled)
         if not stalled:
             return None

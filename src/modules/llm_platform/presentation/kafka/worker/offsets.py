@@ -112,7 +112,7 @@ class OffsetCommitter:
         self.metadata = ""  # attached to every commit, see group_watch.py; any thread may set it
 
     def age_s(self) -> float:
-        """Return for how many seconds a finished offset has been uncommitted; 0 when all are committed."""
+        """Return for how many seconds a finished offset has been uncommitted, or 0 if all are committed."""
         since = self._uncommitted_since
         return self._clock() - since if since is not None and self.has_uncommitted() else 0.0
 

@@ -29,7 +29,7 @@ _STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')  # a JSON string
 def schema_of(
     request: Request, answer_format: Mapping[str, Any] | None, field: str = "response_format"
 ) -> dict[str, Any] | None:
-    """Return the `output_schema` of a research run with this answer format; None for text.
+    """Return the `output_schema` of a research run with this answer format, or None for text.
 
     `field` is the name of the format in the body. Raises InvalidRequestError that names it, also without a language model.
     """

@@ -24,12 +24,12 @@ MAX_TITLE_TOKENS: Final = 2000  # a list of tags or questions in JSON, after som
 
 
 def task_of(messages: Iterable[CompletionMessage]) -> TranscriptTask | None:
-    """Return the task that a conversation ends with; None for a question."""
+    """Return the task that a conversation ends with, or None for a question."""
     return transcript_task([(message.role, message.text) for message in messages])
 
 
 def model_for_tasks(request: Request) -> ConfiguredModel | None:
-    """Return the first configured language model; None without one."""
+    """Return the first configured language model, or None without one."""
     return next((model for model in services(request).llm.models if model.is_complete), None)
 
 

@@ -94,7 +94,7 @@ class LocalPrograms:
 
 
 def parse_address(text: str) -> Address | None:
-    """Return the address, an IPv4-mapped one as IPv4; None if it cannot be read."""
+    """Return the address, an IPv4-mapped one as IPv4, or None if it cannot be read."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:

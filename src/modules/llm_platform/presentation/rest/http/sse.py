@@ -102,7 +102,7 @@ class DrivenEvents(Generic[StreamedEvent]):
         self._task.add_done_callback(lambda _: self._events.put_nowait(None))
 
     async def first(self, seconds: float) -> StreamedEvent | None:
-        """Return the first event; None if it does not come in time. Raises the error before it."""
+        """Return the first event, or None if it does not come in time. Raises the error before it."""
         try:
             async with asyncio.timeout(seconds):
                 return await anext(self)

@@ -75,7 +75,7 @@ async def get_model(request: Request, model: str) -> Response:
 
 
 def depth_of(model: str) -> Depth | None:
-    """Return the depth of a research model; None for another model. The vendor's own deep research is a report."""
+    """Return the depth of a research model, or None for another model. The vendor's own deep research models are reports."""
     return "report" if DEEP_RESEARCH.fullmatch(model) else DEPTHS.get(model)
 
 

@@ -122,7 +122,7 @@ class PerplexityAgentRequest(dialect.WrittenBody, frozen=True):
 
     @property
     def depth(self) -> Depth | None:
-        """The depth of the research; None if no name is known."""
+        """The depth of the research, or None if no name is known."""
         depth = next((found for name in self.named if (found := depth_of(name))), None)
         if depth is None:
             return None

@@ -128,7 +128,7 @@ async def get(request: Request, api_request: Annotated[str, Path(description="`i
 
 
 def _id_of(idempotency_key: str | None) -> str | None:
-    """Return the id that every request with this key has; None without a key. The store finds it among those of the caller."""
+    """Return the id of all requests with this key, or None without a key. The store finds it among those of the caller."""
     return sha256(f"{API} {idempotency_key}".encode()).hexdigest()[:ID_CHARS] if idempotency_key else None
 
 

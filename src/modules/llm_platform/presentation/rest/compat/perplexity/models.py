@@ -35,7 +35,7 @@ VENDOR: Final = "perplexity/"  # prefix of the vendor's own models
 
 
 def depth_of(name: str) -> Depth | None:
-    """Return the depth for a model, a preset or an effort; None for another name. A version behind @ changes nothing."""
+    """Return the depth for a model, a preset or an effort, or None for another name. A version behind @ changes nothing."""
     return EFFORTS.get(name.partition("@")[0].removeprefix(VENDOR))
 
 
