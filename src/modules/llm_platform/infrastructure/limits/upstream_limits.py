@@ -1,4 +1,4 @@
-"""The limits of calls of one service, shared by all of its callers: circuit, rate limit and retry budget."""
+"""Limit the calls of one service: circuit breaker, rate limit and retry budget, which all callers share."""
 
 import asyncio
 import logging
@@ -18,25 +18,25 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-FAILURES_TO_OPEN: Final = 5  # failures in a row
+FAILURES_TO_OPEN: Final = 5  # Failures in a row.
 COOLDOWN_S: Final = 10.0
-PROBE_WAIT_S: Final = 1.0  # what a caller is told to wait while a probe runs
-MAX_CLOSED_S: Final = 3600.0  # a longer Retry-After is tried again after an hour
+PROBE_WAIT_S: Final = 1.0  # The wait that a refused caller is told while a probe runs.
+MAX_CLOSED_S: Final = 3600.0  # After a longer Retry-After, the service is called again after an hour.
 
 OPEN = "{{name}} failed {failures} times in a row and is not called for the next {{seconds:.0f}} s: try again after that"
 CLOSED = "{name} asked for no requests for the next {seconds:.0f} s: try later"
 
 SECOND_S: Final = 1.0
 MINUTE_S: Final = 60.0
-CALL_S: Final = 4.0  # the assumed duration of a call: a high rate needs slots for the calls that it starts meanwhile
+CALL_S: Final = 4.0  # The assumed duration of a call. A high rate needs slots for the calls that start in this time.
 
 LIMITED = "{name} has reached its rate limit for the next {seconds:.0f} s: try later, or raise {setting}"
-THE_LIMIT: Final = "the limit"  # names the limit of a service without a setting for it
+THE_LIMIT: Final = "the limit"  # This replaces the name of the setting for a service without one.
 BUSY = "{name} already serves as many of our requests as it may at once: try again in {seconds:.0f} s"
 
-RETRY_SHARE: Final = 0.1  # share of the recent calls
-MIN_RETRIES: Final = 3  # a program that seldom calls still replaces a dropped connection
-RECENT_S: Final = 60.0  # a call counts half after 42 s
+RETRY_SHARE: Final = 0.1  # The share of the recent calls that may be retries.
+MIN_RETRIES: Final = 3  # A program that seldom calls can still replace a dropped connection.
+RECENT_S: Final = 60.0  # The time constant of the decay: a call counts half after 42 s.
 
 _FAILURES: Final = (
     exceptions.WebSearchConnectionError,
@@ -45,35 +45,41 @@ _FAILURES: Final = (
     exceptions.LLMUnavailableError,
     exceptions.PageConnectionError,
 )
+# After these errors the service works, but its limit is used up.
 _REFUSALS: Final = (
     exceptions.WebSearchBlockedError,
     exceptions.LLMBlockedError,
     exceptions.PageBlockedError,
-)  # the service works; its limit is used up
-# Seconds for which another model is called first after an error without a Retry-After, most specific error first.
+)
+# After an error without a Retry-After, another model is called first for so many seconds. The most specific errors come first.
 _AVOIDED_S: Final[tuple[tuple[type[AppException], float], ...]] = (
     (exceptions.LLMBlockedError, 60.0),
     (exceptions.LLMConnectionError, 10.0),
     (exceptions.LLMUnavailableError, 10.0),
-    (exceptions.LLMConfigError, 60.0),  # an operator has to act first
-    (exceptions.LLMProviderException, 5.0),  # the next request may succeed
+    (exceptions.LLMConfigError, 60.0),  # An operator has to act first.
+    (exceptions.LLMProviderException, 5.0),  # The next request may succeed.
 )
 
 
-class Refused(Exception):  # noqa: N818  it never leaves the policies, which raise an error of their port
-    """The error of a call that is not made: its caller would wait `wait_s` seconds. `message` is the template of its error."""
+class Refused(Exception):  # noqa: N818  The policies catch it and raise an error of their port.
+    """The call is not made, because its caller would have to wait.
+
+    - `wait_s` is the wait in seconds.
+    - `message` is the template of the error's message.
+    - `is_open` is True if an open circuit is the cause, and not a limit.
+    """
 
     def __init__(self, wait_s: float, message: str, *, is_open: bool = False) -> None:
         super().__init__(wait_s)
         self.wait_s = wait_s
         self.message = message
-        self.is_open = is_open  # an open circuit caused it, not a limit
+        self.is_open = is_open
 
 
 def is_service_failure(error: BaseException) -> bool:
-    """Return whether an error speaks against the service: no connection, a timeout or a 5xx.
+    """Return whether an error shows that the service fails: no connection, a timeout or a 5xx.
 
-    A wrong request, a missing setting and a rate limit say nothing about it.
+    A wrong request, a missing setting and a rate limit do not.
     """
     return isinstance(error, _FAILURES) and not isinstance(error, _REFUSALS)
 
@@ -81,11 +87,11 @@ def is_service_failure(error: BaseException) -> bool:
 class CircuitBreaker:
     """The circuit of one service, shared by all of its callers.
 
-    It opens after `failures_to_open` failures in a row (see `is_service_failure`). Open, it refuses calls for COOLDOWN_S
-    seconds. After that one call, the probe, is let through while the others are refused: success closes the circuit, a
-    failure starts the next cooldown, and after any other outcome the next call is the probe.
+    It opens after `failures_to_open` failures in a row (see `is_service_failure`), and then refuses calls for COOLDOWN_S
+    seconds. After that it allows one call, the probe, and refuses the others. If the probe succeeds, the circuit closes. If it
+    fails, the next cooldown begins. After any other outcome, the next call is the probe.
 
-    After a Retry-After no call starts until its end. After each error, `avoided` tells for some seconds that another service
+    After a Retry-After, no call starts until its end. For some seconds after each error, `avoided` says that another service
     should be called first, if there is one.
     """
 
@@ -103,7 +109,7 @@ class CircuitBreaker:
         self._failures = 0
         self._open_until: float | None = None
         self._is_probing = False
-        self._generation = 0  # results of calls that began before the last change of state do not count
+        self._generation = 0  # The results of calls that began before the last change of state do not count.
         self._closed_until = -math.inf
         self._avoided_until = -math.inf
         self._cause: Degraded | None = None
@@ -112,7 +118,7 @@ class CircuitBreaker:
 
     @property
     def state(self) -> CircuitState:
-        """`half_open`: the cooldown is over, and the probe decides."""
+        """The state of the circuit. It is `half_open` after the cooldown, until the probe decides."""
         if self._open_until is None:
             return "closed"
         return "open" if self._clock() < self._open_until else "half_open"
@@ -123,11 +129,11 @@ class CircuitBreaker:
 
     @property
     def avoided(self) -> Degraded | None:
-        """The error for which another service should be called first; None: this one is as good."""
+        """The error because of which another service should be called first, or None."""
         return self._cause if self._clock() < self._avoided_until else None
 
     def closed_s(self) -> float:
-        """Return the seconds in which no call starts after a Retry-After; 0 or less: calls may start."""
+        """Return the seconds for which no call starts after a Retry-After. With 0 or less, calls may start."""
         return self._closed_until - self._clock()
 
     def check(self, max_closed_s: float = math.inf) -> float:
@@ -142,14 +148,14 @@ class CircuitBreaker:
         return closed_s
 
     def begin(self) -> int:
-        """Begin a call. Returns the state that `end` gets with its outcome. Raises Refused if the circuit is open."""
+        """Begin a call, and return the generation that `end` gets with its outcome. Raises Refused if the circuit is open."""
         if self._open_until is not None:
             self.check()
             self._is_probing = True
         return self._generation
 
     def end(self, generation: int, error: BaseException | None) -> None:
-        """Record the outcome of a call, once."""
+        """Record the outcome of a call. Each call has one."""
         if generation != self._generation:
             return
         if error is not None:
@@ -182,7 +188,8 @@ class CircuitBreaker:
             seconds = next((seconds for kind, seconds in _AVOIDED_S if isinstance(error, kind)), 0.0)
         else:
             seconds = min(error.retry_after_s, MAX_CLOSED_S)
-            if not (isinstance(error, exceptions.WebSearchBlockedError) and error.engines_only):  # others may use other engines
+            if not (isinstance(error, exceptions.WebSearchBlockedError) and error.engines_only):
+                # If only some engines refuse, calls with other engines may start.
                 self._closed_until = max(self._closed_until, now + seconds)
         self._cause, self._avoided_until = Degraded.of(component, error), now + seconds
 
@@ -218,7 +225,7 @@ class RateLimiter:
         slots = 0 if is_strict else math.ceil((rate or 0.0) / per_s * CALL_S)
         self._slots = asyncio.Semaphore(max(max_concurrent, slots))
         self._start_lock = asyncio.Lock()
-        self._starts: deque[float] = deque()  # starts within the window, on our clock
+        self._starts: deque[float] = deque()  # The times of the starts within the window.
         self._waiting = 0
         self._clock = clock
         self._sleep = sleep
@@ -242,7 +249,7 @@ class RateLimiter:
         self._slots.release()
 
     def earliest_wait_s(self, closed_s: Callable[[], float] = _always_open) -> float:
-        """Return how long a caller that arrives now waits at least: each `burst` of the callers before it takes a window."""
+        """Return the least wait in seconds of a caller that arrives now. Each `burst` of callers before it takes a window."""
         now = self._clock()
         start = max(self._next_start(closed_s), now)
         if not self._burst:
@@ -263,7 +270,8 @@ class RateLimiter:
             try:
                 # The start is recorded when it happens, so that no two windows overlap.
                 async with self._start_lock:
-                    while (wait_s := self._next_start(closed_s) - self._clock()) > 0:  # it may be closed meanwhile
+                    while (wait_s := self._next_start(closed_s) - self._clock()) > 0:
+                        # A Retry-After may arrive during the wait, so the time is computed again.
                         _check(wait_s, deadline - self._clock(), closed_s)
                         await self._sleep(wait_s)
                     if self._burst:
@@ -286,7 +294,7 @@ class RateLimiter:
             raise Refused(CALL_S, BUSY) from None
 
     def _next_start(self, closed_s: Callable[[], float]) -> float:
-        """Return when the first waiting caller may start, whatever the number of running calls."""
+        """Return the time at which the first waiting caller may start, whatever the number of running calls."""
         now = self._clock()
         while self._starts and self._starts[0] + self._window_s <= now:
             self._starts.popleft()
@@ -322,7 +330,7 @@ class RetryBudget:
         self._calls += 1
 
     def try_spend(self) -> bool:
-        """Return whether one more retry is within the budget; it is counted then."""
+        """Return whether one more retry is within the budget. If so, count it."""
         self._decay()
         if self._retries + 1 > max(MIN_RETRIES, RETRY_SHARE * self._calls):
             self._metrics.count(RETRIES, self._name, "refused")

@@ -1,4 +1,4 @@
-"""The text of files that are archives of XML: Word documents and EPUB books."""
+"""Read the text of files that are archives of XML: Word documents and EPUB books."""
 
 import io
 import posixpath
@@ -21,27 +21,27 @@ from modules.llm_platform.infrastructure.parsing.answer import (
 )
 from modules.llm_platform.infrastructure.parsing.html_page import html_text
 
-MAX_UNPACKED_BYTES = 100_000_000  # all that is read from one archive
-MAX_PART_BYTES = 5_000_000  # a chapter, or another part that is read whole
-CHUNK_BYTES = 64_000  # piece of a part that is read piece by piece
-MAX_TAG_BYTES = 1_000_000  # a parser keeps a tag until its end, and takes several times its length
-MAX_XML_DEPTH = 1000  # elements within each other; 50 tables, each in a cell of the one before, need 300
-MAX_ELEMENTS = 50_000  # elements of a file that lists the others
-MAX_STYLE_ELEMENTS = 500_000  # styles of a Word document, which allows 4,079 of them
+MAX_UNPACKED_BYTES = 100_000_000  # Bytes that are read from one archive.
+MAX_PART_BYTES = 5_000_000  # Bytes of a chapter, or another part that is read whole.
+CHUNK_BYTES = 64_000  # Bytes that are read at once from other parts.
+MAX_TAG_BYTES = 1_000_000  # A parser stores a tag until its end, and takes several times its length.
+MAX_XML_DEPTH = 1000  # Nested elements. 50 tables, each in a cell of the one before, need 300.
+MAX_ELEMENTS = 50_000  # Elements of a file that lists the others.
+MAX_STYLE_ELEMENTS = 500_000  # Elements of the styles of a Word document, which allows 4,079 styles.
 MAX_PARAGRAPHS = 300_000
-MAX_DIRECTORY_BYTES = 5_000_000  # list of an archive's files: 50,000 of them
-MAX_CHAPTERS = 5000  # chapters of a book
+MAX_DIRECTORY_BYTES = 5_000_000  # Bytes of an archive's list of files: 50,000 files.
+MAX_CHAPTERS = 5000  # Chapters of a book.
 
 _MAX_END_BYTES = 66_000
 _HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
 
 
 class _TooLargeError(Exception):
-    """An archive unpacks to more than is read."""
+    """An archive unpacks to more bytes than are read."""
 
 
 class _TooComplexError(Exception):
-    """XML takes more memory than a document's would."""
+    """XML takes more memory than that of a document."""
 
 
 class _Archive:
@@ -52,7 +52,7 @@ class _Archive:
         self._left = MAX_UNPACKED_BYTES
 
     def part(self, name: str) -> bytes | None:
-        """Return the unpacked bytes of a part; None where it is missing. Raises _TooLargeError beyond MAX_PART_BYTES."""
+        """Return the unpacked bytes of a part, or None if it is missing. Raises _TooLargeError above MAX_PART_BYTES."""
         chunks: list[bytes] = []
         try:
             for chunk in self.chunks(name):
@@ -64,7 +64,7 @@ class _Archive:
         return b"".join(chunks)
 
     def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield a part of any length piece by piece. Raises KeyError if it is missing."""
+        """Yield the chunks of a part of any length. Raises KeyError if it is missing, and _TooLargeError."""
         if self._file.getinfo(name).file_size > self._left:
             raise _TooLargeError("it", MAX_UNPACKED_BYTES)
         with self._file.open(name) as part:
@@ -76,12 +76,12 @@ class _Archive:
 
 
 def _directory_bytes(file: IO[bytes]) -> int:
-    """Return the length of an archive's list of files, as its end declares it. zipfile reads that much before it returns."""
+    """Return the length of an archive's list of files, as its end declares it. zipfile reads the whole list at once."""
     size = file.seek(0, io.SEEK_END)
     file.seek(max(0, size - _MAX_END_BYTES))
     end = file.read()
     at = end.rfind(b"PK\5\6")
-    is_large = b"PK\6\7" in end[max(0, at - 20) : at]  # archives of over 4 GB have a second end
+    is_large = b"PK\6\7" in end[max(0, at - 20) : at]  # Archives of over 4 GB have a second end.
     file.seek(0)
     return size if is_large else int.from_bytes(end[at + 12 : at + 16], "little") if at >= 0 else 0
 
@@ -99,13 +99,15 @@ def _unpacked(file: File, read: Callable[[_Archive], Answer], broken: str) -> An
         return {"error": f"{error.args[0]} unpacks to more than {error.args[1] // 1_000_000} MB"}
     except _TooComplexError:
         return {"error": f"its XML is nested more than {MAX_XML_DEPTH} deep, or has too many or too long tags"}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError):  # RuntimeError: encrypted
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError):
+        # zipfile raises RuntimeError for an encrypted archive.
         return {"error": broken}
 
 
 class _Xml:
-    """A SAX parser. Names come without namespaces. Raises ValueError for malformed XML and for entity declarations, which can
-    expand to gigabytes or name local files.
+    """A SAX parser whose handlers get names without namespaces.
+
+    `read` raises ValueError for malformed XML, and for entity declarations, which can expand to gigabytes or name local files.
     """
 
     def __init__(self) -> None:
@@ -147,13 +149,13 @@ class _Xml:
         self.end(_local(name))
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        """Take the beginning of an element."""
+        """Handle the start tag of an element."""
 
     def end(self, name: str) -> None:
-        """Take the end of an element."""
+        """Handle the end tag of an element."""
 
     def text(self, text: str) -> None:
-        """Take character data."""
+        """Handle character data."""
 
 
 def _local(name: str) -> str:
@@ -198,9 +200,9 @@ class _Elements(_Xml):
 
 
 class _HeadingLevels(_Xml):
-    """Heading levels of a Word document's paragraph styles by id. Style names are English in every language.
+    """The heading levels of a Word document's paragraph styles, by id. Style names are English in every language.
 
-    A document that grew for years has thousands of styles; beyond MAX_STYLE_ELEMENTS they are not read.
+    A document that grew for years has thousands of styles. Those beyond MAX_STYLE_ELEMENTS are not read.
     """
 
     def __init__(self) -> None:
@@ -225,7 +227,7 @@ class _HeadingLevels(_Xml):
 
 
 class _Paragraphs(_Xml):
-    """The paragraphs of a Word document: headings as `#`, list items as `-`, a table row as one line."""
+    """The paragraphs of a Word document. Headings begin with `#` and list items with `-`. A table row is one line."""
 
     def __init__(self, levels: dict[str, int]) -> None:
         super().__init__()
@@ -235,7 +237,8 @@ class _Paragraphs(_Xml):
         self._pieces: list[str] = []
         self._cells: list[str] = []
         self._in_text = self._hidden = False
-        self._skipped = self._tables = 0  # depth in duplicated text; depth in tables
+        self._skipped = 0  # The number of open elements whose text is a duplicate.
+        self._tables = 0  # The number of open tables.
         self._mark = ""
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
@@ -293,7 +296,7 @@ def docx_text(file: File) -> Answer:
 
 def _docx(archive: _Archive) -> Answer:
     styles = _HeadingLevels()
-    with suppress(KeyError):  # a document need not have any
+    with suppress(KeyError):  # A document may have no styles.
         styles.read(archive.chunks("word/styles.xml"))
     reader = _Paragraphs(styles.levels)
     title = own_title(_Elements(archive.part("docProps/core.xml")).title)
@@ -330,7 +333,7 @@ def _epub(archive: _Archive) -> Answer:
 
 
 def _reading_order(package: _Elements) -> list[str]:
-    """Return the paths of a book's files."""
+    """Return the paths of a book's files in reading order."""
     files: dict[str, str] = {}
     order: list[str] = []
     for name, attributes, _ in package.found:

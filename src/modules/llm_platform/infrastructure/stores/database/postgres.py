@@ -1,7 +1,7 @@
-"""Connections to PostgreSQL, shared by the stores of one platform (psycopg 3).
+"""Connect to PostgreSQL with psycopg 3. The stores of one platform share the connections.
 
-A database that cannot be used costs each caller at most CONNECT_TIMEOUT_S or CALL_TIMEOUT_S, and no connection attempt within
-RETRY_S of the last failed one. It is used again by itself.
+A database that cannot be used costs each caller at most CONNECT_TIMEOUT_S or CALL_TIMEOUT_S. Within RETRY_S of a failed
+connection attempt, there is no other. A database that works again is used without a restart.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-POSTGRESQL: Final = "postgresql"  # name in traces
-APPLICATION_NAME: Final = "llm-platform"  # name in pg_stat_activity
-POOL_SIZE: Final = 4  # connections of one process
+POSTGRESQL: Final = "postgresql"  # The name in traces.
+APPLICATION_NAME: Final = "llm-platform"  # The name in pg_stat_activity.
+POOL_SIZE: Final = 4  # Connections of one process.
 CONNECT_TIMEOUT_S: Final = 5.0
 CALL_TIMEOUT_S: Final = 10.0
-RETRY_S: Final = 1.0  # pause between attempts to connect to a database that cannot be used
+RETRY_S: Final = 1.0  # The pause between attempts to connect to a database that cannot be used.
 MAX_REASON_CHARS: Final = 200
-ROLLED_BACK: Final = "40"  # class of SQLSTATE: a deadlock, or a conflict with another transaction
-CLOSING: Final = ("08", "57P")  # SQLSTATE classes of a closing connection, and of a server that stops
+ROLLED_BACK: Final = "40"  # The class of SQLSTATE for a deadlock, or a conflict with another transaction.
+CLOSING: Final = ("08", "57P")  # The SQLSTATE classes of a closing connection, and of a server that stops.
 NO_CONNECTION: Final = f"PostgreSQL did not answer within {CONNECT_TIMEOUT_S:g} s: see DATABASE_URL"
 BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free within {CONNECT_TIMEOUT_S:g} s"
 CLOSED: Final = "the connections to PostgreSQL are closed"
-# libpq's: a server that vanished without a word is noticed after this time and not after minutes.
+# With these options of libpq, a server that vanished is noticed after this time and not after minutes.
 _LIVENESS: Final = {
     "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 10_000,
 }
@@ -53,9 +53,11 @@ class NewerTablesError(DatabaseError):
 
 
 class Database:
-    """A pool for one event loop, connected at the first call. `check` refuses a database that is not prepared.
+    """A pool of connections for one event loop. The first call opens it.
 
-    `url` is DATABASE_URL. `clock` returns monotonic seconds.
+    - `url` is DATABASE_URL.
+    - `check` raises DatabaseError for a database that is not prepared.
+    - `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -69,19 +71,19 @@ class Database:
         self._check = check
         self._clock = clock
         self._metrics = metrics
-        self._is_read_only = False  # it refused a write
+        self._is_read_only = False  # It becomes True when the database refuses a write.
         self._lock = asyncio.Lock()
         self._pool: Pool | None = None
         self._failure: DatabaseError | None = None
         self._failed_at = 0.0
         self._checking: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Future[Any]] = set()  # running calls, also those that nobody waits for any more
+        self._tasks: set[asyncio.Future[Any]] = set()  # The running calls, with those that no caller waits for any more.
         self._closed = False
 
     async def run(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float = CALL_TIMEOUT_S) -> Result:
-        """Run `work` on a connection in autocommit mode, and once more on a new connection if an old one was broken.
+        """Run `work` on a connection in autocommit mode. If the connection was broken, run it once more on a new one.
 
-        `work` must have the same effect when it is repeated. Raises DatabaseError.
+        `work` must have the same effect if it is repeated. Raises DatabaseError.
         """
         with database_call(POSTGRESQL) as call:
             named = work if call is None else partial(_run_named, call, work)
@@ -94,15 +96,16 @@ class Database:
         return result
 
     async def aclose(self) -> None:
-        """Close the connections. Later calls raise DatabaseError; a second `aclose` does nothing."""
+        """Close the connections. Later calls raise DatabaseError. A second `aclose` does nothing."""
         self._closed = True
         for task in self._tasks:
             task.cancel()
         await self._discard(self._pool)
 
     async def _observed(self, work: Callable[[Connection], Awaitable[Result]], connection: Connection) -> Result:
-        """Return the result of the work. After a refused write it is found out whether the database takes writes again: a
-        read that succeeds says nothing about that.
+        """Return the result of the work.
+
+        After a refused write, ask whether the database accepts writes again. A read that succeeds does not show that.
         """
         result = await work(connection)
         if self._is_read_only:
@@ -111,7 +114,7 @@ class Database:
         return result
 
     def _note_failure(self, cause: BaseException | None) -> None:
-        """Note a failure of the database. A statement that was refused for its content says nothing about it."""
+        """Record a failure of the database. A statement that is refused for its content is not one."""
         from psycopg.errors import DataError, IntegrityError, ReadOnlySqlTransaction
 
         self._is_read_only = self._is_read_only or isinstance(cause, ReadOnlySqlTransaction)
@@ -131,8 +134,9 @@ class Database:
             raise DatabaseError(str(error)) from error
 
     async def _run_once(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float) -> Result:
-        """Run `work` once. Closes the connections that others use only if they cannot be used either: a refused statement
-        is no sign of that.
+        """Run `work` once.
+
+        The connections of other callers are closed only if they cannot be used either. A refused statement does not show that.
         """
         from psycopg import Error
         from psycopg_pool import PoolTimeout
@@ -149,7 +153,7 @@ class Database:
                     raise
 
         try:
-            return await self._is_within(call(), timeout_s)
+            return await self._run_within(call(), timeout_s)
         except PoolTimeout as error:
             await self._check_pool(pool)
             raise DatabaseError(BUSY) from error
@@ -160,7 +164,8 @@ class Database:
             await self._discard(pool)
             raise
         except Error as error:
-            if _is_of_connection(error):  # the pool was closed meanwhile
+            if _is_of_connection(error):
+                # The pool was closed in the meantime.
                 raise _ConnectionLostError(unreachable(error)) from error
             await self._replace_after(error, pool)
             kind = _RepeatableError if (error.sqlstate or "").startswith(ROLLED_BACK) else DatabaseError
@@ -171,28 +176,29 @@ class Database:
         from psycopg.errors import InvalidSchemaName, ReadOnlySqlTransaction, UndefinedColumn, UndefinedTable
 
         if isinstance(error, (InvalidSchemaName, UndefinedColumn, UndefinedTable)):
-            await self._discard(pool)  # the next call says which version the tables have
+            await self._discard(pool)  # The next call checks the version of the tables.
         elif isinstance(error, ReadOnlySqlTransaction):
-            await pool.drain()  # running calls end, the next ones find the new primary
+            await pool.drain()  # Running calls end, and the next ones find the new primary.
 
     async def _check_pool(self, pool: Pool) -> None:
         """Discard the pool if a new connection cannot be used, and raise DatabaseError with the reason."""
         try:
-            await self._is_within(self._try_connection(), CONNECT_TIMEOUT_S)
+            await self._run_within(self._try_connection(), CONNECT_TIMEOUT_S)
         except (TimeoutError, DatabaseError) as error:
             await self._discard(pool)
             raise DatabaseError(str(error) or NO_CONNECTION) from error
 
     def _check_soon(self, pool: Pool) -> None:
-        """Check the pool after a statement that took too long: one that waits for a lock is no fault of the others."""
+        """Check the pool in the background after a statement that took too long. It may only have waited for a lock."""
         if self._pool is pool and (self._checking is None or self._checking.done()):
             self._checking = asyncio.create_task(self._check_pool(pool))
             self._tasks.add(self._checking)
             self._checking.add_done_callback(self._forget)
 
-    async def _is_within(self, call: Awaitable[Result], timeout_s: float) -> Result:
-        """Return the result of the call. Raises TimeoutError, and does not wait for a cancelled call: psycopg waits for a
-        server that is stopped.
+    async def _run_within(self, call: Awaitable[Result], timeout_s: float) -> Result:
+        """Return the result of the call. Raises TimeoutError after `timeout_s`.
+
+        A cancelled call is not waited for, because psycopg waits for a server that is stopped.
         """
         task = asyncio.ensure_future(call)
         self._tasks.add(task)
@@ -209,7 +215,7 @@ class Database:
     def _forget(self, task: asyncio.Future[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled():
-            task.exception()  # retrieved: its caller may be gone
+            task.exception()  # asyncio warns of an exception that is not retrieved, and the caller may be gone.
 
     async def _opened(self) -> Pool:
         if self._pool is not None:
@@ -224,9 +230,9 @@ class Database:
             return self._pool
 
     async def _open(self) -> Pool:
-        """The pool, after one connection has shown that the database can be used: the pool itself would not say why not."""
+        """Open a pool after one connection has shown that the database can be used. A pool does not say why it cannot."""
         try:
-            await self._is_within(self._try_connection(), CONNECT_TIMEOUT_S)
+            await self._run_within(self._try_connection(), CONNECT_TIMEOUT_S)
         except TimeoutError:
             self._failure = DatabaseError(NO_CONNECTION)
         except DatabaseError as error:
@@ -256,14 +262,14 @@ class Database:
         return pool
 
     async def _discard(self, pool: Pool | None) -> None:
-        """Close a pool; the next call opens another one."""
+        """Close a pool. The next call opens another one."""
         if self._pool is pool and pool is not None:
             self._pool = None
             await pool.close()
 
 
 def silence_pool_log() -> None:
-    """Silence psycopg_pool, which logs each use and each attempt to connect; our own errors and lines report the same once."""
+    """Silence psycopg_pool, which logs each use and each attempt to connect. The platform reports the same once."""
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
 
@@ -292,7 +298,7 @@ async def _run_named(
 
 
 class _RepeatableError(Exception):
-    """The call had no effect, and can have one when it is repeated."""
+    """The call had no effect, and may succeed if it is repeated."""
 
 
 class _ConnectionLostError(_RepeatableError):
@@ -300,7 +306,7 @@ class _ConnectionLostError(_RepeatableError):
 
 
 def _is_of_connection(error: Exception) -> bool:
-    """Return whether the error is not the answer to a statement, or the server's last answer before it closes."""
+    """Return whether the connection failed, or the server closes it, and the error is not the answer to a statement."""
     from psycopg import InterfaceError, OperationalError
 
     if not isinstance(error, (OperationalError, InterfaceError)):
@@ -309,7 +315,7 @@ def _is_of_connection(error: Exception) -> bool:
 
 
 async def connect(url: str) -> Connection:
-    """Return a connection of its own, in autocommit mode. Raises DatabaseError."""
+    """Return a connection that is not of a pool, in autocommit mode. Raises DatabaseError."""
     from psycopg import AsyncConnection, Error
 
     try:
@@ -319,7 +325,7 @@ async def connect(url: str) -> Connection:
 
 
 def connection_options() -> dict[str, Any]:
-    """Return options without prepared statements: connection poolers such as PgBouncer do not always support them."""
+    """Return options of a connection. Prepared statements are off, because poolers such as PgBouncer may not support them."""
     return {"autocommit": True, "prepare_threshold": None, "application_name": APPLICATION_NAME, **_LIVENESS}
 
 
@@ -337,6 +343,6 @@ def refused(error: Exception) -> str:
 
 
 def reason_of(error: Exception) -> str:
-    """Return the first line of libpq's or the server's message, without password and address: clients of the server see it."""
+    """Return the first line of the message of libpq or the server. It has no password and address, as clients see it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].rpartition(" failed: ")[2][:MAX_REASON_CHARS]

@@ -1,4 +1,4 @@
-"""Kafka clients: their configuration, creation, errors and admin replies."""
+"""Configure and create Kafka clients, and explain their errors and admin replies."""
 
 import logging
 import re
@@ -25,40 +25,40 @@ Client = TypeVar("Client")
 Result = TypeVar("Result")
 
 # --- configuration ---------------------------------------------------------------------------------------------------------
-# KAFKA_CONFIG overrides the defaults, and must not change what the delivery guarantee requires. Every client gets all of it:
-# librdkafka ignores the settings of the other kind of client.
+# KAFKA_CONFIG overrides the defaults, and must not change the options that the delivery guarantee requires. All clients get all
+# of it, because librdkafka ignores the options of the other kind of client.
 
-# Another value of any of these loses a request, an outcome, or the order of outcomes.
+# With another value of any of these options, a request, an outcome or the order of outcomes is lost.
 REQUIRED_CONSUMER: Final[Mapping[str, Value]] = {
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    "auto.offset.reset": "earliest",  # latest skips requests that were sent before the group first connected
-    "enable.partition.eof": True,  # the lag needs the position: the end may lie behind transaction markers
-    "isolation.level": "read_committed",  # requests of an aborted transaction do not count
+    "auto.offset.reset": "earliest",  # "latest" skips requests that were sent before the group first connected.
+    "enable.partition.eof": True,  # The lag needs the position, because the end may be behind transaction markers.
+    "isolation.level": "read_committed",  # Requests of an aborted transaction are not answered.
 }
 REQUIRED_PRODUCER: Final[Mapping[str, Value]] = {
     "acks": "all",
     "enable.idempotence": True,
-    "message.timeout.ms": 0,  # an outcome waits for unreachable brokers without a limit
-    "delivery.report.only.error": False,  # an offset is committed after the delivery report
-    # A restarting broker may refuse a request and then accept the next one, which was sent meanwhile: without a sequence number
-    # of this producer it takes any as the first. librdkafka infers that the refused request was written, and reports it so.
+    "message.timeout.ms": 0,  # An outcome waits for unreachable brokers without a limit.
+    "delivery.report.only.error": False,  # An offset is committed after the delivery report.
+    # A restarting broker may refuse a request and then accept the next one, which is already on its way: as it has no sequence
+    # number of this producer, it takes any as the first. librdkafka then reports the refused request as written.
     "max.in.flight.requests.per.connection": 1,
 }
 DEFAULT_CONSUMER: Final[Mapping[str, Value]] = {
     "partition.assignment.strategy": "cooperative-sticky",
-    "queued.max.messages.kbytes": 16_384,  # prefetched; the in-flight window limits what is processed
+    "queued.max.messages.kbytes": 16_384,  # This limits prefetched messages. The in-flight window limits running requests.
 }
-# With KIP-848 the brokers assign. Their default, "uniform", balances the partitions of all topics together: with two topics
-# one of three workers gets answers only. "range" balances each topic.
+# With KIP-848 the brokers assign partitions. Their default, "uniform", balances the partitions of all topics together, so with
+# two topics one of three workers gets only one of them. "range" balances each topic.
 DEFAULT_KIP_848: Final[Mapping[str, Value]] = {"group.remote.assignor": "range"}
 DEFAULT_PRODUCER: Final[Mapping[str, Value]] = {
-    "linger.ms": 0,  # a single outcome is sent at once; those of one loop iteration still form a batch
-    "topic.metadata.refresh.interval.ms": 60_000,  # finds topics that are created later
+    "linger.ms": 0,  # A single outcome is sent at once. Those of one loop iteration still form a batch.
+    "topic.metadata.refresh.interval.ms": 60_000,  # Topics that are created later are found.
 }
 DEFAULT_CLIENT: Final[Mapping[str, Value]] = {
     "client.id": "llm-platform-worker",
-    "statistics.interval.ms": 1000,  # readiness, metrics and known_brokers.py need it
+    "statistics.interval.ms": 1000,  # Readiness, metrics and known_brokers.py need the statistics.
     "socket.keepalive.enable": True,
     "reconnect.backoff.max.ms": 2000,
 }
@@ -77,12 +77,12 @@ _UNSUPPORTED: Final = frozenset(
     {"transactional.id", "test.mock.num.brokers", "on_commit", "on_delivery", "logger", "enable.gapless.guarantee"}
 )
 _CALLBACK_SUFFIX: Final = "_cb"
-_CLASSIC_ONLY: Final = ("partition.assignment.strategy",)  # defaults without a use in the new protocol
-PROTOCOL: Final = "group.protocol"  # classic, or consumer: KIP-848
+_CLASSIC_ONLY: Final = ("partition.assignment.strategy",)  # The new protocol has no use for these defaults.
+PROTOCOL: Final = "group.protocol"  # The value is classic, or consumer for KIP-848.
 
 
 def check_config(config: Mapping[str, Value]) -> None:
-    """Raise SettingsError when KAFKA_CONFIG contains what the delivery guarantee or another variable determines."""
+    """Raise SettingsError if KAFKA_CONFIG has an option that the delivery guarantee or another variable determines."""
     required = {**REQUIRED_CONSUMER, **REQUIRED_PRODUCER}
     for name, value in config.items():
         canonical = _ALIASES.get(name, name)
@@ -123,7 +123,7 @@ def admin_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Config:
 
 
 def _without_aliases(config: Config) -> Config:
-    """Remove an alias whose canonical name is present too."""
+    """Return the configuration without aliases whose canonical names it has, too."""
     return {name: value for name, value in config.items() if name not in _ALIASES or _ALIASES[name] not in config}
 
 
@@ -136,14 +136,14 @@ def _normalized(value: Value) -> str:
 
 
 def _number(value: Value) -> float:
-    """Return the number. A text that is none passes here, since librdkafka refuses it with a message."""
+    """Return the number, or infinity for any other text, which librdkafka refuses with a message."""
     try:
         return float(value)
     except ValueError:
         return float("inf")
 
 
-_OWN_OPTIONS: Final = (TOPIC_OPTION, "schema.registry.", REGISTERS_SCHEMAS)  # options that librdkafka does not get
+_OWN_OPTIONS: Final = (TOPIC_OPTION, "schema.registry.", REGISTERS_SCHEMAS)  # librdkafka does not get these options.
 
 # --- security --------------------------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ _MECHANISMS: Final = ("sasl.mechanism", "sasl.mechanisms")
 def client_settings(settings: Settings) -> Config:
     """Return librdkafka's options of KAFKA_CONFIG, with their secrets in plain text.
 
-    Raises SettingsError for an option that the protocol would not use: a password that protects nothing goes unnoticed.
+    Raises SettingsError for an option that the protocol does not use, since a password without effect would go unnoticed.
     """
     config = {
         name: value.get_secret_value() if isinstance(value, SecretStr) else value
@@ -173,40 +173,43 @@ def client_settings(settings: Settings) -> Config:
 
 # --- creation --------------------------------------------------------------------------------------------------------------
 
-_QUOTED_VALUE: Final = re.compile(r'(?<=alue) ".*?"(?= for)', re.DOTALL)  # a value may be a secret
+_QUOTED_VALUE: Final = re.compile(r'(?<=alue) ".*?"(?= for)', re.DOTALL)  # The value may be a secret.
 
 
 def make_consumer(config: Config, callbacks: Callbacks) -> Consumer:
-    """Create a client, which connects later. Raises SettingsError for an invalid configuration."""
+    """Create a consumer, which connects later. Raises SettingsError for an invalid configuration."""
     return _create(Consumer, config, callbacks)
 
 
 def make_group_reader(
     brokers: Iterable[str], group_id: str, config: Mapping[str, Value], callbacks: Callbacks | None = None
 ) -> Consumer:
-    """Create a client that reads the group's offsets: a consumer that never subscribes, so it is no member of the group.
+    """Create a consumer that reads the group's offsets. It never subscribes, so it is not a member of the group.
 
-    An AdminClient could query all of them at once, but librdkafka 2.16 aborts the process when the group's coordinator moves or
-    is away during its query of committed offsets (assertion in rd_kafka_enq_once_del_source_return).
+    An AdminClient could query all offsets at once. But librdkafka 2.16 aborts the process if the group's coordinator moves or
+    is away during the query (assertion in rd_kafka_enq_once_del_source_return).
     """
     return make_consumer(consumer_config(brokers, group_id, config), callbacks or {})
 
 
 def make_producer(config: Config, callbacks: Callbacks) -> Producer:
-    """Create a client, as `make_consumer` does."""
+    """Create a producer, as `make_consumer` does a consumer."""
     return _create(Producer, config, callbacks)
 
 
 def make_admin(config: Config, callbacks: Callbacks | None = None) -> AdminClient:
-    """Create a client, as `make_consumer` does."""
+    """Create an admin client, as `make_consumer` does a consumer."""
     return _create(AdminClient, config, callbacks or {})
 
 
 class _ClientLog:
-    """The logger of a client. It uses DEBUG: librdkafka repeats errors many times a second, and `error_cb` gets them too."""
+    """The logger of a client. It logs with DEBUG, because librdkafka repeats errors many times a second.
+
+    `error_cb` gets the errors, too.
+    """
 
     def log(self, level: int, template: str, *parts: object) -> None:
-        """Log as logging.Logger.log does."""
+        """Log a message, with the parameters of logging.Logger.log."""
         log.debug(template, *parts, extra={"client_level": logging.getLevelName(level)})
 
 
@@ -216,7 +219,8 @@ def _create(client_type: Callable[..., Client], config: Config, callbacks: Callb
     except KafkaException as error:
         text = _QUOTED_VALUE.sub("", error.args[0].str())
         raise SettingsError(f"the settings of the Kafka client cannot be used: {text}") from None
-    except (TypeError, ValueError):  # the library's message may quote the value
+    except (TypeError, ValueError):
+        # The message of the library may quote the value.
         raise SettingsError("the settings of the Kafka client cannot be used: one of its values is of the wrong type") from None
 
 
@@ -224,13 +228,14 @@ def _create(client_type: Callable[..., Client], config: Config, callbacks: Callb
 
 ERROR_LOG_INTERVAL_S: Final = 60.0
 
-_REFUSED_CERTIFICATE: Final = r"alert (?:[\w ]*certificate|unknown ca)"  # texts of TLS 1.2 and 1.3
+_REFUSED_CERTIFICATE: Final = r"alert (?:[\w ]*certificate|unknown ca)"  # TLS 1.2 and 1.3 have different texts.
 _CERTIFICATE_REMEDY: Final = (
     "the brokers refuse the worker's certificate: set ssl.certificate.location and ssl.key.location of "
     "KAFKA_CONFIG to one of a CA that they know"
 )
 
-# Error code and pattern of librdkafka's text, most specific first; the group of the pattern fills the remedy.
+# A row has an error code, a pattern of librdkafka's text, and the remedy, which the group of the pattern fills. The most
+# specific rows come first.
 REMEDIES: Final[tuple[tuple[int, str, str], ...]] = (
     (
         KafkaError._AUTHENTICATION, r"handshake failed.*supported mechanisms: *([\w, -]*)",
@@ -267,7 +272,7 @@ REMEDIES: Final[tuple[tuple[int, str, str], ...]] = (
 
 
 def remedy_of(errors: Iterable[KafkaError]) -> str | None:
-    """Return the cause and the remedy, from the errors that a client reported while it could not connect; None: unknown."""
+    """Return the cause and the remedy, from the errors of a client that could not connect, or None if they are unknown."""
     texts = [(error.code(), error.str()) for error in errors]
     for code, pattern, remedy in REMEDIES:
         for error_code, text in texts:
@@ -277,16 +282,16 @@ def remedy_of(errors: Iterable[KafkaError]) -> str | None:
 
 
 class ClientErrorLog:
-    """Logs the errors of clients, each code once in ERROR_LOG_INTERVAL_S. `on_fatal` gets those that end a client."""
+    """Logs the errors of clients, each code once in ERROR_LOG_INTERVAL_S. `on_fatal` gets errors that end a client."""
 
     def __init__(self, on_fatal: Callable[[KafkaError], None], clock: Callable[[], float] = time.monotonic) -> None:
         self._on_fatal = on_fatal
         self._clock = clock
-        self._next_log: dict[int, float] = {}  # keyed by error code
-        self._last: dict[int, tuple[float, KafkaError]] = {}  # keyed by error code; the error and its time
+        self._next_log: dict[int, float] = {}  # The keys are error codes.
+        self._last: dict[int, tuple[float, KafkaError]] = {}  # The values are the errors by code, with their times.
 
     def handle(self, error: KafkaError) -> None:
-        """Handle an error, on whichever thread polls."""
+        """Log an error. The thread that polls calls this."""
         now = self._clock()
         self._last[error.code()] = now, error
         if now >= self._next_log.get(error.code(), now):
@@ -299,7 +304,7 @@ class ClientErrorLog:
             self._on_fatal(error)
 
     def remedy(self) -> str | None:
-        """Return the cause and the remedy of the last ERROR_LOG_INTERVAL_S; None: unknown."""
+        """Return the cause and the remedy of the last ERROR_LOG_INTERVAL_S, or None if they are unknown."""
         since = self._clock() - ERROR_LOG_INTERVAL_S
         return remedy_of(error for at, error in tuple(self._last.values()) if at > since)
 
@@ -316,7 +321,7 @@ class AdminFailure:
 
     @property
     def text(self) -> str:
-        """A sentence for a check result."""
+        """The text for a check result."""
         return f"could not be checked ({self.reason})"
 
 
@@ -325,7 +330,7 @@ NO_REPLY: Final = AdminFailure(None, "no reply")
 
 
 def admin_reply(future: Future[Result], timeout_s: float) -> Result | AdminFailure:
-    """Return the reply, or why there is none."""
+    """Return the reply, or an AdminFailure that says why there is none."""
     try:
         return future.result(timeout_s)
     except KafkaException as error:

@@ -1,6 +1,6 @@
-"""The event loop's side of the worker: it passes requests to the handler and outcomes to the producer.
+"""Schedule requests on the event loop of the worker, between the consumer, the handler and the producer.
 
-The handler gets all consumed requests at once and looks up stored outcomes; `concurrency` of them run a stage at a time.
+The handler gets all consumed requests at once and looks up stored outcomes. `concurrency` requests run a stage at a time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from modules.llm_platform.presentation.kafka.worker.producer import ProducerPump
 
 log = logging.getLogger(__name__)
 
-CANCEL_WAIT_S: Final = 5.0  # wait for cancelled tasks to end
-PRODUCE_RETRY_S: Final = 2.0  # pause before a refused outcome is produced again
-PURGED: Final = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # a replaced producer had the outcome
+CANCEL_WAIT_S: Final = 5.0  # The longest wait for cancelled tasks to end.
+PRODUCE_RETRY_S: Final = 2.0  # The pause before a refused outcome is produced again.
+PURGED: Final = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # The producer that had the outcome was replaced.
 
 
 class Slot:
-    """The place of one request among those that run a stage, held inside `async with`. Waiting requests get it in order, and
-    it is free again while an outcome is stored or written. After an exception the request has not started again.
+    """A slot for one of the requests that run a stage. It is held inside `async with`.
+
+    Waiting requests get slots in their order. A slot is free again while an outcome is stored or written. After an exception,
+    `has_started` is False again.
     """
 
     __slots__ = ("_semaphore", "has_started")
@@ -50,8 +52,9 @@ class Slot:
 
 
 class KeyTurn:
-    """The place of one request among those of its key. Outcomes of a key are written in the order of their requests, although
-    their stages run concurrently.
+    """The turn of one request among those with its key.
+
+    The outcomes of a key are written in the order of their requests, although their stages run concurrently.
     """
 
     __slots__ = ("_key", "_last_turns", "_previous", "_released")
@@ -68,7 +71,8 @@ class KeyTurn:
         """Wait until the previous turn is released."""
         if self._previous is not None:
             await self._previous._released.wait()
-        self._previous = None  # keeps a long chain of turns out of memory
+        # Without the reference, a long chain of turns can be freed.
+        self._previous = None
 
     def release(self) -> None:
         """Let the next request of the key proceed. Repeated calls do nothing."""
@@ -105,43 +109,47 @@ SettledQueue = SimpleQueue[Sequence[InFlightRequest]]
 
 
 class Handler(Protocol):
-    """Computes the outcome of a request without Kafka; see handler.py."""
+    """Computes the outcome of a request without Kafka. See handler.py."""
 
     async def prepare(self, records: Sequence[IncomingRecord]) -> Sequence[Any]:
-        """Return one opaque job for each record; stored outcomes are looked up in one query. Raises only CancelledError."""
+        """Look up stored outcomes in one query, and return one opaque job for each record. Raises only CancelledError."""
 
     async def process(self, job: Any, slot: Slot) -> OutgoingRecord:
-        """Return the outcome; `slot` is held while the stage runs. Raises only CancelledError: then there is no outcome."""
+        """Return the outcome. `slot` is held while the stage runs. Raises only CancelledError, and then there is no outcome."""
 
     def oversized(self, record: IncomingRecord) -> OutgoingRecord:
-        """Return the failure that replaces an outcome which the brokers refuse as too large; always the same bytes."""
+        """Return the failure that replaces an outcome which the brokers refuse as too large. Its bytes never change."""
 
 
 class RequestScheduler:
-    """Runs the stages of `concurrency` requests at a time. Ended requests go to `settled`, in batches."""
+    """Runs the stages of `concurrency` requests at a time. Requests that have ended go to `settled`, in batches.
+
+    - `failure` gets the exception that ends the worker.
+    - `produce_error` is the name and remedy of an error while the brokers refuse outcomes, or None.
+    """
 
     def __init__(self, handler: Handler, pump: ProducerPump, concurrency: int, settled: SettledQueue) -> None:
         self._handler, self._pump, self._settled = handler, pump, settled
         self._semaphore = asyncio.Semaphore(concurrency)
         self._loop = asyncio.get_running_loop()
-        self._open: dict[InFlightRequest, None] = {}  # requests at the handler or the brokers, in the order of arrival
+        self._open: dict[InFlightRequest, None] = {}  # The requests at the handler or the brokers, in their order.
         self._preparations: set[asyncio.Task[None]] = set()
         self._ended: list[InFlightRequest] = []
         self._last_turns: dict[Hashable, KeyTurn] = {}
         self._is_draining = False
         self._idle = asyncio.Event()
         self._idle.set()
-        self.failure: asyncio.Future[None] = self._loop.create_future()  # gets the exception that ends the worker
-        self.produce_error: str | None = None  # the error's name while the brokers refuse outcomes
+        self.failure: asyncio.Future[None] = self._loop.create_future()
+        self.produce_error: str | None = None
 
     @property
     def in_flight(self) -> int:
-        """Number of requests that have started."""
+        """The number of requests that have started."""
         return len(self._open) - self.waiting
 
     @property
     def waiting(self) -> int:
-        """Number of consumed requests that have not started."""
+        """The number of consumed requests that have not started."""
         return sum(request.is_waiting for request in self._open)
 
     def submit(self, requests: Sequence[InFlightRequest]) -> None:
@@ -163,13 +171,13 @@ class RequestScheduler:
             preparation.add_done_callback(self._preparation_done)
 
     def revoke(self, trackers: Sequence[OffsetTracker], cancel_running: bool) -> None:
-        """Cancel the requests of these partitions that have not started, and with `cancel_running` the others too."""
+        """Cancel the requests of these partitions that have not started, and with `cancel_running` all of them."""
         revoked = {id(tracker) for tracker in trackers}
         requests = [request for request in self._open if id(request.tracker) in revoked]
         self._cancel(requests if cancel_running else _not_started(requests))
 
     async def drain(self, timeout_s: float) -> None:
-        """Cancel what has not started, and wait for the rest; after `timeout_s` cancel that too."""
+        """Cancel requests that have not started, and wait for the others. After `timeout_s`, cancel them, too."""
         self._is_draining = True
         self._cancel(_not_started(self._open))
         try:
@@ -190,7 +198,8 @@ class RequestScheduler:
     async def _prepare(self, requests: Sequence[InFlightRequest]) -> None:
         jobs = await self._handler.prepare([request.record for request in requests])
         for request, job in zip(requests, jobs, strict=True):
-            if request in self._open and request.slot is not None:  # otherwise it was cancelled meanwhile
+            if request in self._open and request.slot is not None:
+                # The request was not cancelled in the meantime.
                 request.task = self._loop.create_task(self._process(request, job, request.slot))
 
     def _preparation_done(self, preparation: asyncio.Task[None]) -> None:
@@ -199,7 +208,7 @@ class RequestScheduler:
             self.fail(error)
 
     async def _process(self, request: InFlightRequest, job: Any, slot: Slot) -> None:
-        """Compute the outcome and pass it to the producer; the delivery report comes to `_delivered`."""
+        """Compute the outcome and pass it to the producer. `_delivered` gets the delivery report."""
         is_produced = False
         try:
             outcome = await self._handler.process(job, slot)
@@ -215,14 +224,14 @@ class RequestScheduler:
                 self._watch_task(request)
 
     def _produce(self, request: InFlightRequest, outcome: OutgoingRecord) -> None:
-        """Produce once. The producer keeps the order, so the next request of the key may follow at once."""
+        """Produce the outcome. The producer keeps the order, so the next request of the key may follow at once."""
         self._pump.produce(outcome, partial(self._delivered, request, outcome))
         if request.key_turn is not None:
             request.key_turn.release()
 
     def _delivered(self, request: InFlightRequest, outcome: OutgoingRecord, error: KafkaError | None) -> None:
         if request not in self._open:
-            return  # it was cancelled: the next worker writes the same outcome
+            return  # The request was cancelled, and the next worker writes the same outcome.
         if error is not None:
             request.task = self._loop.create_task(self._produce_again(request, outcome, error))
             self._watch_task(request)
@@ -232,7 +241,7 @@ class RequestScheduler:
         self._close(request)
 
     async def _produce_again(self, request: InFlightRequest, outcome: OutgoingRecord, error: KafkaError) -> None:
-        """Produce after a wait, or produce a small failure instead. Raises KafkaException for a fatal error."""
+        """Produce the outcome after a wait, or a small failure in its place. Raises KafkaException for a fatal error."""
         if error.fatal():
             raise KafkaException(error)
         if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE) and not request.is_oversized:
@@ -241,14 +250,15 @@ class RequestScheduler:
         else:
             if error.code() not in PURGED:
                 self._note_produce_error(error)
-            await asyncio.sleep(PRODUCE_RETRY_S)  # the same for all, so that the outcomes of a key stay in order
+            # The wait is the same for all outcomes, so that those of a key stay in order.
+            await asyncio.sleep(PRODUCE_RETRY_S)
         self._produce(request, outcome)
 
     def _note_produce_error(self, error: KafkaError) -> None:
-        """Log the first error, and the first one with a remedy.
+        """Log the first error, and the first error with a remedy.
 
-        INVALID_RECORD is also the error of records whose batch was refused for another one of it (KIP-467), so it does not
-        replace a cause that is known.
+        INVALID_RECORD is also the error of records whose batch was refused because of another record (KIP-467), so it does not
+        replace a known cause.
         """
         known, remedy = self.produce_error, remedy_of([error])
         reason = ": ".join(filter(None, (error.name(), remedy)))
@@ -260,7 +270,7 @@ class RequestScheduler:
     def _cancel(self, requests: Sequence[InFlightRequest]) -> None:
         for request in requests:
             self._watch_task(request)
-            # The request is being prepared, or is with the brokers.
+            # Without a task, the request is being prepared or is with the brokers.
             if request.task is None or not request.task.cancel():
                 self._close(request)
 
@@ -270,8 +280,9 @@ class RequestScheduler:
             request.task.add_done_callback(partial(self._task_done, request))
 
     def _task_done(self, request: InFlightRequest, task: asyncio.Task[None]) -> None:
-        """Close a cancelled or failed request. This is not part of the task: one that is cancelled before its first step never
-        runs.
+        """Close a cancelled or failed request.
+
+        This is not part of the task, because a task that is cancelled before its first step never runs.
         """
         error = None if task.cancelled() else task.exception()
         if request.task is task:
@@ -292,7 +303,7 @@ class RequestScheduler:
             self._idle.set()
 
     def _settle(self, request: InFlightRequest) -> None:
-        """Return the request to the consumer thread, in one batch with all that end in this iteration of the loop."""
+        """Return the request to the consumer thread, in one batch with others that end in this iteration of the loop."""
         if not self._ended:
             self._loop.call_soon(self._flush_settled)
         self._ended.append(request)
@@ -304,7 +315,10 @@ class RequestScheduler:
 
 
 def _not_started(requests: Iterable[InFlightRequest]) -> list[InFlightRequest]:
-    """Return the waiting requests, and later ones of the same key: a repeated first request must be written before those."""
+    """Return the waiting requests, and later requests with the same keys.
+
+    Such a later request must not be written before the waiting one, which is read again.
+    """
     found, keys = [], set()
     for request in requests:
         key = request.tracker, request.record.key

@@ -1,6 +1,6 @@
-"""The middleware in front of all routes: request id, access checks, error responses, redaction, one log line a request.
+"""Guard all routes: request id, access checks, error responses, redaction, and one log line for each request.
 
-Pure ASGI with one pass over the headers, because it runs for every request.
+The middleware is pure ASGI with one pass over the headers, because it runs for every request.
 """
 
 from __future__ import annotations
@@ -28,39 +28,38 @@ from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
 
-STREAM_ERROR_HANDLER = (
-    "llm_platform.stream_error_handler"  # key in the ASGI scope: sends an error after the response began
-)
-# Key in the ASGI scope: counts the request for the limits. Routes of COUNTED_BY_ROUTE call it, and those of READ_PATHS before
-# they do more than search and read.
+# The value of this key in the ASGI scope sends an error after the response began.
+STREAM_ERROR_HANDLER = "llm_platform.stream_error_handler"
+# The value of this key in the ASGI scope counts the request for the limits. Routes of COUNTED_BY_ROUTE call it, and routes of
+# READ_PATHS call it before they do more than search and read.
 COUNT_REQUEST = "llm_platform.count_request"
-# Values of the scope that lead back to the request. The server keeps the scope until the next request of the connection, so
-# an answer would stay until then, and until a garbage collection after it.
+# These values of the scope refer to the request. They are removed, because the server keeps the scope until the next request of
+# the connection, and an answer would stay in memory until then and until a garbage collection after it.
 LEADS_BACK: Final = (ANSWER, COUNT_REQUEST, KNOW, STREAM_ERROR_HANDLER)
-COUNTED_AS = "llm_platform.counted_as"  # key in the ASGI scope: RUN or READ
+COUNTED_AS = "llm_platform.counted_as"  # The value of this key in the ASGI scope is RUN or READ.
 RUN, READ = "run", "read"
 READ_HEADERS = frozenset(
     b"accept access-control-request-method authorization content-encoding content-length content-type expect host "
     b"idempotency-key last-event-id origin sec-fetch-mode sec-fetch-site x-api-key x-request-id x-respond-with "
     b"x-return-format".split()
 )
-FORWARDED_HEADERS = frozenset((b"x-forwarded-for",))  # read only if there are trusted proxies
-LIST_HEADERS = frozenset((b"accept", b"x-forwarded-for", b"x-request-id"))  # may be sent more than once
-SECURITY_HEADERS = (  # sent with all responses, unless the route sets its own
+FORWARDED_HEADERS = frozenset((b"x-forwarded-for",))  # These are read only if there are trusted proxies.
+LIST_HEADERS = frozenset((b"accept", b"x-forwarded-for", b"x-request-id"))  # These may be sent more than once.
+SECURITY_HEADERS = (  # All responses have these, unless the route sets its own.
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
-WRONG_KEY = "wrong-key:"  # what the limiter calls an address whose API key was wrong
+WRONG_KEY = "wrong-key:"  # The limiter counts wrong API keys under this prefix and the address.
 PREFLIGHT_MAX_AGE_S = b"600"
 EXPOSED_HEADERS = b"X-Request-ID, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
 ALLOWED_HEADERS = (
     b"Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, X-API-Key, "
     b"X-Request-ID"
 )
-MAX_SENT_SECRET_BYTES = 4096  # longest secret that is found where two parts of a body divide it, in any notation
+MAX_SENT_SECRET_BYTES = 4096  # Longer secrets are not found if two parts of a body divide them.
 NO_APIS: Mapping[str, http_access.CompatibleApi] = {}
 
 
@@ -122,8 +121,8 @@ class GuardMiddleware:
         with bind_request_id(request_id):
             try:
                 if len(received) != len(headers):
-                    # Join list headers; refuse others, because two readers could use different ones of two Hosts or
-                    # Origins.
+                    # Headers that are lists are joined. Others are refused, because two readers could use different ones of
+                    # two Hosts or Origins.
                     names = [name for name, _ in received]
                     if any(names.count(name) > 1 for name in headers.keys() - LIST_HEADERS):
                         raise problems.BadRequestError("A header that must not be repeated was sent more than once.")
@@ -133,12 +132,14 @@ class GuardMiddleware:
                 await self._handle(scope, headers, receive, sender)
             except problems.ClientDisconnectedError:
                 return
-            except HTTPException:  # a host's dependency raised it; the application translates its own
+            except HTTPException:
+                # A dependency of the host raised it. The application translates its own.
                 raise
             except asyncio.CancelledError:
                 if not running.accept_interruption() or not await _send_error(problems.StoppingError(), scope, receive, sender):
                     raise
-            except Exception as error:  # the outermost handler of a request
+            except Exception as error:
+                # This is the outermost handler of a request.
                 if not await _send_error(error, scope, receive, sender):
                     raise
             finally:
@@ -161,7 +162,8 @@ class GuardMiddleware:
         try:
             if not key and api is not None and api.find_key and self._access.needs_key:
                 self._access.check_origin(path, headers)
-                set_current_caller(self._address(scope, headers))  # the caller of the body until the key is known
+                # The address is the caller until the key in the body is known.
+                set_current_caller(self._address(scope, headers))
                 key, receive = await api.find_key(scope, headers, receive)
             scope[CALLER] = caller = self._access.check(path, headers, key)
         except (problems.UnauthorizedError, problems.BodyTooLargeError, problems.BodyTimeoutError):
@@ -208,7 +210,7 @@ class GuardMiddleware:
             raise problems.RateLimitedError(exceeded, self._retries.wait_s(client, exceeded))
 
     async def _count_wrong_key(self, address: str) -> None:
-        """Count a request without a right key, or whose body was refused while one was looked for, for its address alone.
+        """Count a request for its address alone. It has no valid key, or its body was refused in the search for one.
 
         Raises RateLimitedError.
         """
@@ -233,7 +235,7 @@ class GuardMiddleware:
 
 
 async def _send_error(error: Exception, scope: Scope, receive: Receive, sender: _Sender) -> bool:
-    """Send the error as the response or as the last event of a stream; False if the response cannot have one any more."""
+    """Send the error as the response or as the last event of a stream. Return False if that is no longer possible."""
     scope[ERROR] = error.code if isinstance(error, AppException) else problems.InternalError.code
     if not sender.has_started:
         await problems.problem_response(problems.to_app_exception(error), scope)(scope, receive, sender)
@@ -245,7 +247,7 @@ async def _send_error(error: Exception, scope: Scope, receive: Receive, sender: 
 
 
 def _request_id(sent: bytes | None) -> str:
-    """Return the id sent by the client if it is valid, otherwise a random one."""
+    """Return the id that the client sent if it is valid, or a random one."""
     text = (sent or b"").decode("latin-1")
     return text if is_request_id(text) else new_request_id()
 
@@ -265,10 +267,10 @@ class _Sender:
         self._request_id = request_id.encode("ascii")
         self._delayed_head: Message | None = None
         self._added: list[rate_limits.Header] = []
-        self.request_id_header = b""  # includes the request id
+        self.request_id_header = b""  # This header has the request id, too.
         self.origin = origin
         self.has_started = False
-        self.status = CLIENT_CLOSED  # kept until a response begins
+        self.status = CLIENT_CLOSED  # The status changes when a response begins.
         self.is_complete = False
 
     async def __call__(self, message: Message) -> None:
@@ -286,12 +288,12 @@ class _Sender:
         await self._send(message)
 
     def know(self, *sent: bytes) -> None:
-        """Exempt the secrets that the client sent itself from redaction: it could find one out by guessing."""
+        """Exempt secrets that the client sent itself from redaction, which would otherwise confirm a guess."""
         if self._redactor is not None:
             self._redactor = self._redactor.without_those_in(*sent)
 
     def knowing(self, receive: Receive) -> Receive:
-        """Return a `receive` that makes the body known."""
+        """Return a `receive` that passes the body to `know`."""
         end = b""
 
         async def known() -> Message:
@@ -305,7 +307,7 @@ class _Sender:
         return known
 
     def add_headers(self, *headers: rate_limits.Header | None) -> None:
-        """Add headers in the place of those of the same name."""
+        """Add headers to the response. They replace headers with the same names."""
         added = dict(self._added) | dict(header for header in headers if header is not None)
         self._added = list(added.items())
 
