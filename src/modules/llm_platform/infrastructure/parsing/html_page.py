@@ -273,18 +273,17 @@ def _matching(tree: Any, selector: str) -> list[Any]:
 
 
 def _rules(css: str) -> Iterator[tuple[str, str]]:
-    """Selectors and block of each top-level rule."""
-    depth, start, selectors = 0, 0, ""
-    for brace in re.finditer(r"[{}]", css):
-        text = css[start : brace.start()]
-        if brace[0] == "{":
-            depth += 1
-            selectors = text.rpartition(";")[2] if depth == 1 else selectors
-        else:
-            if depth == 1 and "@" not in selectors:
-                yield selectors, text
-            depth = max(depth - 1, 0)
-        start = brace.end()
+    """Yield the selectors and the block of each top-level rule."""
+    depth, selectors = 0, ""
+    *ended, _ = css.split("}")
+    for piece in ended:
+        first, *blocks = piece.split("{")
+        if blocks and not depth:
+            selectors = first.rpartition(";")[2]
+        depth += len(blocks)
+        if depth == 1 and "@" not in selectors:
+            yield selectors, blocks[-1] if blocks else first
+        depth = max(depth - 1, 0)
 
 
 def _with_structure(html: str) -> str:

@@ -36,9 +36,9 @@ def elements(parent: Any, selector: str) -> list[Any]:
 
 
 def remove(nodes: Iterable[Any]) -> None:
+    """Take nodes out of their tree. Nodes that are in none stay as they are."""
     for node in nodes:
-        if node.parent is not None:
-            node.parent.remove_child(node)
+        node.remove()
 
 
 def char_count(text: str) -> int:
