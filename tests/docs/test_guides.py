@@ -138,7 +138,8 @@ def test_every_variable_that_is_named_exists(page: Path) -> None:
     known |= {*REPLACED, *FIXED} if page.name == "CHANGELOG.md" else set()  # what to set instead of a former setting
     named = {name for code in code_in(page) for name in OUR_VARIABLE.findall(code)}
     named = {name for name in named if not name.endswith("_")}
-    assert sorted(named - known) == []
+    unknown = ", ".join(sorted(named - known))
+    assert not unknown, f"{unknown}: no setting. A constant of the code is written without backticks, or listed in NOT_SETTINGS"
 
 
 @for_each("page", PAGES)

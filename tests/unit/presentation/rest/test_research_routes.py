@@ -143,7 +143,7 @@ async def test_default_report_fields_are_accepted_at_any_depth(client: httpx2.As
         ("fresh", "yes", []),
     ],
 )
-async def test_invalid_report_field_is_refused(
+async def test_invalid_field_is_refused(
     client: httpx2.AsyncClient, services: FakeServices, field: str, value: Any, position: list[int]
 ) -> None:
     """422 that names the field and the list entry; no service is called."""
