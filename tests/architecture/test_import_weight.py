@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import cache
 
 import pytest
 
@@ -20,14 +21,29 @@ HEAVY = {
 HEAVY_FOR_THE_CONTAINER = HEAVY - {"dependency_injector", "h11", "httpx2"}
 
 
-def loaded_by(statement: str) -> set[str]:
-    code = (
-        "import json, sys; before = set(sys.modules)\n"
-        f"{statement}\n"
-        "print(json.dumps(sorted(set(sys.modules) - before)))"
+INNER_NAMES = {name for name, module in MODULE_OF.items() if module.startswith("modules.llm_platform.")} - {"build_platform"}
+IMPORTS = {  # in one process, in this order: what loads nothing after others loads nothing by itself
+    "the package": "import modules.llm_platform",
+    "domain and application": f"from modules.llm_platform import {', '.join(sorted(INNER_NAMES))}",
+    "all public names": "from modules.llm_platform import *",
+    "modules.llm_platform.container": "import modules.llm_platform.container",
+    "modules.llm_platform.testing": "import modules.llm_platform.testing",
+}
+
+
+def loaded_by(*statements: str) -> list[set[str]]:
+    """Return the modules that are loaded after each statement of a new process."""
+    told = "print(json.dumps(sorted(set(sys.modules) - before)))"
+    lines = ["import json, sys; before = set(sys.modules)", *(f"{statement}\n{told}" for statement in statements)]
+    child = subprocess.run(
+        [sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True, check=True, timeout=180
     )
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=180)
-    return set(json.loads(child.stdout.splitlines()[-1]))
+    return [set(json.loads(line)) for line in child.stdout.splitlines()[-len(statements) :]]
+
+
+@cache
+def loaded_in_turn() -> dict[str, set[str]]:
+    return dict(zip(IMPORTS, loaded_by(*IMPORTS.values()), strict=True))
 
 
 def advice(module: str, heavy: set[str]) -> str:
@@ -41,29 +57,29 @@ def test_public_names_load_no_heavy_package() -> None:
     """All names of domain and application load no framework, client library or model; those that build a platform or an
     application load no web framework until they are called. The package alone does not load pydantic.
     """
-    inner = [name for name, module in MODULE_OF.items() if module.startswith("modules.llm_platform.")]
-    loaded = loaded_by(f"from modules.llm_platform import {', '.join(set(inner) - {'build_platform'})}")
-    assert not HEAVY & loaded, advice("modules.llm_platform", HEAVY & loaded)
-    assert sorted(HEAVY_FOR_THE_CONTAINER & loaded_by("from modules.llm_platform import *")) == []
-    assert "pydantic" not in loaded_by("import modules.llm_platform")
+    loaded = loaded_in_turn()
+    heavy = HEAVY & loaded["domain and application"]
+    assert not heavy, advice("modules.llm_platform", heavy)
+    assert sorted(HEAVY_FOR_THE_CONTAINER & loaded["all public names"]) == []
+    assert "pydantic" not in loaded["the package"]
 
 
 def test_the_version_loads_no_command() -> None:
     """`llm-platform --version` prints a line of metadata, so it needs neither the commands nor the settings."""
-    loaded = loaded_by("import sys; sys.argv[1:] = ['--version']; from modules.llm_platform.__main__ import main; main()")
+    (loaded,) = loaded_by("import sys; sys.argv[1:] = ['--version']; from modules.llm_platform.__main__ import main; main()")
     assert sorted((HEAVY | {"asyncio", "pydantic", "shared.config"}) & loaded) == []
 
 
 @pytest.mark.parametrize("module", ["modules.llm_platform.container", "modules.llm_platform.testing"])
 def test_container_and_fakes_load_no_extra(module: str) -> None:
     """Packages of an extra are imported when they are used."""
-    heavy = HEAVY_FOR_THE_CONTAINER & loaded_by(f"import {module}")
+    heavy = HEAVY_FOR_THE_CONTAINER & loaded_in_turn()[module]
     assert not heavy, advice(module, heavy)
 
 
 def test_limits_that_are_counted_in_the_process_load_no_redis() -> None:
     """A server without Redis does not load its client, which loads OpenTelemetry's SDK; later imports of it work."""
-    loaded = loaded_by(
+    (loaded,) = loaded_by(
         "from modules.llm_platform.infrastructure.limits.from_settings import check_rate_limits\n"
         "from shared.config import Settings\n"
         "check_rate_limits(Settings(_env_file=None))\n"
@@ -87,4 +103,5 @@ def test_imports_have_no_side_effects() -> None:
         "        importlib.import_module(found.name)\n"
         "assert not seen, seen"
     )
-    assert "modules.llm_platform.container" in loaded_by(statement)
+    (loaded,) = loaded_by(statement)
+    assert "modules.llm_platform.container" in loaded

@@ -624,10 +624,9 @@ class TestAllCommands:
                 command.name or command.callback.__name__ for command in group.registered_commands if command.callback
             ]
             for words in ([], *([name] for name in names)):
-                short, whole = command(*path, *words, "-h"), command(*path, *words, "--help")
-                assert short == whole, words
+                short = command(*path, *words, "-h")
                 assert (short.code, short.err) == (0, "")
-                assert "-h, --help" in short.out
+                assert "-h, --help" in short.out, words  # one option with two names
 
     def test_version_of_the_package(self, command: Command) -> None:
         """One line, for a report of a fault."""

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, get_args
 
 import httpx2
@@ -383,6 +384,12 @@ def platform_of(
     return LLMPlatform(**{**unused, **parts, "_close": close, "_rate_limiter": lambda: rate_limiter})
 
 
+@cache
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI document, which takes half a second to write and is the same for all settings: see test_openapi.py."""
+    return create_app(platform_of(FakeServices()), Settings.without_environment()).openapi()
+
+
 @asynccontextmanager
 async def app_client(
     services: FakeServices | None = None,
@@ -397,6 +404,7 @@ async def app_client(
     if rate_limiter is not None and limits_are_set:
         values.setdefault("RATE_LIMIT_PER_MINUTE", 30)
     app = create_app(platform_of(services or FakeServices(), health, rate_limiter), Settings.without_environment(**values))
+    app.openapi = openapi_document  # type: ignore[method-assign]
     transport = httpx2.ASGITransport(app=app, client=(peer, 50_000))
     async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url=base_url) as client:
         yield client
