@@ -40,6 +40,14 @@ pytestmark = pytest.mark.usefixtures("restored_logging")  # commands run in this
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 90.0
 GROUP = "rag-core"
+WORKER = f"""
+from modules.llm_platform.presentation.kafka.admin import check
+from modules.llm_platform.presentation.kafka.worker import dependencies, group_watch
+dependencies.LOCAL_INTERVAL_S = dependencies.REMOTE_INTERVAL_S = 0.5  # seconds between probes
+group_watch.CHECK_INTERVAL_S = check.QUERY_TIMEOUT_S = 1.0  # the mock cluster leaves questions about rights unanswered
+{COMMAND_LINE}
+"""
+COULD_ANSWER_S = 1.0  # in which a worker that consumed would have answered
 REQUESTS = 12
 NOTE = "Sessions\n\nA session token stays valid for thirty minutes after the last request.\n"
 QUESTION = "How long does a session token stay valid?"
@@ -141,7 +149,7 @@ def environment(broker: Broker, folder: Path, **more: str) -> dict[str, str]:
 @contextmanager
 def worker(variables: Mapping[str, str], folder: Path) -> Iterator[Running]:
     log = folder / "worker.log"
-    with log.open("wb") as out, ForkedPython(COMMAND_LINE, "worker", env=variables, stdout=out, stderr=out) as child:
+    with log.open("wb") as out, ForkedPython(WORKER, "worker", env=variables, stdout=out, stderr=out) as child:
         try:
             yield Running(child, log)
         finally:
@@ -204,7 +212,7 @@ def test_without_an_index_nothing_is_consumed(broker: MockCluster, tmp_path: Pat
     with worker(variables, tmp_path) as running:
         until(lambda: "there is no collection" in running.ready()[1])
         assert running.ready()[0] == 503
-        time.sleep(2)  # it could consume them meanwhile
+        time.sleep(COULD_ANSWER_S)
         assert [outcomes(broker, topic) for topic in ("rag_search_result", "rag_failed")] == [0, 0]
         assert committed(broker, "rag_search_request") == 0
         stopped = [line for line in running.lines if line["level"] == "error"]
@@ -243,7 +251,7 @@ ON_A_FULL_DISK = """
 mount -t tmpfs -o size=200m tmpfs "$LLM_PLATFORM_DATA_DIR"
 cp -a "$1/." "$LLM_PLATFORM_DATA_DIR" || exit 99
 head -c 300m /dev/zero > "$LLM_PLATFORM_DATA_DIR/filling" 2> /dev/null
-exec "$0" -m modules.llm_platform worker --check
+exec "$0" -c "$2" worker --check
 """
 
 
@@ -254,7 +262,7 @@ def test_a_data_folder_that_is_full_at_start_is_told(broker: MockCluster, tmp_pa
     unshare = in_a_mount_namespace(tmp_path)
     variables = environment(broker, tmp_path)
     (tmp_path / "data").mkdir()
-    command = [*unshare, "sh", "-c", ON_A_FULL_DISK, sys.executable, str(indexed(variables, tmp_path))]
+    command = [*unshare, "sh", "-c", ON_A_FULL_DISK, sys.executable, str(indexed(variables, tmp_path)), WORKER]
     done = subprocess.run(command, capture_output=True, text=True, env=variables, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1, (done.returncode, done.stderr)
     failed = {line.split()[2]: line for line in done.stdout.splitlines() if "failed" in line}
@@ -268,7 +276,7 @@ IN_A_DISK_OF_ITS_OWN = """
 mount -t tmpfs -o size=200m tmpfs "$LLM_PLATFORM_DATA_DIR"
 cp -a "$1/." "$LLM_PLATFORM_DATA_DIR" || exit 99
 [ "$2" = rw ] || mount -o remount,bind,ro "$LLM_PLATFORM_DATA_DIR"  # without `bind` only root may
-exec "$0" -m modules.llm_platform worker
+exec "$0" -c "$3" worker
 """
 
 
@@ -281,7 +289,8 @@ def worker_on_a_disk(variables: Mapping[str, str], folder: Path, mode: str) -> I
     data = Path(variables["LLM_PLATFORM_DATA_DIR"])
     data.mkdir()
     log = folder / "worker.log"
-    command = [*unshare, "sh", "-euc", IN_A_DISK_OF_ITS_OWN, sys.executable, str(indexed(variables, folder)), mode]
+    words = (sys.executable, str(indexed(variables, folder)), mode, WORKER)
+    command = [*unshare, "sh", "-euc", IN_A_DISK_OF_ITS_OWN, *words]
     with log.open("wb") as out, subprocess.Popen(command, stdout=out, stderr=out, env=dict(variables)) as child:
         try:
             of_the_user = ["--user", "--preserve-credentials"] if "--user" in unshare else []
@@ -313,7 +322,7 @@ def test_a_disk_that_fills_up_is_waited_for(broker: MockCluster, tmp_path: Path)
         until(lambda: "its disk is full" in running.ready()[1])
         assert running.ready()[0] == 503
         send(broker, "search", {"query": QUESTION}, "full")
-        time.sleep(3)  # it could answer them meanwhile
+        time.sleep(COULD_ANSWER_S)
         assert (outcomes(broker, "rag_search_result"), committed(broker, "rag_search_request")) == (REQUESTS, REQUESTS)
         (data / "filling").unlink()
         until(lambda: outcomes(broker, "rag_search_result") == 2 * REQUESTS)
@@ -331,7 +340,7 @@ def test_a_read_only_data_folder_is_waited_for(broker: MockCluster, tmp_path: Pa
         assert status == 503
         assert re.search("read-?only", reasons, re.IGNORECASE), reasons
         send(broker, "search", {"query": QUESTION}, "read-only")
-        time.sleep(3)  # it could answer them meanwhile
+        time.sleep(COULD_ANSWER_S)
         assert (outcomes(broker, "rag_search_result"), committed(broker, "rag_search_request")) == (0, 0)
         mounted = str(variables["LLM_PLATFORM_DATA_DIR"])
         subprocess.run([*enter, "mount", "-o", "remount,bind,rw", mounted], check=True, timeout=PATIENCE_S)
@@ -362,7 +371,7 @@ def test_a_second_data_folder_in_the_group_is_said(broker: MockCluster, tmp_path
             running.child.send_signal(signal.SIGTERM)
             assert running.child.wait(PATIENCE_S) == 0
     for folder, verdict in zip(folders, ("ok", "warning"), strict=True):
-        command = (COMMAND_LINE, "worker", "--check", "--json")
+        command = (WORKER, "worker", "--check", "--json")
         with ForkedPython(*command, env=environment(broker, folder), stdout=PIPE) as child:
             out, _ = child.communicate(timeout=PATIENCE_S)
         checks = {check["subject"]: check for check in json.loads(out)["checks"]}
