@@ -78,7 +78,7 @@ class GuardedWebhookSender(IWebhookSender):
             checked = await self._guard.check(address)
         except PageRequestError as error:
             raise WebhookError(NOT_ALLOWED) from error
-        if self._offline and not checked.private:
+        if self._offline and not checked.is_private:
             raise WebhookError(OFFLINE)
         return checked
 

@@ -15,14 +15,14 @@ from modules.llm_platform.infrastructure.files.file_lock import FileLock
 def test_lock_on_removed_file_is_void(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who opened the file before it was removed, and locks it after, has nothing; the next try makes it anew."""
     path = tmp_path / "a.lock"
-    late, real = FileLock(path), file_lock._locked
+    late, real = FileLock(path), file_lock._try_lock
 
     def removed_before(file: int, shared: bool) -> bool:
         path.unlink()
         return real(file, shared)
 
     with monkeypatch.context() as patched:
-        patched.setattr(file_lock, "_locked", removed_before)
+        patched.setattr(file_lock, "_try_lock", removed_before)
         assert not late.acquire()
         assert not late.is_held
     assert late.acquire()
@@ -33,15 +33,15 @@ def test_lock_on_removed_file_is_void(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_another_file_of_the_name_is_not_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody may have made it anew already, and hold it."""
     path = tmp_path / "a.lock"
-    late, owner, real = FileLock(path), FileLock(path), file_lock._locked
+    late, owner, real = FileLock(path), FileLock(path), file_lock._try_lock
 
     def made_anew(file: int, shared: bool) -> bool:
-        monkeypatch.setattr(file_lock, "_locked", real)
+        monkeypatch.setattr(file_lock, "_try_lock", real)
         path.rename(tmp_path / "gone")  # its number is not given to the new one
         assert owner.acquire()
         return real(file, shared)
 
-    monkeypatch.setattr(file_lock, "_locked", made_anew)
+    monkeypatch.setattr(file_lock, "_try_lock", made_anew)
     assert not late.acquire()
     owner.release()
     assert late.acquire()

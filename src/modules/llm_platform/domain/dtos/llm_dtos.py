@@ -134,7 +134,7 @@ class LLMRequest(BaseModel, frozen=True):
 
     @field_validator("extra")
     @classmethod
-    def _is_allowed(cls, extra: dict[str, Any]) -> dict[str, Any]:
+    def _refuse_other_fields(cls, extra: dict[str, Any]) -> dict[str, Any]:
         if not extra.keys() <= EXTRA_FIELDS:
             raise PydanticCustomError("extra_forbidden", "has a field that is not forwarded")
         if extra and len(to_json(extra)) > MAX_EXTRA_BYTES:

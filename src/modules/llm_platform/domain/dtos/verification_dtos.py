@@ -45,7 +45,7 @@ class VerificationSource(BaseModel, frozen=True):
     title: Annotated[str, StringConstraints(max_length=MAX_SOURCE_TITLE_CHARS), AfterValidator(_without_nul)] = ""
 
     @model_validator(mode="after")
-    def _has_address_or_text(self) -> Self:
+    def _require_address_or_text(self) -> Self:
         if (self.url is None) == (self.text is None):
             raise PydanticCustomError("source", "needs either url or text")
         return self

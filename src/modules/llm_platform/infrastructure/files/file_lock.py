@@ -8,10 +8,10 @@ from typing import Final
 if sys.platform == "win32":
     import msvcrt
 
-    def _locked(file: int, shared: bool) -> bool:
-        """Lock without waiting; False where another process has it."""
+    def _try_lock(file: int, shared: bool) -> bool:
+        """Lock without waiting. Return False if another process has the lock."""
         try:
-            if not shared:  # Windows removes no open file: sharing needs no lock
+            if not shared:  # Windows removes no open file, so a shared lock is not needed.
                 msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
         except PermissionError:
             return False
@@ -20,8 +20,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _locked(file: int, shared: bool) -> bool:
-        """Lock without waiting; False where another process has it."""
+    def _try_lock(file: int, shared: bool) -> bool:
+        """Lock without waiting. Return False if another process has the lock."""
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -33,7 +33,7 @@ _MODE: Final = 0o600
 
 
 class FileLock:
-    """An exclusive or shared lock; never waits."""
+    """An exclusive or shared lock on a file. It never waits."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -44,27 +44,27 @@ class FileLock:
         return self._file is not None
 
     def acquire(self, *, shared: bool = False) -> bool:
-        """Return whether the lock is acquired. Raises OSError where the file cannot be opened or locked."""
+        """Acquire the lock and return True, or return False if another process has it. Raises OSError if locking fails."""
         if self._file is not None:
             return True
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, _MODE)
         try:
-            if _locked(file, shared) and _is_still(self._path, file):
+            if _try_lock(file, shared) and _names_file(self._path, file):
                 self._file = file
         finally:
-            if self._file is None:  # another process has it, or the file system has no locks
+            if self._file is None:  # Another process has the lock, or the file system has no locks.
                 os.close(file)
         return self.is_held
 
     def release(self) -> None:
-        """Release the lock. The file stays; the exclusive owner may remove it before."""
+        """Release the lock. The file stays. The exclusive owner may remove it before."""
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
 
 
-def _is_still(path: Path, file: int) -> bool:
-    """Return whether the path still names the locked file. It may be removed between opening and locking."""
+def _names_file(path: Path, file: int) -> bool:
+    """Return whether the path names this open file. Another process may remove the file between opening and locking."""
     try:
         return os.path.samestat(path.stat(), os.fstat(file))
     except FileNotFoundError:

@@ -74,7 +74,7 @@ class GuardedPageReader(IPageReader):
 
     async def read(self, url: str) -> Page:
         checked = await self._guard.check(parse_address(url))
-        if checked.private and not self._is_local:
+        if checked.is_private and not self._is_local:
             raise PageConfigError(DIRECT_ONLY)
         return await self._reader.read(checked.address.url)
 

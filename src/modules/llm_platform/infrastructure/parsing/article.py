@@ -114,10 +114,12 @@ def _named_parts(body: Any) -> Iterable[Any]:
     parts = [(part, part.tag, *_names(part)) for part in elements(body, _PARTS)]
     kinds: tuple[Callable[[Any, str, str, str], object], ...] = (
         lambda part, tag, of_class, of_id: (
-            _has(_ARTICLE_NAME, of_class, of_id) or part.getattr("itemprop") == "articleBody"
+            _matches_class_or_id(_ARTICLE_NAME, of_class, of_id) or part.getattr("itemprop") == "articleBody"
         ),
         lambda part, tag, of_class, of_id: tag == "article",
-        lambda part, tag, of_class, of_id: _has(_STORY_NAME, of_class, of_id) or part.getattr("role") == "article",
+        lambda part, tag, of_class, of_id: (
+            _matches_class_or_id(_STORY_NAME, of_class, of_id) or part.getattr("role") == "article"
+        ),
         lambda part, tag, of_class, of_id: (
             tag == "main" or of_class.startswith("main") or of_id.startswith("main") or part.getattr("role") == "main"
         ),
@@ -136,7 +138,7 @@ def _matches(pattern: re.Pattern[str], name: str) -> bool:
     return pattern.search(name) is not None
 
 
-def _has(pattern: re.Pattern[str], of_class: str, of_id: str) -> bool:
+def _matches_class_or_id(pattern: re.Pattern[str], of_class: str, of_id: str) -> bool:
     return bool((of_class and _matches(pattern, of_class)) or (of_id and _matches(pattern, of_id)))
 
 
@@ -149,7 +151,7 @@ def _text_of_part(part: Any, *, precise: bool) -> str:
     chars = char_count(body.text)
     remove(form for form in elements(body, "form") if char_count(form.text) * 2 < chars)
     if precise:
-        remove(node for node in elements(body, _COMMENTS) if _has(_COMMENTS_NAME, *_names(node)))
+        remove(node for node in elements(body, _COMMENTS) if _matches_class_or_id(_COMMENTS_NAME, *_names(node)))
         remove(elements(body, "header"))
     surroundings = [node for node in elements(body, _NAMED) if _is_surrounding(node)]
     if char_count(body.text) - _char_count_of(surroundings) > MIN_KEPT_SHARE * chars:
@@ -165,7 +167,7 @@ def _text_of_part(part: Any, *, precise: bool) -> str:
 
 
 def _is_surrounding(node: Any) -> bool:
-    return _has(_SURROUNDING_NAME, *_names(node)) or "nav" in (node.getattr("role") or "").lower()
+    return _matches_class_or_id(_SURROUNDING_NAME, *_names(node)) or "nav" in (node.getattr("role") or "").lower()
 
 
 def _char_count_of(nodes: list[Any]) -> int:

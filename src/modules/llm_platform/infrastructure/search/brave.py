@@ -101,7 +101,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
                     raise
                 pages.notes.append(f"{error.code}: {error.message}")
                 break
-            if not self._add(pages, kind, answer, reply):
+            if not self._add_page(pages, kind, answer, reply):
                 break
         return pages
 
@@ -117,7 +117,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
             raise self._upstream.rule_error(CODE_RULES[code or "RATE_LIMITED"], _wait_s(reply))
         return self._upstream.json_object(reply), reply
 
-    def _add(self, pages: Found, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
+    def _add_page(self, pages: Found, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
         """Add the results of a page; returns whether there is another one."""
         rows = list_of(answer.get("results") if kind == "news" else dict_of(answer.get("web")).get("results"))
         pages.items += self.items(rows)

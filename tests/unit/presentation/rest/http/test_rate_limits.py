@@ -95,10 +95,10 @@ class TestLocalPrograms:
         """nginx speaks HTTP/1.0 to its servers unless it is configured otherwise, and names the address of the server."""
         local = LocalPrograms(Settings(_env_file=None))
         scope = {"client": ("127.0.0.1", 5), "headers": [(b"host", b"127.0.0.1:8000")], "http_version": "1.1"}
-        assert local.sent(scope)
-        assert not local.sent({**scope, "http_version": "1.0"})
-        assert not local.sent({**scope, "client": None})  # a Unix socket
-        assert not local.sent({**scope, "client": ("192.0.2.7", 5)})
+        assert local.have_sent(scope)
+        assert not local.have_sent({**scope, "http_version": "1.0"})
+        assert not local.have_sent({**scope, "client": None})  # a Unix socket
+        assert not local.have_sent({**scope, "client": ("192.0.2.7", 5)})
 
     async def test_page_of_another_origin_is_limited(self) -> None:
         """It runs on this machine, but it is not a program of its user; without CORS_ORIGINS it is refused."""
@@ -112,9 +112,9 @@ class TestLocalPrograms:
         """An empty variable counts as not set."""
         monkeypatch.setenv("RATE_LIMIT_BURST", "")
         scope = {"client": ("127.0.0.1", 5), "headers": [(b"host", b"localhost")], "http_version": "1.1"}
-        assert LocalPrograms(Settings(_env_file=None)).sent(scope)
+        assert LocalPrograms(Settings(_env_file=None)).have_sent(scope)
         monkeypatch.setenv("RATE_LIMIT_BURST", "5")
-        assert not LocalPrograms(Settings(_env_file=None)).sent(scope)
+        assert not LocalPrograms(Settings(_env_file=None)).have_sent(scope)
 
 
 class TestHeaders:

@@ -121,12 +121,12 @@ SLOW_NAME = "The page's host cannot be found: its name servers did not answer in
 class Checked:
     """An address that may be opened, with its checked IP addresses, so that it is not resolved again.
 
-    `private` is True if only READER_ALLOWED_HOSTS allows it.
+    `is_private` is True if only READER_ALLOWED_HOSTS allows it.
     """
 
     address: PageAddress
     ips: tuple[IPAddress, ...]
-    private: bool
+    is_private: bool
 
 
 class Guard:
@@ -146,8 +146,8 @@ class Guard:
             raise PageRequestError(NOT_PUBLIC if address.is_local_name else WRONG_PORT)
         ips = (address.ip,) if address.ip else await self._resolved(address)
         if named:
-            return Checked(address, ips, private=True)
-        return Checked(address, ips, private=self._is_in_networks(ips, usual_port=usual_port))
+            return Checked(address, ips, is_private=True)
+        return Checked(address, ips, is_private=self._is_in_networks(ips, usual_port=usual_port))
 
     def allows(self, url: str) -> bool:
         """Return whether the host or a network of its literal IP address is listed. Resolves nothing."""

@@ -124,13 +124,13 @@ class Generations:
         self._writer = FileLock(folder / WRITER_LOCK)
 
     @property
-    def writing(self) -> bool:
+    def is_writing(self) -> bool:
         return self._writer.is_held
 
     def stamp(self) -> Stamp | None:
-        """Changes with each `publish`; None while there is no generation."""
+        """Return a value that changes with each `publish`, or None if there is no generation."""
         try:
-            about = os.stat(self._current)  # noqa: PTH116  asked before every search: a Path takes twice as long
+            about = os.stat(self._current)  # noqa: PTH116  Path.stat takes twice as long, and every search comes here.
         except FileNotFoundError:
             return None
         return about.st_ino, about.st_mtime_ns
@@ -145,12 +145,12 @@ class Generations:
             if lock.acquire(shared=True):
                 if path.is_dir():
                     return path, lock
-                lock.release()  # it was removed between the two
+                lock.release()  # The generation was removed before the lock was taken.
         raise OSError(f"{CURRENT} names a generation that is not there")
 
     def take(self) -> bool:
-        """Lock for writing and delete what a crashed writer left. False: another process writes."""
-        if self.writing:
+        """Lock the folder for writing, and delete what a crashed writer left. Return False if another process writes."""
+        if self.is_writing:
             return True
         private_files.make_private_folder(self.folder)
         if not self._writer.acquire():
@@ -184,7 +184,7 @@ class Generations:
 
     def end(self) -> None:
         """Unlock, and delete what was written since the last `publish`."""
-        if self.writing:
+        if self.is_writing:
             shutil.rmtree(self.work, ignore_errors=True)
             self._writer.release()
 

@@ -138,7 +138,7 @@ def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, en
         raise StoreError(_UNEXPECTED)
     packed, unpacked = sum(info.compress_size for info in infos), sum(info.file_size for info in infos)
     overlapping = archive.fp is not None and packed > archive.fp.seek(0, 2)
-    if len(members) > MAX_ENTRIES or unpacked > MAX_UNPACKED_BYTES or overlapping or any(map(_swells, infos)):
+    if len(members) > MAX_ENTRIES or unpacked > MAX_UNPACKED_BYTES or overlapping or any(map(_exceeds_limits, infos)):
         raise StoreError(_BOMB)
     return list(zip(members, locations, strict=True))
 
@@ -158,7 +158,7 @@ def _is_regular(info: zipfile.ZipInfo) -> bool:
     return kind in (0, stat.S_IFREG) and not info.flag_bits & _ENCRYPTED and info.compress_type in methods
 
 
-def _swells(info: zipfile.ZipInfo) -> bool:
+def _exceeds_limits(info: zipfile.ZipInfo) -> bool:
     too_much = info.file_size > SMALL_BYTES and info.file_size > info.compress_size * MAX_RATIO
     return too_much or info.file_size > entry_files.MAX_ENTRY_BYTES
 

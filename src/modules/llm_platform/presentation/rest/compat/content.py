@@ -21,7 +21,7 @@ class ContentPart(BaseModel, extra="allow", frozen=True):
     text: str | None = None
 
     @model_validator(mode="after")
-    def _has_text(self) -> "ContentPart":
+    def _require_text(self) -> "ContentPart":
         if self.type in TEXTS and self.text is None:
             raise PydanticCustomError("missing", "needs a text")
         return self

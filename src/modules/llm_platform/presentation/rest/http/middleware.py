@@ -194,7 +194,7 @@ class GuardMiddleware:
         `only_reads` is True if the request searches or reads. With an API key, such requests have a limit of their own.
         """
         limiter = self._server.rate_limiter
-        if limiter is None or (sender.origin is None and self._local_programs and self._local_programs.sent(scope)):
+        if limiter is None or (sender.origin is None and self._local_programs and self._local_programs.have_sent(scope)):
             return
         scope[http_access.IS_LIMITED] = True
         if scope.get(COUNTED_AS) == RUN and not only_reads:

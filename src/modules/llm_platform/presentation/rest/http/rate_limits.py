@@ -69,18 +69,18 @@ class ClientAddresses:
 
 
 class LocalPrograms:
-    """Recognizes the requests of programs on this machine, such as one's own agent. They are not limited by default.
+    """The programs on this machine, such as the user's own agent. Their requests are not limited by default.
 
-    The server must listen on loopback alone, and no setting of SERVING may be set. A request that may come through a proxy
-    (a header of FORWARDING, a Host that is no loopback name, HTTP/1.0 as nginx sends it) or from a web page of another
-    origin is none of theirs.
+    This applies if the server listens on loopback alone and no setting of SERVING is set. A request that may come through a
+    proxy (a header of FORWARDING, a Host that is not a loopback name, HTTP/1.0 as nginx sends it) or from a web page of another
+    origin does not count as one of theirs.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._are_exempt = settings.LLM_PLATFORM_HOST in LOOPBACK_HOSTS and SERVING.isdisjoint(settings.model_fields_set)
 
-    def sent(self, scope: Scope) -> bool:
-        """Return whether one of them sent the request."""
+    def have_sent(self, scope: Scope) -> bool:
+        """Return whether a program on this machine sent the request."""
         if not self._are_exempt or scope.get("http_version") == "1.0":
             return False
         address = parse_address((scope.get("client") or ("",))[0])

@@ -106,14 +106,14 @@ class FirecrawlSearchV2Request(FirecrawlSearchRequest, frozen=True):
 
     @field_validator("excludeDomains")
     @classmethod
-    def _are_few(cls, excluded: dialect.Sites | None, info: ValidationInfo) -> dialect.Sites | None:
+    def _limit_sites(cls, excluded: dialect.Sites | None, info: ValidationInfo) -> dialect.Sites | None:
         if len(excluded or ()) + len(info.data.get("includeDomains") or ()) > MAX_SITES:
             raise ValueError(f"must have at most {MAX_SITES} sites together with includeDomains")
         return excluded
 
     @field_validator("sources")
     @classmethod
-    def _has_a_kind(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
+    def _require_searched_kind(cls, sources: tuple[str, ...]) -> tuple[str, ...]:
         if not SOURCES.keys() & sources:
             raise ValueError("must have web or news: images are not searched")
         return sources

@@ -32,7 +32,7 @@ def _format_name(value: object) -> object:
     return value.get("type") if isinstance(value, dict) else value
 
 
-def _is_served(formats: tuple[str, ...]) -> tuple[str, ...]:
+def _require_served_format(formats: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse formats of which none is served. Clients ask for HTML beside Markdown, and do without it."""
     if formats and not {MARKDOWN, LINKS}.intersection(formats):
         raise ValueError(NO_HTML if HTML.intersection(formats) else NOT_SERVED)
@@ -42,7 +42,7 @@ def _is_served(formats: tuple[str, ...]) -> tuple[str, ...]:
 Formats = Annotated[
     tuple[Annotated[str, Field(max_length=50), BeforeValidator(_format_name)], ...],
     Field(max_length=MAX_FORMATS),
-    AfterValidator(_is_served),
+    AfterValidator(_require_served_format),
 ]
 
 

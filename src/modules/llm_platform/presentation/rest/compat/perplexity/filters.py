@@ -42,7 +42,7 @@ class SearchFilters(dialect.WrittenBody, frozen=True):
 
     @field_validator("last_updated_after_filter")
     @classmethod
-    def _is_known(cls, first: date | None, info: ValidationInfo) -> date | None:
+    def _refuse_later_updates(cls, first: date | None, info: ValidationInfo) -> date | None:
         last = info.data.get("search_before_date_filter")
         if first and last and last < first:
             raise ValueError("must not be after search_before_date_filter: updates after the publication are not known")

@@ -45,7 +45,7 @@ class TavilyDomains(TavilyBody, frozen=True):
 
     @field_validator("exclude_domains")
     @classmethod
-    def _are_few(cls, excluded: dialect.Sites | None, info: ValidationInfo) -> dialect.Sites | None:
+    def _limit_sites(cls, excluded: dialect.Sites | None, info: ValidationInfo) -> dialect.Sites | None:
         if len(excluded or ()) + len(info.data.get("include_domains") or ()) > MAX_SITES:
             raise ValueError(f"must have at most {MAX_SITES} sites together with include_domains")
         return excluded
