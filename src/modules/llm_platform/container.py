@@ -373,10 +373,10 @@ async def build_worker_parts(
     async with container.platform() as platform:
         outcomes = container.outcome_store()
         llm, embedder = container.llm_provider(), container.embedder()
-        paid = settings.EMBEDDER not in LOCAL_EMBEDDERS
+        is_paid = settings.EMBEDDER not in LOCAL_EMBEDDERS
         dependency_list = [
             outcome_store_dependency(outcomes),
-            *retrieval_dependencies(platform.retrieval, embedder, paid=paid),
+            *retrieval_dependencies(platform.retrieval, embedder, is_paid=is_paid),
         ]
         if llm is not None:
             dependency_list.append(model_dependency(llm, container.llm_adapters()))

@@ -108,17 +108,20 @@ class FileDocumentSource(IDocumentSource):
         self._parsers = parsers
 
     def walk(self, paths: Sequence[Path], reading: FolderReading | None = None) -> IDocumentWalk:
-        """`reading` is that of the only path; None: the states are read and, when all is stored, written."""
+        """Return a walk over the files. `reading` is that of the only path.
+
+        Without it, the states of the folders are read, and written when all documents are stored.
+        """
         return FileWalk(self, paths, PooledParser(self._parsers), reading)
 
     def folder_name(self, folder: Path) -> str:
-        """Return the name of the folder that `folder` really is, without secrets."""
+        """Return the name of the folder with its links resolved, without secrets."""
         return replace_surrogates(self.redactor.text(folder.resolve().name))
 
     def read_file(
         self, folder: Path, file: FoundFile, parser: DocumentParser, *, doc_id: str, url: str, source: str
     ) -> DocumentText | LeftOut:
-        """Return one file's text, or why there is none."""
+        """Return the text of a file, or the reason why it has none."""
         try:
             read = read_text(folder, file, parser, self.redactor)
         except EmptyDocument:
@@ -132,7 +135,7 @@ class FileDocumentSource(IDocumentSource):
 
 
 class FileWalk(IDocumentWalk):
-    """Lists all files at once; opens them one after the other."""
+    """A walk that lists all files at once, and opens them one after the other."""
 
     def __init__(
         self, source: FileDocumentSource, paths: Sequence[Path], parser: PooledParser, reading: FolderReading | None
@@ -186,7 +189,8 @@ class FileWalk(IDocumentWalk):
             status = path.stat()
             if stat.S_ISDIR(status.st_mode):
                 return self._listed(path)
-        except (OSError, RuntimeError):  # RuntimeError: a circle of links, before Python 3.13
+        except (OSError, RuntimeError):
+            # Before Python 3.13, a circle of links is a RuntimeError.
             self._left_out.append(LeftOut(printable(path), NOT_THERE, hides=""))
             return None
         if not stat.S_ISREG(status.st_mode) or not path.name.lower().endswith(INDEXED):
@@ -209,16 +213,15 @@ class FileWalk(IDocumentWalk):
             state = self._source.states.load(origin) if self._source.states else None
             reading = FolderReading(state.known if state else {})
         for path, reason in sorted(listing.left_out.items()):
-            hides = None if reading.readable_only else self._hidden_in(folder, path)
+            hides = None
+            if not reading.readable_only:
+                # Of a folder that cannot be opened, or a file of several documents, any id may be hidden.
+                inside = folder / path
+                is_closed = inside.is_dir() and not inside.is_symlink()
+                hides = "" if is_closed or path.lower().endswith(JSON_LINES) else self._id(path)
             self._left_out.append(LeftOut(printable(folder / path), reason, hides=hides))
         files = [listing.files[path] for path in sorted(listing.files)]
         return _Root(folder, self._source.folder_name(folder), origin, files, reading, is_folder=True)
-
-    def _hidden_in(self, folder: Path, path: str) -> str:
-        """The prefix of the ids that may stand in something left out; "" is any: that of a folder that cannot be opened."""
-        inside = folder / path
-        closed = inside.is_dir() and not inside.is_symlink()
-        return "" if closed or path.lower().endswith(JSON_LINES) else self._id(path)
 
     def _id(self, path: str) -> str:
         return replace_surrogates(self._source.redactor.text(path))
@@ -288,15 +291,17 @@ class FileWalk(IDocumentWalk):
 
 
 def origin_of(path: Path) -> str:
-    """Return the origin of the documents of a folder, or of a file: that of its folder, or for JSON lines its own. A digest
-    of where it really is, since the path itself must not leave this machine.
+    """Return the origin of the documents of a folder or a file.
+
+    The origin of a file is that of its folder, or for JSON lines its own. It is a digest of the resolved path, because the
+    path itself must not leave this machine.
     """
     origin = path if path.is_dir() or path.name.lower().endswith(JSON_LINES) else path.parent
     return sha256(os.fsencode(origin.resolve())).hexdigest()[:ORIGIN_CHARS]
 
 
 def qualified_id(folder_name: str, origin: str, doc_id: str) -> str:
-    """Return the id of a document where the collection holds another folder's document under `doc_id`."""
+    """Return the id of a document if the collection has a document of another folder with this `doc_id`."""
     return f"{folder_name}-{origin[:QUALIFIER_CHARS]}/{doc_id}"
 
 
@@ -306,7 +311,7 @@ def _add(messages: dict[str, str], document: str, message: str) -> None:
 
 
 def _digest(path: Path, url: str) -> str:
-    """Return a hash of the content, as far as it may be read, and of the address, which stands in every passage."""
+    """Return a hash of the content, as far as it may be read, and of the address, which is part of all passages."""
     digest = sha256(url.encode())
     with path.open("rb", buffering=0) as file:
         digest.update(str(os.fstat(file.fileno()).st_size).encode())

@@ -1,4 +1,4 @@
-"""The text and the links of an HTML page or file."""
+"""Read the text and the links of an HTML page or file."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -16,34 +16,34 @@ from modules.llm_platform.infrastructure.parsing.html_limits import (
 )
 from modules.llm_platform.infrastructure.parsing.nodes import TERM_MARK, char_count, elements, parse, plain_text, remove
 
-MIN_MAIN_SHARE = 0.5  # least share of a file's text; a main content with less was detected wrongly
+MIN_MAIN_SHARE = 0.5  # A main content with a smaller share of a file's text was detected wrongly.
 MIN_PAGE_CHARS = 200  # A page with less text is read again with its `noscript` and its surroundings.
 MAX_REREAD_HTML_CHARS = 1_000_000  # The trees of both readings are in memory together.
 MIN_PAGE_WORDS = 200  # The second reading counts only with as many words.
-MAX_LINKS = 1000  # links of a page
-MAX_IMAGES = 50  # images of a page
+MAX_LINKS = 1000  # Links of a page.
+MAX_IMAGES = 50  # Images of a page.
 MAX_HREF_CHARS = 2000
 MAX_LINK_TEXT_CHARS = 200
 MAX_CSS_CHARS = 300_000
 MAX_HIDING_RULES = 200
-MAX_TABLES = 200  # tables of a page
-MAX_PANELS = 200  # panels of a page that a button opens
-MAX_COMMENTS = 500  # comments of a page
+MAX_TABLES = 200  # Tables of a page.
+MAX_PANELS = 200  # Panels of a page that a button opens.
+MAX_COMMENTS = 500  # Comments of a page.
 MAX_AUTHOR_CHARS = 80
-MAX_ROWS = 500  # rows of a table
+MAX_ROWS = 500  # Rows of a table.
 
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
 _BOILERPLATE = (
     "nav,footer,aside,[role=navigation],[role=search],[role=contentinfo],.headerlink,button"
-    ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # classes of DocBook, Sphinx and wikis
+    ",.navheader,.navfooter,.nosearch,td.icon,.toc,#toc,#TOC,.toctree-wrapper"  # DocBook, Sphinx and wikis use these classes.
 )
 _PAGE_BOILERPLATE = f"{_BOILERPLATE},[class*=related],[id*=related],[class*=recommend]"
 _COMMENT = "li.comment,div.comment,article.comment,[itemtype$='schema.org/Comment']"
 _COMMENT_AUTHOR = "[itemprop=author],.comment-author .fn,.comment-author,.fn,.author,.username,cite"
 _NOSCRIPT = re.compile(r"</?noscript[^<>]{0,200}>", re.IGNORECASE)
 _MAIN = ("main", "[role=main]", "article")
-_LAYOUT = "table,pre,ul,ol,dl,h1,h2,h3,h4"  # inside a table they show that it is page layout
-# These match lower-case styles, and each alternative begins with a letter: so the search skips what no style begins with.
+_LAYOUT = "table,pre,ul,ol,dl,h1,h2,h3,h4"  # A table that contains one of these is page layout.
+# This matches lower-case styles. Each alternative begins with a letter, so that the search is fast.
 _INVISIBLE_STYLE = re.compile(
     r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+(?![.\d]*[1-9])"
     r"|font-size\s*:\s*0*\.?0+(?![.\d]*[1-9])|left\s*:\s*-\d{3,}|right\s*:\s*-\d{3,}|top\s*:\s*-\d{3,}"
@@ -60,7 +60,7 @@ _COLOUR = re.compile(r"color(?<![-\w]color)\s*:\s*([^;!]{1,60})")
 _BACKGROUND = re.compile(r"background(?<![-\w]background)(?:-color)?\s*:\s*([^;!]{1,60})")
 _CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PLAIN_SELECTOR = re.compile(r"[\w\s.#>+~*=\"'\[\]-]{1,200}")
-_PAGE_SELECTORS = frozenset(("", "*", "html", "body", "main", "html body"))  # some pages are hidden until a script ran
+_PAGE_SELECTORS = frozenset(("", "*", "html", "body", "main", "html body"))  # Some pages are hidden until a script has run.
 _HEADING_TAG = re.compile(r"<h([1-6])(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _ANY_CODE = re.compile(r"<(?i:pre|code|kbd|samp|tt)[\s>]")
 _CODE_TAG = re.compile(r"<pre(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
@@ -77,15 +77,16 @@ def html_text(html: str) -> Answer:
 
 
 def page_text(html: str) -> Answer:
-    """Return the main content of a page on the web, without its menus, teasers and notices; written as in `html_text`.
+    """Return the main content of a page on the web without its menus, teasers and notices, in the form of `html_text`.
 
-    `extraction` is the share of the page's visible text that the text has. A page whose content is not found has all of it.
+    `extraction` is the share of the page's visible text that the text has. If the main content is not found, the text has all
+    of it.
     """
     return _read_bounded(html, lambda bounded: _page_text(html, bounded, lambda _: {}))
 
 
 def linked_page_text(html: str) -> Answer:
-    """Return the text as `page_text` does, with `hyperlinks`: what the whole page links to, its menus included."""
+    """Return the text as `page_text` does, with the `hyperlinks` of the whole page, its menus included."""
     return _read_bounded(html, lambda bounded: _page_text(html, bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)}))
 
 
@@ -103,9 +104,9 @@ def whole_page_text(html: str) -> Answer:
 
 
 def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
-    """Return what `read` says of the page with its structure as Markdown, up to the limits of a parser.
+    """Return the answer of `read` for the page with its structure marked as Markdown, cut to the limits of a parser.
 
-    The structure comes first: the limits are those of what is parsed.
+    The structure is marked first, because the limits are those of the text that is parsed.
     """
     try:
         bounded, note = bounded_html(_with_structure(html))
@@ -145,8 +146,8 @@ def _page_text(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Ans
 
 
 def _prepare_page(tree: Any, boilerplate: str) -> tuple[str, int]:
-    """Leave what a reader of the page sees, without `boilerplate`; its text, and the number of all visible characters."""
-    _show_what_scripts_show(tree)
+    """Remove hidden elements and `boilerplate` from the tree. Return the text, and the number of all visible characters."""
+    _unhide_scripted_parts(tree)
     remove(_hidden(tree))
     visible_chars = char_count(tree.body.text)
     if boilerplate:
@@ -164,7 +165,7 @@ def _answer(tree: Any, text: str) -> Answer:
 
 
 def _hyperlinks(tree: Any) -> Answer:
-    """Return the addresses as they are written. A page or a link whose author says `nofollow` has none."""
+    """Return the addresses as they are written. Links are left out if the page or the link has `nofollow`."""
     metas = elements(tree.document, "meta[name]")
     policies = [meta.getattr("content") or "" for meta in metas if (meta.getattr("name") or "").lower() == "robots"]
     anchors = [] if "nofollow" in ",".join(policies).lower() else elements(tree.document, "a[href]")
@@ -184,11 +185,11 @@ def _hyperlinks(tree: Any) -> Answer:
     }
 
 
-def _show_what_scripts_show(tree: Any) -> None:
-    """Take the marks of hidden parts from what a page shows at once, or at a click on a button or a tab.
+def _unhide_scripted_parts(tree: Any) -> None:
+    """Unhide the parts that a script shows at once, or at a click on a button or a tab.
 
-    React streams parts of a page as `<div hidden id="S:0">`, and its script shows them when they are there. Panels that
-    `aria-controls` names are those of accordions and tabs.
+    React streams parts of a page as `<div hidden id="S:0">`, and its script shows them when they have arrived. Panels that
+    `aria-controls` names belong to accordions and tabs.
     """
     shown = elements(tree.document, 'main[style],body[style],[hidden][id^="S:"]')
     for control in elements(tree.body, "[aria-controls][aria-expanded],[role=tab][aria-controls]")[:MAX_PANELS]:
@@ -217,7 +218,7 @@ def _hidden(tree: Any) -> list[Any]:
 
 
 def _mark_comments(tree: Any) -> None:
-    """Begin each reader's comment with a line that says so, and by whom where the page tells it."""
+    """Insert a line before each reader's comment that says so, with the author's name if the page has it."""
     for comment in elements(tree.body, _COMMENT)[:MAX_COMMENTS]:
         author = comment.query_selector(_COMMENT_AUTHOR)
         name = " ".join(str(author.text).split())[:MAX_AUTHOR_CHARS] if author is not None else ""
@@ -227,7 +228,7 @@ def _mark_comments(tree: Any) -> None:
 
 
 def _set_tables(tree: Any) -> None:
-    """Replace tables that have a header row by Markdown; a table with block elements is page layout."""
+    """Replace tables that have a header row by Markdown. A table with block elements is page layout and stays."""
     for table in elements(tree.body, "table")[:MAX_TABLES]:
         if table.query_selector(_LAYOUT) is not None:
             continue
@@ -249,7 +250,7 @@ def _is_invisible(style: str) -> bool:
 
 
 def _hiding_selectors(tree: Any) -> list[str]:
-    """Selectors that the page's own style sheets hide, except rules for print or some screen sizes."""
+    """Return the selectors that the page's own style sheets hide, without rules for print or some screen sizes."""
     css = "\n".join(str(style.text) for style in elements(tree.document, "style"))[:MAX_CSS_CHARS]
     found: list[str] = []
     for selectors, block in _rules(_CSS_COMMENT.sub(" ", css)):
@@ -268,7 +269,8 @@ def _matching(tree: Any, selector: str) -> list[Any]:
 
     try:
         return elements(tree.body, selector)
-    except CSSParserException:  # browsers skip invalid selectors too
+    except CSSParserException:
+        # Browsers skip invalid selectors, too.
         return []
 
 
@@ -287,20 +289,21 @@ def _rules(css: str) -> Iterator[tuple[str, str]]:
 
 
 def _with_structure(html: str) -> str:
-    """Mark headings, code and definitions as Markdown does. In the source, since changing the tree is slow."""
+    """Mark headings, code and definitions as Markdown does. The source is changed, because changing the tree is slow."""
     html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html.replace(TERM_MARK, ""))
     html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", _TERM_TAG.sub(lambda tag: tag[0] + TERM_MARK, html))
     if not _ANY_CODE.search(html):
         return html
-    end = max((end.end() for end in _CODE_END.finditer(html)), default=0)  # a block without an end is looked for to the end
-    pieces = _CODE_BLOCK.split(html[:end])  # every second one is a code block
+    end = max((end.end() for end in _CODE_END.finditer(html)), default=0)
+    # Behind the last end there is no complete block, and the search for one would read all of the rest each time.
+    pieces = _CODE_BLOCK.split(html[:end])  # Every second piece is a code block.
     pieces[-1] += html[end:]
     pieces[::2] = [_CODE_SPAN.sub(r"<\1\2>`\3`</\1>", piece) for piece in pieces[::2]]
     return _CODE_END.sub("\n```\n</pre>", _CODE_TAG.sub(lambda tag: tag[0] + "```\n", "".join(pieces)))
 
 
 def _main_text(tree: Any, page: str) -> str:
-    """Return the part of `page`, the text of `tree`, that its author or else resiliparse takes for the main content."""
+    """Return the main content of `page`, the text of `tree`: the part that its author marks, or else resiliparse selects."""
     min_chars = MIN_MAIN_SHARE * len(page)
     for selector in _MAIN:
         found = tree.body.query_selector_all(selector)

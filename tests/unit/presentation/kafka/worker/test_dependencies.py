@@ -88,7 +88,7 @@ class World:
         self.model = model or ScriptedProbe()
         watched = [
             outcome_store_dependency(self.store),
-            *retrieval_dependencies(world.retrieval, world.embedder, paid=False),
+            *retrieval_dependencies(world.retrieval, world.embedder, is_paid=False),
         ]
         self.dependencies = Dependencies(
             [*watched, Dependency("model", self.model, self.model, stages=frozenset({"answer"}))]
@@ -296,7 +296,7 @@ async def test_paid_embedder_is_called_at_the_start(monkeypatch: pytest.MonkeyPa
     """Later errors show in requests."""
     world = await RagWorld().indexed()
     monkeypatch.setattr(world.embedder, "_error", EmbeddingConfigError("the key is refused"))
-    index, embedder = retrieval_dependencies(world.retrieval, world.embedder, paid=True)
+    index, embedder = retrieval_dependencies(world.retrieval, world.embedder, is_paid=True)
     assert index.check is not None
     assert await index.check() == await index.call()
     assert embedder.check is None

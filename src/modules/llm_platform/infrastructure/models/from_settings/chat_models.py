@@ -1,4 +1,4 @@
-"""Language models: the configured connections, their failover order, limits and prices, and the model of each report stage."""
+"""Build the language models from the settings: connections, failover order, limits, prices, and models of report stages."""
 
 import asyncio
 from collections import Counter
@@ -29,23 +29,24 @@ ONLY_LOOPBACK = (
 EXTRACTIVE_ONLY = (
     "no language model is configured: answers consist of quotes (set LLM_API_KEY and LLM_MODEL to get written answers)"
 )
-REPORT_LLM_RPS = 2.0  # calls per second of one model if LLM_RPS is not set
+REPORT_LLM_RPS = 2.0  # Calls per second of one model if LLM_RPS is not set.
 MAX_CONCURRENT_CALLS = 8
-# Defaults for a local model: seconds until its first token, seconds of a research run and of a RAG request, and tokens of
-# sources in the prompt of an answer. A CPU reads 20 to 100 tokens a second. Passages of 1,500 tokens contained the answer to
-# 37 of 40 questions about manuals, those of 4,000 tokens to 38.
+# These are the defaults for a local model. LOCAL_TIMEOUT_S limits the time until its first token, a research run and a RAG
+# request. LOCAL_SOURCES_TOKENS limits the sources in the prompt of an answer: a CPU reads 20 to 100 tokens a second, and
+# passages of 1,500 tokens contained the answer to 37 of 40 questions about manuals, those of 4,000 tokens to 38.
 LOCAL_TIMEOUT_S = 600.0
 LOCAL_SOURCES_TOKENS = 1500
 STAGES = get_args(LLMStage)
 
 LLMAdapters = Mapping[str, ILLMProvider]
-ModelBudgets = Mapping[str, ModelBudget]  # models with a daily budget, keyed by name
+ModelBudgets = Mapping[str, ModelBudget]  # The models with a daily budget, by name.
 
 
 def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
-    """Return the configured models in failover order (docs/reference/settings.md); offline, only those on loopback.
+    """Return the configured models in failover order (docs/reference/settings.md). Offline, return only those on loopback.
 
-    Includes incomplete ones, such as a key without a model: their first call raises an error that names the missing setting.
+    Incomplete ones, such as a key without a model, are included. Their first call raises an error that names the missing
+    setting.
     """
     offline = settings.LLM_PLATFORM_OFFLINE
     return tuple(
@@ -54,6 +55,7 @@ def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
 
 
 def all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
+    """Return the configured models in failover order, as if the platform were not offline."""
     if settings.LLM_PROVIDERS:
         return tuple(_with_unique_names([_listed(provider, settings) for provider in settings.LLM_PROVIDERS]))
     return tuple(_with_unique_names(list(_single_variables(settings))))
@@ -68,9 +70,8 @@ def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
         yield _connection(s, "kimi", "kimi", s.KIMI_MODEL, s.KIMI_API_KEY, s.KIMI_BASE_URL)
     if s.AITUNNEL_API_KEY:
         yield _connection(s, "aitunnel", "aitunnel", s.AITUNNEL_MODEL, s.AITUNNEL_API_KEY, s.AITUNNEL_BASE_URL)
-    if s.AZURE_OPENAI_API_KEY and (
-        s.AZURE_OPENAI_DEPLOYMENT or s.EMBEDDER != "azure"
-    ):  # otherwise the key is for embeddings
+    # Without a deployment, the key may be for embeddings alone.
+    if s.AZURE_OPENAI_API_KEY and (s.AZURE_OPENAI_DEPLOYMENT or s.EMBEDDER != "azure"):
         model, address, version = s.AZURE_OPENAI_DEPLOYMENT, s.AZURE_OPENAI_ENDPOINT, s.AZURE_OPENAI_API_VERSION
         yield _connection(s, "azure", "azure", model, s.AZURE_OPENAI_API_KEY, address, api_version=version)
 
@@ -98,7 +99,8 @@ def _connection(
     # A gateway on loopback that wants a key may call models that cost money.
     is_local = not KINDS[kind].needs_key or (is_loopback(address or "") and not key)
     if is_local and "LLM_CONTEXT_TOKENS" in settings.model_fields_set and not more.get("context_tokens"):
-        more["context_tokens"] = settings.LLM_CONTEXT_TOKENS  # the service is asked if the setting is missing
+        # Without the setting, a local service is asked for its context window.
+        more["context_tokens"] = settings.LLM_CONTEXT_TOKENS
     return LLMConnection(
         name=name,
         kind=kind,
@@ -120,13 +122,19 @@ def first_token_timeout_s(settings: Settings, is_local: bool) -> float:
 
 
 def research_timeout_s(settings: Settings) -> float:
-    """Return the timeout of a quick or deep answer, of `ask` and of a worker's request: longer if a model is local."""
+    """Return the timeout in seconds of a quick or deep answer, of `ask` and of a worker's request.
+
+    Its default is longer if a model is local.
+    """
     is_set = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
     return LOCAL_TIMEOUT_S if has_local_model(settings) and not is_set else settings.RESEARCH_TIMEOUT_S
 
 
 def sources_budget_tokens(settings: Settings, among: LLMAdapters | None = None) -> int:
-    """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it."""
+    """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it.
+
+    `among` are the models that may be called, by default all.
+    """
     usual = LOCAL_SOURCES_TOKENS if has_local_model(settings, among) else SOURCES_BUDGET_TOKENS
     return next((provider.sources_tokens for provider in settings.LLM_PROVIDERS if provider.sources_tokens), usual)
 
@@ -138,7 +146,7 @@ def has_local_model(settings: Settings, among: LLMAdapters | None = None) -> boo
 
 
 def _with_unique_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConnection]:
-    """Rename the second connection of a name to `kimi-2`, and so on."""
+    """Yield the connections with unique names: the second `kimi` becomes `kimi-2`, and so on."""
     seen: Counter[str] = Counter()
     for connection in connections:
         seen[connection.name] += 1
@@ -166,7 +174,7 @@ def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
 
 
 def configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
-    """Return the models that requests can select. One without a model is not complete, and left out."""
+    """Return the models that requests can select. Connections that name no model are left out."""
     return tuple(
         ConfiguredModel(name, model.model, getattr(model, "ignored_fields", ()), getattr(model, "is_complete", True))
         for name, model in adapters.items()
@@ -195,7 +203,7 @@ class ModelPolicies:
         max_closed_s: float = MAX_CLOSED_S,
     ) -> LLMRouter:
         """Return a router over all models in order, each behind its guard."""
-        has_retries = len(adapters) == 1  # failover between several models is faster than a retry
+        has_retries = len(adapters) == 1  # Failover to another model is faster than a retry.
         return LLMRouter(
             [
                 UpstreamModel(
@@ -230,7 +238,7 @@ def build_model_policies(
 
 
 def concurrency_bounds(settings: Settings) -> Mapping[str, int]:
-    """Return the number of concurrent calls of each model that has a bound: a local one answers one call after the other."""
+    """Return the number of concurrent calls of each model that has a bound. A local model answers one call at a time."""
     bounds = {
         connection.name: connection.concurrency or int(connection.is_local and not KINDS[connection.kind].batches)
         for connection in llm_connections(settings)
@@ -255,7 +263,7 @@ def build_stage_llms(
 ) -> Mapping[LLMStage, ILLMProvider]:
     """Return the provider of each report stage: the model in LLM_STAGES first, then the others in order.
 
-    Empty without a model; `ordinary` for every stage if it replaces all adapters.
+    Without a model, there are none. `ordinary` is the provider of all stages if it is one of the adapters.
     """
     if ordinary is None:
         return {}
@@ -304,7 +312,7 @@ def build_price(settings: Settings, adapters: LLMAdapters) -> Callable[[int, int
 
 
 def missing_llm_message(settings: Settings) -> str:
-    """Return the error message of a chat without a model."""
+    """Return the error message for a chat if no model is configured."""
     return ONLY_LOOPBACK if settings.LLM_PLATFORM_OFFLINE else NOT_CONFIGURED
 
 
@@ -314,7 +322,10 @@ def model_version(adapters: LLMAdapters) -> str:
 
 
 def build_context_tokens(settings: Settings, adapters: LLMAdapters) -> ContextTokens:
-    """Return a function for the context window of the smallest configured model; a local service is asked for its own."""
+    """Return a function that returns the smallest context window of the configured models, in tokens.
+
+    A local service is asked for its window.
+    """
 
     async def smallest() -> int:
         models = [model for model in adapters.values() if isinstance(model, IContextWindow)]

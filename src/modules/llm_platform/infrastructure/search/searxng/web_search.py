@@ -1,4 +1,4 @@
-"""SearXNG as a search provider: POST {base}/search, a form in, JSON out."""
+"""Search with SearXNG: POST {base}/search with a form, which is answered with JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from shared.exceptions import AppException
 
 SEARCH: Final = "/search"
 REACHABLE: Final = "reachable"
-RESULTS_PER_PAGE: Final = 10  # SearXNG has no limit parameter; a page with fewer results is the last one
+RESULTS_PER_PAGE: Final = 10  # SearXNG has no parameter for the number. A page with fewer results is the last one.
 MAX_PAGES: Final = 5
 NOT_CALLED: Final = "was not called: {cause}"
 NO_CONFIG: Final = "SearXNG does not list its engines at /config: the engine lists of the settings cannot be checked"
@@ -55,16 +55,19 @@ NO_CONFIG: Final = "SearXNG does not list its engines at /config: the engine lis
 # The limiter refuses clients that do not look like a browser, whatever format they request.
 HEADERS: Final = {
     "Accept": "application/json, text/html;q=0.9, */*;q=0.8",
-    "Accept-Language": "en-US,en;q=0.7",  # language of the messages; the language of the results is a field of the form
+    "Accept-Language": "en-US,en;q=0.7",  # This is the language of messages. The form has that of results.
 }
 
 
 class SearXNGWebSearchAdapter(IWebSearchProvider):
-    """One SearXNG instance. `engines` are the engines of each source kind; `timeout` (seconds) covers a search with all its
-    pages and its second try. Credentials may also be part of the address.
+    """One SearXNG instance.
 
-    When every named engine is blocked, the search is sent once more without names, so that the instance selects its
-    engines. A verbatim request gets the instance's answer instead, in which `unresponsive_engines` names them.
+    If all named engines are blocked, the search is sent once more without names, so that the instance chooses its engines. A
+    verbatim request gets the instance's answer instead, whose `unresponsive_engines` names them.
+
+    - `base_url` may contain credentials.
+    - `engines` are the engines of each source kind.
+    - `timeout` is the limit in seconds for a search with all its pages and its second try.
     """
 
     def __init__(
@@ -107,7 +110,8 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
     async def search(self, request: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
         try:
             response = await self._search(request)
-        except exceptions.WebSearchRequestError:  # the caller's error: the instance may be well
+        except exceptions.WebSearchRequestError:
+            # This is an error of the caller, and says nothing about the instance.
             raise
         except AppException as error:
             self._last_outcome.failed(error)
@@ -128,10 +132,10 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         return self._response(request, window, pages)
 
     async def ping(self) -> str:
-        """Report the refusal of the last search while it lasts; else send a search without a query, which calls no engine.
+        """Raise the refusal of the last search while it lasts. Otherwise send a search without a query, which calls no engine.
 
-        It is answered with 400 where JSON is enabled, with 403 where it is not. /healthz checks neither JSON nor the limiter,
-        so it is only used when JSON was received recently.
+        The instance answers with 400 if JSON is enabled, and with 403 if it is not. /healthz checks neither JSON nor the
+        limiter, so it is only used if JSON was received recently.
         """
         if refusal := self._last_outcome.refusal:
             raise refusal
@@ -147,11 +151,12 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         return REACHABLE
 
     async def engine_lists(self) -> tuple[EngineListCheck, ...]:
-        """Compare the engine lists of the settings with /config; no engine is called."""
+        """Compare the engine lists of the settings with /config. No engine is called."""
         try:
             reply = await self._upstream.get("/config", sent_kind=None)
             config = SearXNGConfig(self._upstream.json_object(reply))
-        except (exceptions.WebSearchConfigError, exceptions.WebSearchError) as error:  # their messages are about searches
+        except (exceptions.WebSearchConfigError, exceptions.WebSearchError) as error:
+            # The messages of these errors are about searches.
             raise exceptions.WebSearchError(NO_CONFIG) from error
         if not config.engines():
             raise exceptions.WebSearchError(NO_CONFIG)
@@ -175,10 +180,12 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
                 break
             try:
                 answer = await send({**pages.form, "pageno": str(next_number)})
-            except AppException as error:  # the earlier pages are an answer
+            except AppException as error:
+                # The pages before this one are an answer.
                 pages.degraded.append(Degraded.of(f"{self.name}/page {next_number}", error))
                 break
-            if not answer.urls() - pages.urls:  # an engine without pages returns the first one again
+            if not answer.urls() - pages.urls:
+                # Engines without pages return the first page again.
                 break
             pages.answers.append(answer)
         return pages
@@ -219,7 +226,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         return SearXNGAnswer(self._upstream.json_object(reply, finite=finite), reply.headers)
 
     def _check_limiter(self, reply: Reply) -> None:
-        """Raises WebSearchBlockedError for a refusal of the limiter, with the duration of its window, or of a proxy."""
+        """Raise WebSearchBlockedError for a refusal of the limiter, with the duration of its window, or of a proxy."""
         if reply.status == httpx2.codes.TOO_MANY_REQUESTS:
             wait_s = retry_after_s(reply.headers)
             if wait_s is None and reply.body.strip() == refusals.LIMITER_BODY:
@@ -234,7 +241,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
     def _not_called(
         self, engines: Sequence[str], form: Mapping[str, str], answers: Sequence[SearXNGAnswer], *, every: bool
     ) -> Iterator[Degraded]:
-        # An instance may lack engines of our own list, unless it lacks all of them; the caller's are all reported.
+        # All missing engines of the caller are reported. Those of the settings are reported only if the instance lacks all.
         if not every and any(row.get("engine") in engines for row in answers[0].rows if isinstance(row, dict)):
             return
         missing = engines_not_called(engines, answers)
@@ -261,12 +268,12 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         )
 
     def _search_page(self, query: str) -> str:
-        """Return the instance's page for a query, as the address of an answer without one."""
+        """Return the address of the instance's page for a query, for an answer that has no address."""
         return f"{self._upstream.base_url}{SEARCH}?q={quote_plus(query, errors='replace')}"
 
 
 def _admitted(items: Iterable[Fields], request: dtos.WebSearchRequest, window: Freshness | None) -> Iterator[Fields]:
-    """Yield the items that match domains and dates of the request, each address once."""
+    """Yield the items that match domains and dates of the request, without repeated addresses."""
     seen: set[str] = set()
     for item in items:
         url = item["url"]
@@ -284,7 +291,10 @@ class _Send(Protocol):
 
 @dataclass(slots=True)
 class _Pages:
-    """The answers of all pages, their form, and whether the instance chose the engines because the named ones are blocked."""
+    """The answers of all pages, and their form.
+
+    `instance_chose` is True if the instance chose the engines, because the named ones are blocked.
+    """
 
     form: dict[str, str]
     answers: list[SearXNGAnswer]

@@ -1,4 +1,4 @@
-"""Kafka requests: the topics, and the parser from message bytes to a search or a question."""
+"""Name the topics, and parse the bytes of a request into a search or a question."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,16 +13,16 @@ RESULT_TOPICS: Final[dict[RagStage, str]] = {"search": "rag_search_result", "ans
 FAILED_TOPIC: Final = "rag_failed"
 STAGES: Final[tuple[RagStage, ...]] = tuple(REQUEST_TOPICS)
 
-MAX_PARSED_BYTES: Final = 2_000_000  # an oversized message is parsed up to this size to find its id; 0.4 s/MB at worst
+MAX_PARSED_BYTES: Final = 2_000_000  # An oversized message up to this size is parsed to find its id, in at most 0.4 s/MB.
 MAX_ID_CHARS: Final = 1000
 MAX_TENANT_CHARS: Final = 1000
-MAX_FILTERS: Final = 100  # keys
-MAX_FILTER_VALUES: Final = 1000  # limit for each key
+MAX_FILTERS: Final = 100  # Keys of all filters.
+MAX_FILTER_VALUES: Final = 1000  # Values of each key.
 MAX_CONTEXT_ITEMS: Final = 1000
-MAX_TOP_K: Final = 1_000_000  # larger values are lowered to this one
+MAX_TOP_K: Final = 1_000_000  # Larger values are lowered to this one.
 
 FALLBACK_ID_PREFIX: Final = "unparsable:"
-WHOLE_MESSAGE: Final = "message"  # the field of an error that concerns no single field
+WHOLE_MESSAGE: Final = "message"  # The field of an error that concerns no single field.
 
 _ECHOED_FIELDS: Final = frozenset({"trace_id", "metadata"})
 _KNOWN_FIELDS: Final = frozenset(
@@ -35,7 +35,7 @@ Reason = Literal[
     "not_unicode", "nul_character", "reserved", "tenant_missing", "tenant_mismatch",
 ]
 
-# Each text follows the field's name, and repeats nothing of the message.
+# A text follows the name of the field, and repeats nothing of the message.
 REASON_TEXTS: Final[dict[Reason, str]] = {
     "tombstone": "has no value",
     "too_large": "is longer than this service accepts",
@@ -69,7 +69,7 @@ class Topics:
         self.stage_of: dict[str, RagStage] = {topic: stage for stage, topic in self.requests.items()}
 
     def name_of(self, contract_name: str) -> str:
-        """Return the name on the brokers."""
+        """Return the name of a topic on the brokers."""
         return self._names.get(contract_name, contract_name)
 
     def read_by(self, stages: Iterable[RagStage]) -> list[str]:
@@ -85,7 +85,7 @@ CONTRACT_TOPICS: Final = Topics()
 
 
 class RequestError(Exception):
-    """An invalid request. `field` is a name of the contract or WHOLE_MESSAGE; `path` is the place inside the field."""
+    """An invalid request. `field` is a name of the contract or WHOLE_MESSAGE. `path` is the position inside the field."""
 
     def __init__(self, field: str, reason: Reason, path: str = "") -> None:
         self.field, self.reason, self.path = field, reason, path
@@ -98,7 +98,7 @@ class RequestError(Exception):
 
 @dataclass(slots=True)
 class EchoedFields:
-    """Fields that the outcome repeats, as the JSON text that was sent. None: absent, or invalid."""
+    """Fields that the outcome repeats, as the JSON text that was sent. A field that is absent or invalid is None."""
 
     trace_id: str | None = None
     metadata: str | None = None
@@ -119,16 +119,16 @@ class ParsedRequest:
 
 
 def fallback_request_id(topic: str, partition: int, offset: int) -> str:
-    """Return the id that the outcome of a request without a readable id carries."""
+    """Return the id for the outcome of a request without a readable id."""
     return f"{FALLBACK_ID_PREFIX}{topic}-{partition}-{offset}"
 
 
 def parse_request(
     stage: RagStage, value: bytes | None, max_bytes: int, tenant_field: str | None = None
 ) -> ParsedRequest:
-    """Parse a message; raises nothing.
+    """Parse a message. Raises nothing.
 
-    The id, the tenant and the echoed fields of an invalid message are read too, so that its failure can carry them.
+    The id, the tenant and the echoed fields of an invalid message are read, too, so that its failure can have them.
     """
     parsed_id, tenant, echo = None, None, EchoedFields()
     try:
@@ -175,7 +175,7 @@ def _readable_tenant(members: strict_json.Members, tenant_field: str | None) -> 
 
 
 def _check_members(members: strict_json.Members) -> None:
-    """Reject flaws in any member, unknown ones included, and echoed fields of the wrong type."""
+    """Raise RequestError for a flaw in any member, an unknown one included, and for an echoed field of the wrong type."""
     for name, flaw in members.flaws.items():
         raise RequestError(name if name in _KNOWN_FIELDS else WHOLE_MESSAGE, flaw)
     for name, kind in (("trace_id", str), ("metadata", dict)):
@@ -198,14 +198,14 @@ def _question(values: dict[str, Any]) -> RagQuestion:
 
 
 def _restrict_to_tenant(content: RagSearch | RagQuestion, field: str, metadata: Any) -> RagSearch | RagQuestion:
-    """Add the tenant as a filter. A request without a tenant, or with a filter for another one, is refused."""
+    """Add the tenant as a filter. Raises RequestError without a tenant, or with a filter for another one."""
     tenant = _tenant_id((metadata or {}).get(field), field)
     if tenant not in content.filters.get(field, (tenant,)):
         raise RequestError("filters", "tenant_mismatch")
     return content.model_copy(update={"filters": {**content.filters, field: (tenant,)}})
 
 
-# Each field parser takes the decoded JSON value, None where the field is absent, and raises RequestError.
+# The parsers of fields take the decoded JSON value, or None if the field is absent, and raise RequestError.
 
 
 def _request_id(value: Any) -> str:
@@ -230,7 +230,7 @@ def _tenant_id(value: Any, name: str) -> str:
 
 
 def _query(value: Any, field: str) -> str:
-    """Return the stripped query. The message's size is the only limit of its length."""
+    """Return the stripped query. Only the size of the message limits its length."""
     if value is None:
         raise RequestError(field, "empty_or_missing")
     query = _text(value, field)
@@ -243,7 +243,7 @@ def _query(value: Any, field: str) -> str:
 
 
 def _top_k(value: Any) -> int | None:
-    """Accept integers from 1, and floats without a fraction, as JSON Schema does; booleans are refused."""
+    """Return an integer from 1. A float without a fraction is one, as in JSON Schema. A boolean is not."""
     if value is None:
         return None
     if type(value) is float and value.is_integer():
@@ -256,7 +256,7 @@ def _top_k(value: Any) -> int | None:
 
 
 def _filters(value: Any) -> Filters:
-    """Return each key with its values, without the keys whose list is empty or null."""
+    """Return the keys with their values, without keys whose list is empty or null."""
     if value is None:
         return {}
     if type(value) is not dict:
@@ -301,7 +301,7 @@ def _list(value: Any, field: str, max_items: int) -> list[Any]:
 
 
 def _text(value: Any, field: str, path: str = "") -> str:
-    """Return a string that UTF-8 can encode."""
+    """Return the value if it is a string that UTF-8 can encode."""
     if type(value) is not str:
         raise RequestError(field, "wrong_type", path)
     try:

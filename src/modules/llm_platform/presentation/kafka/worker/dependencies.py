@@ -1,8 +1,8 @@
-"""The dependencies of a worker: the index, the embedder, the model and the outcome store.
+"""Watch the dependencies of a worker: the index, the embedder, the model and the outcome store.
 
 A cause that only the operator can repair (no index, an invalid key, the index of another embedder, an unknown model, a full
-disk) is not an outcome. Until it is repaired the worker is not ready and consumes no requests; it probes the dependency, and
-resumes by itself.
+disk) is not an outcome. Until it is repaired, the worker is not ready and consumes no requests. It probes the dependency, and
+resumes when that works again.
 """
 
 import asyncio
@@ -30,9 +30,9 @@ Probe = Callable[[], Awaitable[str]]
 
 CHECK_TIMEOUT_S: Final = 5.0
 CALL_TIMEOUT_S: Final = 30.0
-BACKOFF_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # waits between probes of a failed dependency; the last one repeats
-FAILED_CALL_TTL_S: Final = 60.0  # the failed call of a request keeps the worker unready for this long
-LOCAL_INTERVAL_S: Final = 10.0  # pause between probes of a dependency on this machine
+BACKOFF_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # The waits between probes of a failed dependency. The last one repeats.
+FAILED_CALL_TTL_S: Final = 60.0  # After a failed call of a request, the worker is not ready for this time.
+LOCAL_INTERVAL_S: Final = 10.0  # The pause between probes of a dependency on this machine.
 REMOTE_INTERVAL_S: Final = 30.0
 PROBE_TEXT: Final = "python"
 PROBE_TOKENS: Final = 16
@@ -61,13 +61,14 @@ class _State:
     """The state of a dependency.
 
     - `error` is the result of the last probe.
+    - `is_check_refused` is True if the check fails although a real call works, such as with a key that may not list models.
     - `failed_call` is the error of a request, and the time in monotonic seconds until which it counts.
     """
 
     dependency: Dependency
     error: AppException | None = None
     failed_at: float = 0.0
-    is_check_refused: bool = False  # although a real call works, such as with a key that may not list models
+    is_check_refused: bool = False
     failed_call: tuple[str, float] | None = None
     probe_task: asyncio.Task[None] | None = None
     is_real_probe: bool = False
@@ -82,14 +83,17 @@ class _State:
         return None if self.is_check_refused else self.dependency.check
 
     def next_probe_s(self, failed_probes: int) -> float | None:
-        """Return the seconds until the next probe. None: none is planned, because it costs money; requests show errors."""
+        """Return the seconds until the next probe, or None if no probe is planned, because it costs money.
+
+        Requests then show errors.
+        """
         if failed_probes:
             return BACKOFF_S[min(failed_probes, len(BACKOFF_S)) - 1]
         return None if self.check is None else self.dependency.interval_s
 
 
 class Dependencies:
-    """Probes the dependencies. Belongs to one event loop.
+    """Probes the dependencies. An object belongs to one event loop.
 
     `on_usable_changed` is called with False when consumption must stop, and with True when it may continue.
     """
@@ -125,19 +129,19 @@ class Dependencies:
         return None
 
     def record_call(self, name: DependencyName, failure: str | None) -> None:
-        """Record how a request's call ended: the message of the failure, or None for success."""
+        """Record the result of a request's call: the message of the failure, or None for success."""
         state = self._states.get(name)
         if state is not None:
             state.failed_call = None if failure is None else (failure, time.monotonic() + FAILED_CALL_TTL_S)
 
     async def wait_until_usable(self) -> None:
-        """Return when no repair is needed. After `stop_waiting` this raises CancelledError instead of waiting."""
+        """Wait until no repair is needed. After `stop_waiting`, raise CancelledError instead of waiting."""
         await self._usable.wait()
         if self._is_stopping and self._needs_operator:
             raise asyncio.CancelledError
 
     def stop_waiting(self) -> None:
-        """Cancel all current and future waits: the worker stops, and those requests are read again."""
+        """Cancel all current and future waits. The worker stops, and the requests are read again."""
         self._is_stopping = True
         self._usable.set()
 
@@ -146,8 +150,10 @@ class Dependencies:
         return any(state.needs_operator for state in self._states.values())
 
     async def confirm_failure(self, name: DependencyName) -> bool:
-        """Probe a dependency that failed a request. Returns True after the repair of a real failure, and False at once where
-        the dependency works or cannot be probed.
+        """Probe a dependency that failed a request.
+
+        If the failure is real, wait for its repair and return True. Return False at once if the dependency works or cannot be
+        probed.
         """
         state = self._states.get(name)
         if state is None:
@@ -183,7 +189,7 @@ class Dependencies:
                 await self._probe(state, is_real=state.needs_operator or state.check is None)
 
     async def _probe(self, state: _State, *, is_real: bool) -> None:
-        """Run a probe, or wait for the running one where that is a real call or a check suffices."""
+        """Run a probe, or wait for the running one if that is a real call or a check suffices."""
         while state.probe_task is not None and not state.probe_task.done():
             is_sufficient = state.is_real_probe or not is_real
             await asyncio.shield(state.probe_task)
@@ -252,7 +258,7 @@ async def _probe_error(probe: Probe, timeout_s: float) -> AppException | None:
 
 
 def outcome_store_dependency(outcomes: IOutcomeStore) -> Dependency:
-    """Return the outcome store, which is probed with a write."""
+    """Return the dependency of the outcome store, which is probed with a write."""
 
     async def write() -> str:
         await outcomes.probe()
@@ -262,9 +268,9 @@ def outcome_store_dependency(outcomes: IOutcomeStore) -> Dependency:
 
 
 def retrieval_dependencies(
-    retrieval: RetrievalService, embedder: IEmbedder, *, paid: bool
+    retrieval: RetrievalService, embedder: IEmbedder, *, is_paid: bool
 ) -> tuple[Dependency, Dependency]:
-    """Return the index and its embedder. A `paid` embedder is called only at the start and after an error."""
+    """Return the dependencies of the index and its embedder. A paid embedder is called only at the start and after an error."""
 
     async def describe() -> str:
         collection = await retrieval.describe()
@@ -275,20 +281,20 @@ def retrieval_dependencies(
         try:
             await retrieval.search(RagSearch(query=PROBE_TEXT, top_k=1, keyword_fallback=False))
         except (exceptions.EmbeddingError, exceptions.EmbeddingConfigError):
-            return description  # the embedder has a probe of its own
+            return description  # The embedder has a probe of its own.
         return description
 
     async def embed() -> str:
         await embedder.embed([PROBE_TEXT])
         return embedder.name
 
-    interval_s = REMOTE_INTERVAL_S if paid else LOCAL_INTERVAL_S
-    index = Dependency("index", search, describe, interval_s, is_free=not paid)
-    return index, Dependency("embedder", embed, None if paid else embed, interval_s, is_free=not paid)
+    interval_s = REMOTE_INTERVAL_S if is_paid else LOCAL_INTERVAL_S
+    index = Dependency("index", search, describe, interval_s, is_free=not is_paid)
+    return index, Dependency("embedder", embed, None if is_paid else embed, interval_s, is_free=not is_paid)
 
 
 def model_dependency(llm: ILLMProvider, models: Mapping[str, ILLMProvider]) -> Dependency:
-    """Return the model. `llm` tries `models` in order, so one that works is enough."""
+    """Return the dependency of the model. `llm` tries `models` in order, so one that works is enough."""
 
     async def ping() -> str:
         errors: list[exceptions.LLMException] = []
@@ -305,7 +311,8 @@ def model_dependency(llm: ILLMProvider, models: Mapping[str, ILLMProvider]) -> D
             response = await llm.generate(request)
         except exceptions.LLMUnavailableError:
             raise
-        except exceptions.LLMProviderException as error:  # a reasoning model may use all tokens before its answer, but it works
+        except exceptions.LLMProviderException as error:
+            # A reasoning model may use all tokens before its answer, but it works.
             return error.message
         return f"{response.provider}/{response.model} answers"
 
