@@ -67,7 +67,7 @@ class GuardedWebhookSender(IWebhookSender):
         return WebhookReply(is_delivered, reason, is_final=status == GONE, retry_after_s=wait_s or 0.0)
 
     async def _checked(self, url: str) -> Checked:
-        """Raises WebhookError, and PageConnectionError where the name does not resolve."""
+        """Return the checked address. Raises WebhookError, and PageConnectionError if the name does not resolve."""
         try:
             address = parse_address(url)
         except PageRequestError as error:

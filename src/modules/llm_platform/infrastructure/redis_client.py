@@ -83,10 +83,10 @@ class RedisStatus:
 
 
 class RedisClient:
-    """A connection pool with a circuit breaker; an IHealthProbe.
+    """A connection pool with a circuit breaker, and an IHealthProbe.
 
-    After a failure, calls fail at once for `cooldown_s` seconds; then one call tries again while the others still fail at
-    once. A Redis without memory is away for writes and there for READS. Nothing is connected before the first call.
+    After a failure, calls fail at once for `cooldown_s` seconds. Then one call tries again, while others still fail at once. A
+    Redis without memory counts as away for writes, but not for READS. Nothing is connected before the first call.
     """
 
     name = "redis"
@@ -123,8 +123,8 @@ class RedisClient:
 
         `operation` names it in traces, such as GET.
 
-        Raises RedisUnavailableError within about a second, at once during the cooldown; ForeignValueError if the key holds
-        another type of value.
+        Raises RedisUnavailableError within about a second, and at once during the cooldown. Raises ForeignValueError if the
+        key has another type of value.
         """
         is_read = operation in READS
         self._check_circuit(is_read=is_read)

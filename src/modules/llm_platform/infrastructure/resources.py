@@ -96,7 +96,7 @@ def has_documents(settings: Settings) -> bool:
 
 
 def plain(secret: SecretStr | None) -> str:
-    """Return the text of a key; empty without one."""
+    """Return the text of a key, or an empty text."""
     return secret.get_secret_value() if secret else ""
 
 

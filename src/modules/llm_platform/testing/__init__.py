@@ -1,4 +1,4 @@
-"""Fakes for programs that use the platform; contract classes for authors of search providers, page readers and stores."""
+"""Fakes for programs that use the platform, and contract classes for authors of providers, page readers and stores."""
 
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 from modules.llm_platform.testing.page_reader import FakePageReader, PageCase, PageReaderContract, SlowPage, sample_page

@@ -24,7 +24,7 @@ PageOutcome: TypeAlias = str | Page | AppException
 
 
 def sample_page(url: str, text: str, title: str = "A page") -> Page:
-    """Return a page as a reader returns it; the same arguments return an equal page."""
+    """Return a page as a reader returns it. The same arguments return an equal page."""
     sha256 = hashlib.sha256(text.encode()).hexdigest()
     return Page(url=url, title=title, text=text, read_at=READ_AT, reader="fake", sha256=sha256, media_type="text/plain")
 
@@ -66,7 +66,7 @@ class PageCase(NamedTuple):
 
 
 class SlowPage(NamedTuple):
-    """A reader and a URL whose server does not respond; `busy()` returns the number of open connections."""
+    """A reader and a URL whose server does not respond. `busy()` returns the number of open connections."""
 
     reader: IPageReader
     url: str

@@ -27,7 +27,11 @@ Respond: TypeAlias = Callable[[str, int, str, str], Answer | Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class ReaderProbe:
-    """`outcome` is "read" or the code of the error; `connections` are the (ip, port) pairs of all connections, in order."""
+    """The result of a read.
+
+    - `outcome` is "read" or the code of the error.
+    - `connections` are the (ip, port) pairs of all connections, in order.
+    """
 
     outcome: str
     connections: list[tuple[str, int]]
@@ -67,8 +71,8 @@ async def probe_reader(url: str, resolve: Resolve, respond: Respond, settings: S
 class FakeNetwork(httpcore2.AsyncNetworkBackend):
     """A network in which `respond(ip, port, host, target)` plays every server, without TLS.
 
-    An OSError of `respond` means that the server is unreachable. `connections` holds the (ip, port) pairs of all connections,
-    in order; `open` is the number of open ones.
+    An OSError of `respond` means that the server is unreachable. `connections` has the (ip, port) pairs of all connections,
+    in order. `open` is the number of open ones.
     """
 
     def __init__(self, respond: Respond) -> None:

@@ -30,7 +30,7 @@ async def is_cancelled_promptly(task: asyncio.Future[Any]) -> bool:
 
 
 async def error_of(call: Awaitable[object], kind: type[Error]) -> Error:
-    """Return the error that the call raises; AssertionError if it raises no error of this kind."""
+    """Return the error that the call raises. Raises AssertionError if it raises no error of this kind."""
     try:
         await call
     except kind as error:

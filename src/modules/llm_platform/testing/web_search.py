@@ -98,7 +98,7 @@ class SearchCase(NamedTuple):
 
 
 class SlowSearch(NamedTuple):
-    """A provider whose upstream does not respond; `busy()` returns the number of open connections."""
+    """A provider whose upstream does not respond. `busy()` returns the number of open connections."""
 
     provider: IWebSearchProvider
     busy: Callable[[], int]

@@ -10,7 +10,7 @@ from shared.config import Settings
 
 
 def check_settings(settings: Settings) -> None:
-    """Raise SettingsError where the first call that needs a part would."""
+    """Raise the SettingsError that the first call of a part would raise."""
     stage_choices(settings)
     check_providers(settings)
     check_daily_budget(settings)

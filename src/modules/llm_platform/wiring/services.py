@@ -80,7 +80,7 @@ def report_options(settings: Settings) -> ReportOptions:
 
 
 def build_report_lock(settings: Settings, options: ReportOptions, shared: SharedState) -> IKeyLock:
-    """Return the lock of reports; without a store that servers share, one could not read what another has made."""
+    """Return the lock of reports. Servers share one only if they share a store, or else they could not read each other's."""
     return shared.lock("report", options.timeout_s) if settings.DATABASE_URL else NO_KEY_LOCK
 
 

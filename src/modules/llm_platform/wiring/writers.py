@@ -30,12 +30,12 @@ from shared.config import Settings
 
 
 def follow_up_timeout_s(settings: Settings) -> float:
-    """Return how long a model may take to understand a follow-up question; a local one as long as until its first token."""
+    """Return the limit in seconds for a model to understand a follow-up question. A local one has that of its first token."""
     return first_token_timeout_s(settings, is_local=True) if has_local_model(settings) else UNDERSTAND_TIMEOUT_S
 
 
 def build_planner(llm: ILLMProvider | None) -> ILLMProvider | None:
-    """Return the model that plans a deep research run; equal plans at the same time are one call."""
+    """Return the model that plans a deep research run. Equal plans at the same time are one call."""
     return SingleFlightLLM(llm) if llm else None
 
 

@@ -32,7 +32,7 @@ def suffix_of(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A regular file below the folder; `path` is relative to it, with forward slashes."""
+    """A regular file below the folder. `path` is relative to the folder, with forward slashes."""
 
     path: str
     stamp: Stamp
@@ -52,7 +52,7 @@ class Listing:
 
     @property
     def unread_summary(self) -> str:
-        """`3 files of types that are not read: 2 .xls, 1 .odt`; empty where there are none."""
+        """Text such as `3 files of types that are not read: 2 .xls, 1 .odt`. It is empty if there are none."""
         if not self.unread:
             return ""
         count = self.unread.total()

@@ -112,7 +112,7 @@ class FolderStates:
         self._made_by = made_by
 
     def stamp(self, origin: str) -> tuple[int, int] | None:
-        """Changes with each `save`; None where nothing was saved."""
+        """Return a value that changes with each `save`, or None if nothing was saved."""
         with suppress(OSError):
             status = self._path(origin).stat()
             return status.st_ino, status.st_mtime_ns

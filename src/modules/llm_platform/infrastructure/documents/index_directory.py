@@ -1,9 +1,9 @@
-"""The folder of a folder's own index: below the data folder, or in a temporary folder for this process.
+"""Directories for the indexes of folders, below the data folder, or in a temporary folder for this process.
 
-    <digest>.lock    locked by the process that writes; its modification time is the last use of the index
-    <digest>/        the index of one folder
+    <digest>.lock    The process that writes locks it. Its modification time is the last use of the index.
+    <digest>/        The index of one folder.
 
-The process that removes an index holds its lock and removes it too.
+The process that removes an index holds its lock, and removes the lock, too.
 """
 
 import asyncio
@@ -95,8 +95,9 @@ class IndexDirectory:
 
 
 def remove_unused(base: Path, ttl_s: float, now: float) -> int:
-    """Remove indexes whose last use is longer ago than `ttl_s`, except those being written. Returns their number; failures are
-    logged.
+    """Remove indexes whose last use is longer ago than `ttl_s`, except those being written. Return their number.
+
+    Failures are logged.
     """
     removed = 0
     for lock in base.glob("*.lock"):
@@ -134,11 +135,11 @@ class StoredFolderIndexes:
         self._clock = clock
 
     async def clean(self) -> int:
-        """Remove those unused for STORE_TTL_DAYS; returns their number."""
+        """Remove the indexes that were not used for STORE_TTL_DAYS, and return their number."""
         return await self._remove(self._ttl_s)
 
     async def clear(self) -> int:
-        """Remove all; returns their number."""
+        """Remove all indexes, and return their number."""
         return await self._remove(ALL)
 
     async def _remove(self, ttl_s: float) -> int:

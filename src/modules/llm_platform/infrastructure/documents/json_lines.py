@@ -39,8 +39,9 @@ def record_of(line: bytes) -> Record:
 
 
 def id_of(record: Record) -> str:
-    """Return the `doc_id`, text or a number; else the `url`, else a UUID of title and text, which changes with them. Raises
-    UnreadableDocument for an id of another type.
+    """Return the `doc_id`, which is text or a number, or else the `url`, or else a UUID of title and text.
+
+    Raises UnreadableDocument for an id of another type.
     """
     value = record.get("doc_id")
     if value is None or value == "":
@@ -54,7 +55,7 @@ def id_of(record: Record) -> str:
 
 
 def text_of(record: Record, doc_id: str) -> DocumentText:
-    """Return the document of a record. Raises UnreadableDocument where it has no text."""
+    """Return the document of a record. Raises UnreadableDocument if it has no text."""
     text = record.get(TEXT)
     if not isinstance(text, str) or not text.strip():
         raise UnreadableDocument("its text is missing: give `text`")
@@ -118,7 +119,7 @@ def json_documents(path: Path, position: int, redactor: Redactor) -> Iterator[Fo
 
 
 def _lines(file: BinaryIO) -> Iterator[tuple[bytes | None, int]]:
-    """Lines and the offsets of their ends; None for a line that is too long."""
+    """Yield the lines, or None for a line that is too long, and the offsets of their ends."""
     end = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
         end += len(line)

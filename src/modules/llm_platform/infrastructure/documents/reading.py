@@ -35,7 +35,7 @@ _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)|[`*]|[ \t]#+[ \t]*$|\{#[\w-]
 
 
 def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Redactor) -> Parsed:
-    """The text and title of one file. Raises UnreadableDocument with the reason, EmptyDocument where there is no text."""
+    """Return the text and title of one file. Raises UnreadableDocument with the reason, and EmptyDocument without a text."""
     if file.suffix[1:] in FILE_KINDS and file.stamp[0] > MAX_FILE_BYTES:
         raise UnreadableDocument(f"it is larger than {MAX_FILE_BYTES // 1_000_000} MB")
     return read_content(file.path, root / file.path, parser, redactor)
@@ -115,9 +115,9 @@ def _cell(value: str) -> str:
 
 
 def _with_marked_headings(text: str) -> str:
-    """Return reStructuredText with its headings as Markdown. Any character may underline a heading, and overline it too;
-    levels follow from the order in which the styles occur. docutils would drop the content of unknown directives, which is
-    most of the documentation of a Python project.
+    """Return reStructuredText with its headings as Markdown. Any character may underline or overline a heading, and
+    levels follow from the order of the styles. docutils would drop the content of unknown directives, which is most of the
+    documentation of a Python project.
     """
     lines = text.split("\n")
     levels: dict[tuple[str, bool], int] = {}

@@ -110,7 +110,7 @@ class _Walk(IDocumentWalk):
 
 
 class UploadedFileSearch(DocumentWebSearch):
-    """The search in the files; `degraded` says what is missing of them."""
+    """A search in uploaded files. `degraded` says what is missing of them."""
 
     def __init__(self, source: UploadedFiles, retrieval: RetrievalService, redactor: Redactor, *, needs_words: bool) -> None:
         super().__init__(retrieval, None, redactor, needs_words=needs_words)
@@ -141,7 +141,7 @@ async def opened_files(
     redactor: Redactor,
     parsers: ParserPool,
 ) -> AsyncGenerator[OpenedFiles]:
-    """The files, parsed and indexed. Raises UploadedFileError where one cannot be read."""
+    """Parse and index the files, and return the search in them. Raises UploadedFileError if a file cannot be read."""
     source, store = UploadedFiles(files, redactor, parsers), open_store()
     try:
         async for _ in IndexingService(source, embedder, store, FILES).index([]):

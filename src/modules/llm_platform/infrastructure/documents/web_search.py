@@ -63,15 +63,15 @@ def bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor) -> Iter
 class DocumentWebSearch(IWebSearchProvider):
     """One result for each document: its best passage, quoted verbatim with adjoining passages that answer as well.
 
-    `degraded` names a folder's files that could not be read, and says where only keywords find them yet. A search waits up
-    to `timeout` seconds for the folder to be read; reading goes on after that.
+    `degraded` names files of the folder that could not be read, and says if only keywords are searched yet. A search waits up
+    to `timeout` seconds for the folder to be read. After that, reading continues in the background.
 
     A document without a web address gets `doc:<its id>`. `document_of` maps an address that was shown to its document, which
-    is then read from the index rather than from the web. `otherwise` is appended to configuration errors: what else one can
-    do.
+    is then read from the index and not from the web. `otherwise` is appended to configuration errors, and says what else the
+    user can do.
 
-    A vector search always finds something. With `needs_words`, for static vectors, a search whose significant words stand in
-    no result finds nothing: so it is for 12 of 15 questions on other topics, and for none of 22 on the documents' topics.
+    A vector search always finds something. With `needs_words`, for static vectors, a search finds nothing if no result has any
+    of its significant words. That is so for 12 of 15 questions on other topics, and for none of 22 on the documents' topics.
     """
 
     name = "documents"
@@ -152,11 +152,14 @@ class DocumentWebSearch(IWebSearchProvider):
         return self._shown.get(url) or self._published.path_in(url)
 
     async def document(self, doc_id: str) -> list[Passage]:
-        """Return all passages of a document, of the folder where there is one."""
+        """Return all passages of a document, from the folder if there is one."""
         return await (self.retrieval.document(doc_id) if self.folder is None else self.folder.document(doc_id))
 
     async def titles(self, limit: int) -> tuple[str, ...]:
-        """Titles of at most `limit` documents; none where they are not known within TITLES_S, as of a folder that is read."""
+        """Return titles of at most `limit` documents.
+
+        There are none if they are not known within TITLES_S, such as while the folder is read.
+        """
         with suppress(TimeoutError, AppException):
             async with asyncio.timeout(TITLES_S):
                 if self.folder is None:
@@ -190,7 +193,7 @@ class DocumentWebSearch(IWebSearchProvider):
             await self.folder.aclose()
 
     def address_of(self, passage: Passage) -> str:
-        """Return the address of a passage's document: its own where that is a web address."""
+        """Return the address of a passage's document: its own if that is a web address."""
         return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
 
     def _item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:

@@ -11,7 +11,7 @@ PRIVATE_FILE: Final = 0o600
 
 
 def make_private_folder(path: Path) -> None:
-    """Make the folder and missing parents; existing ones stay as they are. May raise OSError."""
+    """Create the folder and missing parents. Existing folders do not change. Raises OSError."""
     try:
         path.mkdir(PRIVATE_FOLDER)
     except FileNotFoundError:
@@ -23,7 +23,7 @@ def make_private_folder(path: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file for its owner only; for `open(…, opener=…)`."""
+    """Open a file for its owner only. Pass this to `open(…, opener=…)`."""
     return os.open(path, flags, PRIVATE_FILE)
 
 

@@ -40,11 +40,11 @@ _got_reused: ContextVar[bool] = ContextVar("got_reused", default=False)
 
 
 class AiohttpTransport(httpx2.AsyncBaseTransport):
-    """HTTP/1.1 without a proxy. At most `max_connections` requests run at once; the others wait in the order of their arrival.
+    """HTTP/1.1 without a proxy. At most `max_connections` requests run at once, and others wait in the order of their arrival.
 
-    It belongs to the event loop of its first request. An unlimited number of connections stays open while they are idle,
-    each for `keepalive_expiry` seconds. Servers close idle connections without notice, llama.cpp's after each stream: a
-    request whose reused connection breaks before the first byte of a response is sent again at once.
+    A transport belongs to the event loop of its first request. Idle connections stay open for `keepalive_expiry` seconds, in
+    any number. Servers close idle connections without notice, and llama.cpp's does so after each stream. So a request whose
+    reused connection breaks before the first byte of a response is sent again at once.
     """
 
     def __init__(self, tls: ssl.SSLContext, limits: httpx2.Limits) -> None:
@@ -62,7 +62,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
     async def _response(
         self, session: aiohttp.ClientSession, request: httpx2.Request, body: bytes
     ) -> aiohttp.ClientResponse:
-        """Return the response; from a new connection if a reused one was dead."""
+        """Return the response, from a new connection if a reused one was dead."""
         _needs_new.set(False)
         try:
             return await self._send(session, request, body)
@@ -165,5 +165,5 @@ def _translated() -> Iterator[None]:
 def _timeouts(
     connect: float | None = None, read: float | None = None, write: float | None = None, pool: float | None = None
 ) -> aiohttp.ClientTimeout:
-    """Seconds for each step; aiohttp has no limit for writing."""
+    """Return the seconds for each step. aiohttp has no limit for writing."""
     return aiohttp.ClientTimeout(total=None, connect=pool, sock_connect=connect, sock_read=read)

@@ -23,7 +23,7 @@ ErrorKind = Literal["config", "connection", "timeout", "blocked", "error", "unav
 
 
 class Rule(NamedTuple):
-    """A kind of error and its message behind the upstream's name; `{setting}` is the setting of the upstream's address."""
+    """A kind of error, and its message after the upstream's name. `{setting}` stands for the setting of its address."""
 
     kind: ErrorKind
     message: str

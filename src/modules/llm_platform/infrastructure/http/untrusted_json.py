@@ -1,6 +1,6 @@
-"""Tolerant decoding of JSON from outside, and typed access to its fields.
+"""Decode JSON from outside tolerantly, and return its fields by type.
 
-A wrong charset, a byte order mark, NaN, raw line breaks and lone surrogates are accepted; truncated or too deeply nested JSON
+A wrong charset, a byte order mark, NaN, raw line breaks and lone surrogates are accepted. Truncated or too deeply nested JSON
 is a ValueError.
 """
 
@@ -25,10 +25,10 @@ _LONE_CHARS = 6  # length of `\ud83d`, a surrogate without its other half
 
 
 def decode_json(body: bytes, charset: Callable[[], str | None], *, finite: bool = False) -> Any:
-    """Return the value of a JSON body; ValueError for any other body.
+    """Return the value of a JSON body. Raises ValueError for any other body.
 
     `charset` returns the declared charset and is only called for a body that is not plain JSON in UTF-8. With `finite`,
-    numbers beyond a float's range become null, as NaN always does: the value can then be sent on as strict JSON.
+    numbers beyond a float's range become None, as NaN always does, so that the value can be sent on as strict JSON.
     """
     try:
         value = from_json(body, allow_inf_nan=False)
@@ -69,7 +69,7 @@ _TOLERANT = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None,
 
 
 def text_of(value: Any, limit: int = MAX_TEXT_CHARS) -> str:
-    """Return the first `limit` characters of a string; an empty string for any other value."""
+    """Return the first `limit` characters of a string, or an empty string for any other value."""
     if not isinstance(value, str):
         return ""
     return value if len(value) <= limit else value[:limit]

@@ -15,8 +15,9 @@ Documents = Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]
 
 
 class EmbeddedCollection(Protocol):
-    """One collection in this process. All methods block and are called by one thread; see `IVectorStore` for what they do.
-    They raise vector store errors and nothing else.
+    """One collection in this process. All methods block, are called by one thread, and raise only vector store errors.
+
+    `IVectorStore` describes what they do.
     """
 
     def facts(self) -> dtos.Collection | None: ...

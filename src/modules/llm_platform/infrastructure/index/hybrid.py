@@ -22,7 +22,7 @@ LINEAR_UP_TO: Final = 0.8  # higher scores approach 1 asymptotically
 
 @dataclass(frozen=True, slots=True)
 class HybridQuery:
-    """A dense query, where there is a vector, and a sparse query, where there are words."""
+    """A dense query if there is a vector, and a sparse query if there are words."""
 
     vector: list[float] | None
     words: SparseVector
@@ -32,8 +32,9 @@ class HybridQuery:
         return (self.vector is not None) + bool(self.words)
 
     def score(self, fused: float) -> float:
-        """Return the fused score on a scale from 0 to 1, rounded, since the store adds in any order. A list adds at most 1
-        for most results and more for the best ones; clamping would make those equal and lose their order.
+        """Return the fused score on a scale from 0 to 1. It is rounded, because the store adds in any order.
+
+        A list adds at most 1 for most results and more for the best ones. If these were clamped, they would lose their order.
         """
         share = max(0.0, fused / self.lists)
         if share > LINEAR_UP_TO:

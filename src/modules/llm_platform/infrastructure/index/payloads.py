@@ -154,7 +154,7 @@ def facts_payload(collection: dtos.Collection) -> dict[str, Any]:
 
 
 def facts_of(name: str, payload: Mapping[str, Any]) -> dtos.Collection:
-    """Raises VectorStoreConfigError where the keywords are stored in another format than queries use."""
+    """Return the facts of a collection. Raises VectorStoreConfigError if its keywords have another format than queries."""
     if payload.get("words") != FORM:
         raise other_sparse_format(name)
     return dtos.Collection(
@@ -167,7 +167,7 @@ def facts_of(name: str, payload: Mapping[str, Any]) -> dtos.Collection:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPoint:
-    """`vector` is centered and of length 1; None without a usable one."""
+    """A point to store. `vector` is centered and has length 1, or is None."""
 
     id: str
     vector: list[float] | None

@@ -35,7 +35,11 @@ def _now() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class DailyLimits:
-    """US dollars a day; None: no limit. `keys` has the limits of single labels, `each_key` that of all other keys."""
+    """Limits in US dollars a day. None means no limit.
+
+    - `keys` has the limits of single labels.
+    - `each_key` is the limit of each other key.
+    """
 
     all: float | None = None
     each_key: float | None = None
@@ -69,9 +73,9 @@ class Reservation:
 class DailyBudget:
     """Counts the cost of calls. A call may start while its accounts are not spent.
 
-    A call that starts while others are under way must also fit beside the most that these can cost, so a limit is exceeded
-    by at most one call of each process. Sums are stored, so that a restart does not reset them and processes share them;
-    while the store fails, this process counts alone. A sum never falls below what this process has seen on the same day.
+    While other calls run, the most that they can cost counts as spent, so a limit is exceeded by at most one call of each
+    process. Sums are stored, so that a restart does not reset them and processes share them. While the store fails, this
+    process counts alone. A sum never falls below the one that this process has seen on the same day.
     """
 
     def __init__(
@@ -200,7 +204,7 @@ class ModelBudget:
             self._budget.settle(reservation, self._cost(account, tokens))
 
     def _cost(self, account: ModelAccount, tokens: int) -> float:
-        """Return the reported cost; of an interrupted call the cost of its prompt and of the tokens that came."""
+        """Return the reported cost. For an interrupted call, return the cost of its prompt and of the received tokens."""
         spent = account.spent
         if spent is None:
             return self._price(tokens, count_tokens("".join(account.text)))

@@ -28,9 +28,9 @@ def check_rate_limits(settings: Settings) -> None:
 
 @contextmanager
 def hide_modules(*names: str) -> Iterator[None]:
-    """Make imports of these modules fail within the block as if they were not installed; imported ones stay.
+    """Make imports of these modules fail inside the block, as if they were not installed. Imported modules stay.
 
-    Only for the start of a process: no other thread may import meanwhile.
+    Use this only at the start of a process, because no other thread may import at the same time.
     """
     hidden = [name for name in names if name not in sys.modules]
     sys.modules.update(dict.fromkeys(hidden))  # type: ignore[arg-type]  # None makes the import system fail

@@ -95,7 +95,7 @@ def _decision(limits: Sequence[rate_limiter.RateLimit], states: Sequence[Sequenc
 
 
 class RateLimitProbe(IHealthProbe):
-    """Tells in the health report where requests are counted."""
+    """Shows in the health report where requests are counted."""
 
     name = "rate_limits"
 

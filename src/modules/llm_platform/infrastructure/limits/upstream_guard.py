@@ -180,7 +180,7 @@ class UpstreamGuard:
             raise error(message, retry_after_s=refusal.wait_s) from None
 
     def leave(self, error: BaseException | None, generation: int | None, duration_s: float) -> None:
-        """End a call with its outcome; `generation` None: the circuit knows it."""
+        """End a call with its outcome. If `generation` is None, the circuit has recorded the outcome."""
         self._limiter.release()
         if generation is not None:
             self.circuit.end(generation, error)

@@ -36,7 +36,7 @@ class Variables:
 
 @dataclass(frozen=True, slots=True)
 class LLMKind:
-    """One kind of service. Prices are US dollars for a million tokens; None: unknown."""
+    """One kind of service. Prices are US dollars for a million tokens, or None if unknown."""
 
     address: str | None
     max_tokens_field: str
@@ -52,14 +52,14 @@ class LLMKind:
     variables: Variables = Variables()
 
     def path(self, operation: str, api_version: str | None, deployment: str = "") -> str:
-        """Return the path of an operation; only Azure has deployments and versions."""
+        """Return the path of an operation. Only Azure has deployments and versions."""
         if not self.deployments:
             return operation
         of_deployment = f"/deployments/{quote(deployment, safe='')}" if deployment else ""
         return f"/openai{of_deployment}{operation}?api-version={quote(api_version or AZURE_API_VERSION, safe='')}"
 
     def key_headers(self, key: str) -> dict[str, str]:
-        """Return the header with the key; none without a key, or with one that `configuration_error` reports."""
+        """Return the header with the key. There is none without a key, or with one that `configuration_error` reports."""
         if not key or not fits_a_header(key):
             return {}
         return {self.key_header: f"Bearer {key}" if self.key_header == "Authorization" else key}
@@ -126,7 +126,7 @@ class LLMConnection:
 
     @property
     def settings(self) -> Variables:
-        """The settings that this connection was built from; by default those of its kind."""
+        """The settings from which this connection was built, by default those of its kind."""
         return self.variables or self.traits.variables
 
     @property

@@ -77,7 +77,7 @@ def _remaining(request: LLMRequest, spent: Spending) -> LLMRequest | None:
 
 
 def _combined(last: LLMException, failures: Failures) -> LLMException:
-    """Return the last error with the cost of all calls; with several errors, its message lists them all."""
+    """Return the last error with the cost of all calls. If there are several errors, its message lists them all."""
     if len(failures.errors) == 1:
         return last
     messages = list(dict.fromkeys(error.message for error in failures.errors))

@@ -52,7 +52,7 @@ def printable(text: str | Path) -> str:
 
 
 class Decoded(NamedTuple):
-    """Text with line ends as `\\n`; `note` says what was guessed or lost."""
+    """Text with line ends as `\\n`. `note` says what was guessed or lost."""
 
     text: str
     note: str | None = None
@@ -73,7 +73,7 @@ def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> D
 
 
 def encoding_named(name: str) -> str | None:
-    """Python's name of a declared encoding; None for one that pages do not use."""
+    """Return Python's name of a declared encoding, or None for one that pages do not use."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     if plain in _SUPERSETS:
         return _SUPERSETS[plain]

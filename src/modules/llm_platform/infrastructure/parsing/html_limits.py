@@ -115,7 +115,7 @@ def bounded_html(html: str) -> tuple[str, str | None]:
 
 
 def _tag_end(html: str, at: int) -> tuple[int, bool]:
-    """Return where a tag ends whose attributes begin here, and whether it ends its own element, as in SVG."""
+    """Return the end of a tag whose attributes begin here, and whether it ends its own element, as in SVG."""
     if html.startswith(">", at):
         return at + 1, False
     while True:
@@ -128,7 +128,7 @@ def _tag_end(html: str, at: int) -> tuple[int, bool]:
 
 
 def _comment_end(html: str, opening: str, at: int, *, is_foreign: bool) -> int:
-    """Return where a comment ends. `<!-->` and `<!--->` are whole comments, and so is `<!x>`; SVG has CDATA."""
+    """Return the end of a comment. `<!-->`, `<!--->` and `<!x>` are whole comments. SVG has CDATA."""
     if opening == "<!--" and not html.startswith((">", "->"), at):
         end = _COMMENT_END.search(html, at)
         return end.end() if end else len(html)
@@ -138,7 +138,7 @@ def _comment_end(html: str, opening: str, at: int, *, is_foreign: bool) -> int:
 
 
 def _raw_text_end(html: str, name: str, at: int) -> int:
-    """Return where the content of an element without tags is over, and its end tag."""
+    """Return the end of an element whose content has no tags, behind its end tag."""
     if name == "plaintext":
         return len(html)
     end = _script_end(html, at) if name == "script" else _RAW_TEXT[name].search(html, at)

@@ -41,7 +41,7 @@ def document_limits(cpu_seconds: float, wall_seconds: float) -> Iterator[None]:
 
 
 def cpu_seconds_left() -> float:
-    """Return the CPU time that `document_limits` leaves; infinite outside of it."""
+    """Return the CPU time that `document_limits` leaves, in seconds. It is infinite outside of it."""
     left = signal.getitimer(signal.ITIMER_PROF)[0] if hasattr(signal, "getitimer") else 0.0
     return left or float("inf")
 
@@ -65,10 +65,10 @@ def _out_of_time(number: int, frame: FrameType | None) -> None:
 
 
 def confine() -> None:
-    """Give up what a parser does not need, for this process. What the system does not have or permit is left out.
+    """Give up the rights that a parser does not need, for this process, as far as the system permits.
 
-    The process can start no program with more rights, no other process, and reach no network where it may have a network
-    namespace of its own: as root, or where users may make namespaces.
+    The process cannot start a program with more rights, or another process. It cannot reach a network if it may have a network
+    namespace of its own, as root, or if users may create namespaces.
     """
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:  # noqa: PTH123
         file.write(str(OOM_SCORE))

@@ -39,7 +39,7 @@ class ParserPool:
             return self._idle.pop() if self._idle else self._parser()
 
     def put(self, parser: ParserProcess) -> None:
-        """Keep a parser for the next caller. It restarts its child where needed; one that was stopped cannot."""
+        """Store a parser for the next caller. It restarts its child if needed. A parser that was stopped cannot do so."""
         with self._lock:
             is_kept = not (parser.stopped or self._is_closed)
             if is_kept:

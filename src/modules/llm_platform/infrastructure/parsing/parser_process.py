@@ -103,7 +103,7 @@ class ParserProcess:
         return self._request({"kind": "html"}, text_bytes(html))
 
     def page(self, html: str) -> Parsed:
-        """Return the article of a page of the web; `html` keeps all of a file that its author did not mark as surroundings."""
+        """Return the article of a web page. For a file, `html` returns all that its author did not mark as surroundings."""
         return self._request({"kind": "page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
 
     def linked_page(self, html: str, *, is_whole: bool = False) -> Parsed:

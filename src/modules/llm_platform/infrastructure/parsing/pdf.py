@@ -83,13 +83,13 @@ def _keep_blanks(operator: bytes, operands: Any, *_: Any) -> None:
 
 @dataclass(slots=True)
 class _RunningText:
-    """A text, and where in it each page begins; a page without text begins where the next one does."""
+    """A text, and the positions at which its pages begin. A page without text begins at the position of the next one."""
 
     text: str = ""
     starts: list[int] = field(default_factory=list)
 
     def replace(self, pattern: re.Pattern[str], template: str | Callable[[re.Match[str]], str]) -> None:
-        """Do as `pattern.sub`. A page that begins within a match begins where its part of the match did, from its end."""
+        """Replace matches as `pattern.sub` does. A page that begins inside a match stays as far from its end."""
         parts, end, grown, position = [], 0, 0, 0
         starts = self.starts
         for found in pattern.finditer(self.text):

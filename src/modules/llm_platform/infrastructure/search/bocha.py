@@ -57,7 +57,7 @@ class BochaWebSearchAdapter(KeyedWebSearch):
         )
 
     def _data(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the search answer, inside of Bocha's envelope or without one; raises for an error code within HTTP 200."""
+        """Return the search answer, from inside Bocha's envelope if it has one. Raises for an error code with status 200."""
         if "code" in answer and (code := _status(answer["code"])) != OK:
             raise (
                 self._upstream.status_error(code) if code else WebSearchError("Bocha answered with an unreadable code")
@@ -80,5 +80,5 @@ class BochaWebSearchAdapter(KeyedWebSearch):
 
 
 def _status(code: Any) -> int | None:
-    """Bocha's code, which is a number or text of three digits; None for anything else."""
+    """Return Bocha's code, a number or text of three digits, or None for anything else."""
     return int(str(code)) if _THREE_DIGITS.fullmatch(str(code)) else None

@@ -118,7 +118,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
         return self._upstream.json_object(reply), reply
 
     def _add_page(self, pages: Found, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
-        """Add the results of a page; returns whether there is another one."""
+        """Add the results of a page, and return whether there is another page."""
         rows = list_of(answer.get("results") if kind == "news" else dict_of(answer.get("web")).get("results"))
         pages.items += self.items(rows)
         query = dict_of(answer.get("query"))
@@ -129,7 +129,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
         return bool(rows) and query.get("more_results_available") is not False
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
-        """Return one web or news result. `page_age` is an ISO date; `age` (`3 days ago`) is not read."""
+        """Return one web or news result. `page_age` is an ISO date. `age` (`3 days ago`) is not read."""
         snippet = text_of(row.get("description"))
         extra = [text_of(snippet) for snippet in list_of(row.get("extra_snippets"))]
         return self.result(
@@ -150,8 +150,9 @@ class BraveWebSearchAdapter(KeyedWebSearch):
 
 
 def quota_of(headers: Mapping[str, str]) -> list[QuotaWindow]:
-    """The windows of `X-RateLimit-Limit`, `-Remaining` and `-Reset`: `1, 15000`, `0, 14523`, `1, 1419704`; empty where
-    one of them is missing or unreadable.
+    """Return the windows of `X-RateLimit-Limit`, `-Remaining` and `-Reset`: `1, 15000`, `0, 14523`, `1, 1419704`.
+
+    There are none if a header is missing or unreadable.
     """
     columns = [_numbers(headers.get(f"x-ratelimit-{name}", "")) for name in ("limit", "remaining", "reset")]
     if len({len(column) for column in columns}) > 1:
@@ -174,7 +175,7 @@ def _wait_s(reply: Reply) -> float | None:
 
 
 def _error_code(reply: Reply) -> str | None:
-    """Brave's code in `{"type": "ErrorResponse", "error": {"code": …}}`; None for a success or another body."""
+    """Return Brave's code in `{"type": "ErrorResponse", "error": {"code": …}}`, or None for any other body."""
     if reply.status // 100 == 2 or len(reply.body) > MAX_ERROR_DETAIL_BYTES:
         return None
     try:
@@ -222,7 +223,7 @@ def _freshness(window: Freshness | None) -> str | None:
 
 
 def _language(request: WebSearchRequest) -> str | None:
-    """Brave's code for the requested language, else for that of the query; None leaves the choice to Brave."""
+    """Return Brave's code for the requested language or that of the query. None leaves the choice to Brave."""
     tag = request.language or detect(request.query) or ""
     code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(tag.partition("-")[0]) or tag.partition("-")[0]
     return code if code in LANGUAGES else None

@@ -100,7 +100,7 @@ class DdgsSession:
         return self._ddgs.news(query, **options)
 
     def stop(self) -> None:
-        """Call no further engine; running requests end by their own timeout. Thread-safe."""
+        """Call no further engine. Running requests end by their own timeout. Thread-safe."""
         self.is_stopped = True
 
     def _wrapped_engines(self, *args: Any, **options: Any) -> Any:

@@ -16,7 +16,7 @@ RULES: Final = {402: Rule("blocked", "has no credits left for this key (402): to
 
 
 class ExaWebSearchAdapter(keyed.KeyedWebSearch):
-    """Searches the web by meaning; the excerpts of a page are the sentences that answer the query."""
+    """Searches the web by meaning. The excerpts of a page are the sentences that answer the query."""
 
     name = "exa"
     label = "Exa"

@@ -24,7 +24,7 @@ TIME_SPANS: Final = {"day": "qdr:d", "week": "qdr:w", "month": "qdr:m", "year": 
 
 
 def language_of(request: WebSearchRequest) -> str | None:
-    """`hl`: the requested language, else that of the query; None leaves the choice to the service."""
+    """Return `hl`: the requested language or that of the query. None leaves the choice to the service."""
     tag = request.language or detect(request.query) or ""
     primary = tag.partition("-")[0]
     code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(primary, primary)
@@ -37,7 +37,7 @@ def country_of(request: WebSearchRequest) -> str | None:
 
 
 def query_of(request: WebSearchRequest) -> str:
-    """`q`: the query with its domains as operators; many domains are left to the filter of the results."""
+    """Return `q`: the query with its domains as operators. Many domains are left to the filter of the results."""
     whole = f"{request.query} {site_operators(request.domains)}".strip()
     return whole if len(whole) <= MAX_QUERY_CHARS else request.query
 

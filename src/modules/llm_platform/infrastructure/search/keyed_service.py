@@ -148,7 +148,7 @@ class KeyedWebSearch(IWebSearchProvider):
     # --- what an adapter uses ------------------------------------------------------------------------------------------
 
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """POST the body without its fields of None; the JSON object of the answer."""
+        """POST the body without its fields of None, and return the JSON object of the answer."""
         sent = {name: value for name, value in body.items() if value is not None}
         return self.answer_of(await self._upstream.post_json(path, sent, sent_kind="query"))
 
@@ -157,7 +157,7 @@ class KeyedWebSearch(IWebSearchProvider):
         return await self._upstream.get(f"{path}?{urlencode({**parameters, **self._key_parameters})}", sent_kind="query")
 
     def answer_of(self, reply: Reply) -> dict[str, Any]:
-        """Return the JSON object of a successful reply; raises by the tables for any other reply."""
+        """Return the JSON object of a successful reply. Raises the error of the tables for any other reply."""
         is_small_error = reply.status // 100 != 2 and len(reply.body) <= MAX_ERROR_BYTES
         if is_small_error and (rule := self.refusal(reply)):
             raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
@@ -201,7 +201,7 @@ def territory_of(language: str | None) -> str | None:
 
 
 def iso_date(value: Any) -> str | None:
-    """A date of a result in ISO 8601: of `2026-03-31T…`, `Tue, 31 Mar 2026 …` or `Mar 31, 2026`; None for any other one."""
+    """Return a date in ISO 8601 for `2026-03-31T…`, `Tue, 31 Mar 2026 …` or `Mar 31, 2026`, or None for any other text."""
     text = text_of(value, 100)
     with suppress(ValueError):  # a day that does not exist
         if match := _ENGLISH_DATE.fullmatch(text):

@@ -42,7 +42,10 @@ class StoredSearch(BaseModel, frozen=True):
 
 
 class SearchUpstream(NamedTuple):
-    """A provider and its guard; None for documents, which are local: no limit, and no cache because files change."""
+    """A provider and its guard.
+
+    The guard is None for documents. They are local, so they have no limit, and they can change, so they have no cache.
+    """
 
     provider: IWebSearchProvider
     guard: UpstreamGuard | None = None
@@ -63,10 +66,10 @@ class WebSearchChain(IWebSearchProvider):
     With documents only, they also serve `web`. With the web only, `documents` alone is a config error, and together with
     other kinds it is reported in `degraded`.
 
-    The providers of the web are called in order until one answers; `degraded` lists the errors of the earlier ones. "Nothing
+    The providers of the web are called in order until one answers. `degraded` lists the errors of the others. "Nothing
     found" is an answer. A WebSearchRequestError is raised at once, because the request is wrong for every provider. When all
     fail, their last response to the same request is returned, up to STALE_TTL_S old, and `degraded` names the error and the
-    age; else the last error is raised.
+    age. If there is none, the last error is raised.
 
     Equal searches at the same time are one search. The answers of each provider are cached, failures never. Those that join
     a search or come from a cache are marked as `cached`.
@@ -107,8 +110,9 @@ class WebSearchChain(IWebSearchProvider):
     async def _search_both(
         self, request: WebSearchRequest, documents: IWebSearchProvider, web_kinds: tuple[SourceKind, ...]
     ) -> WebSearchResponse:
-        """Return one answer from both. A failure is listed in `degraded`; when both fail, the error of the web is raised,
-        which says more about the question than that of a folder.
+        """Return one answer from both. A failure is listed in `degraded`.
+
+        If both fail, the error of the web is raised, which says more about the question than that of a folder.
         """
         outcomes = await asyncio.gather(
             self._search_web(request.with_(sources=web_kinds)),
@@ -206,7 +210,7 @@ class WebSearchChain(IWebSearchProvider):
 
 
 def search_key(provider: str, request: WebSearchRequest) -> str:
-    """A digest of the provider, the type of the request and all of its fields; the order inside of lists does not count."""
+    """Return a digest of the provider, the type of the request and its fields. The order in lists does not count."""
     fields = request.model_dump()
     for name in ("engines", "sources", "domains"):
         fields[name] = sorted(set(fields[name]))

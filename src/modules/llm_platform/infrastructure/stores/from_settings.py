@@ -45,7 +45,7 @@ class StoreDrivers(Generic[Store]):
     file: str
 
     def open(self, settings: Settings, resources: Resources, database: Database | None, *limits: float) -> Store:
-        """Return the store in the database; without one, in its file."""
+        """Return the store in the database, or without a database, in its file."""
         driver, name = ("postgres", self.postgres) if database else ("sqlite", self.sqlite)
         store_type = getattr(import_module(f"{__package__}.{self.folder}.{driver}"), name)
         store: Store = store_type(database or data_folder(settings) / self.file, *limits)
@@ -154,7 +154,7 @@ def doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple
 
 
 async def migrate_database(settings: Settings) -> tuple[int, int]:
-    """Bring the tables of DATABASE_URL to the latest version; return the version before and after.
+    """Bring the tables of DATABASE_URL to the latest version, and return the version before and after.
 
     Raises SettingsError without a usable DATABASE_URL, and StoreError.
     """

@@ -1,4 +1,4 @@
-"""Metrics, and traces: on where the standard OTEL_… variables name an exporter, off wherever they cannot be exported."""
+"""Build metrics and traces. Traces are on if the standard OTEL_… variables name an exporter that can be used."""
 
 import logging
 import sys
@@ -28,7 +28,7 @@ INVALID: Final = "no traces: OpenTelemetry's SDK refuses the value of an OTEL_�
 
 
 def build_metrics() -> IMetrics:
-    """Return the metrics of a server or a worker; without prometheus-client, none are collected."""
+    """Return the metrics of a server or a worker. Without prometheus-client, none are collected."""
     if not is_installed(("prometheus_client",)):
         return NO_METRICS
     from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import PrometheusMetrics
@@ -39,9 +39,9 @@ def build_metrics() -> IMetrics:
 def build_tracer(
     settings: Settings, service: str, warn: Callable[[str], object] = log.warning, console: TextIO | None = None
 ) -> ITracer:
-    """Return the tracer of a process; NO_TRACER, with a warning where one was wanted, if there is nothing to export to.
+    """Return the tracer of a process, or NO_TRACER if there is no exporter, with a warning if one is configured.
 
-    `service` is the default of OTEL_SERVICE_NAME; the exporter `console` writes to `console` (None: standard output).
+    `service` is the default of OTEL_SERVICE_NAME. The exporter `console` writes to `console`, by default standard output.
     """
     variables = opentelemetry_variables()
     exporters = wanted_exporters(variables)
@@ -62,7 +62,7 @@ def build_tracer(
 
 
 def wanted_exporters(variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the names in OTEL_TRACES_EXPORTER, or otlp if there is an endpoint; none if tracing is off."""
+    """Return the names in OTEL_TRACES_EXPORTER, or otlp if there is an endpoint. There are none if tracing is off."""
     if variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return ()
     names = [name.strip().lower() for name in variables.get("OTEL_TRACES_EXPORTER", "").split(",")]

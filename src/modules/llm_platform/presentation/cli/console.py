@@ -24,7 +24,7 @@ MAX_QUESTION_BYTES = 65_536  # limit for standard input; a question has 500 char
 
 
 class Line(NamedTuple):
-    """A line of output; the style, and the link that it is, are shown on a terminal only."""
+    """A line of output. Its style and its link are shown on a terminal only."""
 
     text: str = ""
     style: Style = ""
@@ -152,7 +152,7 @@ class Console:
         return printable(line).strip() if line else None
 
     def confirm(self, question: str) -> bool:
-        """Return whether the user answers yes; True if nobody can be asked."""
+        """Return whether the user answers yes, or True if the terminal has no user."""
         return not self.is_interactive or (self.prompt(f"{question} [y/N]") or "").lower() in ("y", "yes")
 
     @contextmanager

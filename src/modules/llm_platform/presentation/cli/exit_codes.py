@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 class CommandError(Exception):
-    """Ends the command with this exit code; the message is the one line on standard error."""
+    """Ends the command with this exit code. The message is the one line on standard error."""
 
     def __init__(self, message: str, code: int = FAILED) -> None:
         self.code = code

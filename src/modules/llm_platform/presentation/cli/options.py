@@ -131,12 +131,12 @@ def split_list(value: str | None) -> tuple[str, ...]:
 
 
 def source_kinds(value: str | None, documents: Path | None) -> tuple[str, ...]:
-    """Return the kinds of `--sources`; documents if only a folder is named; empty for the default."""
+    """Return the kinds of `--sources`: documents if only a folder is named, or none for the default."""
     return split_list(value) or (("documents",) if documents else ())
 
 
 def parse_filters(options: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
-    """Return the `--filter KEY=VALUE` options by key; several values of one key are alternatives."""
+    """Return the `--filter KEY=VALUE` options by key. Several values of one key are alternatives."""
     filters: dict[str, tuple[str, ...]] = {}
     for option in options or ():
         key, _, value = (part.strip() for part in option.partition("="))
@@ -147,8 +147,9 @@ def parse_filters(options: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
 
 
 def build_request(model: type[Request], values: Mapping[str, Any], *, argument: str) -> Request:
-    """Return the request with these fields; None and empty tuples are left out. WrongUseError names the option of a refused
-    field, or `argument` if the field is `query`.
+    """Return the request with these fields, without None and empty tuples.
+
+    Raises WrongUseError that names the option of a refused field, or `argument` if the field is `query`.
     """
     try:
         return model.model_validate({name: value for name, value in values.items() if value not in (None, ())})

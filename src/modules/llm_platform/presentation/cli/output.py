@@ -51,8 +51,9 @@ class OutputOptions:
         return not self.as_json and self.file is None
 
     def check(self, console: Console) -> None:
-        """Check the files before the answer costs anything. WrongUseError for a file that cannot be written;
-        CommandError when the user does not want to replace one.
+        """Check the files before the answer costs anything.
+
+        Raises WrongUseError for a file that cannot be written, and CommandError if the user does not want to replace one.
         """
         if self.file is not None:
             file_format(self.file)
@@ -82,7 +83,7 @@ class OutputOptions:
 
 
 def file_format(path: Path) -> FileFormat:
-    """Return the format that the name of the file asks for; WrongUseError for an unknown suffix."""
+    """Return the format for the name of the file. Raises WrongUseError for an unknown suffix."""
     found = FORMATS.get(path.suffix.lower())
     if found is None:
         reject("--output", f"{path} must end in .md, .html or .json")

@@ -64,7 +64,7 @@ class CommandTracer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wiring:
-    """Functions of the container that the commands call; each imports what it needs when it is called."""
+    """Functions of the container that the commands call. They import what they need when they are called."""
 
     build_platform: Callable[[Settings], LLMPlatform]
     search_order: Callable[[Settings], tuple[str, ...]]  # names of the search providers, in the order of failover
@@ -104,7 +104,7 @@ def command_context(ctx: typer.Context) -> CommandContext:
 
 
 def load_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
-    """Return the settings; a warning is printed for every variable that looks like a setting and is none."""
+    """Return the settings. Print a warning for each variable that looks like a setting and is not one."""
     settings = Settings.load(**arguments)
     for warning in unknown_variables():
         console.warn(warning)

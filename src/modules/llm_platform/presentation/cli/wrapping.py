@@ -28,7 +28,7 @@ def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -
     """Return the offsets in `text`, a single line, at which it breaks so that each part takes at most `width` columns.
 
     Spaces at a break belong to the part before it and do not count. Parts after the first have `indent` columns less. A
-    word that is wider than a line is not broken, or with `fold` is cut where the line ends.
+    word that is wider than a line is not broken, or with `fold` is cut at the end of the line.
     """
     starts: list[int] = []
     used, room = 0, width
@@ -46,7 +46,7 @@ def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -
 
 
 def wrap(text: str, width: int) -> str:
-    """Return the text with line breaks between words; a continuation is indented like its first line."""
+    """Return the text with line breaks between words. Continuations have the indentation of their first line."""
     return "\n".join(piece for line in text.split("\n") for piece in _pieces(line, width))
 
 

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, 
 
 
 class FoundItem(WebSearchResultItem, frozen=True):
-    """A result; `id` is what `fetch` reads it by."""
+    """A result. `fetch` reads it by its `id`."""
 
     id: str
 

@@ -56,7 +56,7 @@ class UnknownToolError(AppException, code="not_found", status_code=404):
 def build_mcp_server(
     platform: Callable[[], LLMPlatform], call_of: CallOf = lambda request: Call(), redactor: Redactor | None = None
 ) -> Server[Any]:
-    """Return the server. `call_of` describes the caller of a request of the transport; `redactor` removes secrets."""
+    """Return the server. `call_of` describes the caller of a request of the transport. `redactor` removes secrets."""
     handlers = _Handlers(platform, call_of, redactor)
     server: Server[Any] = Server(
         NAME,

@@ -94,7 +94,7 @@ def research_text(response: ResearchResponse) -> str:
 
 
 def _source_lines(response: ResearchResponse) -> Iterator[str]:
-    """Yield each source with its address; a PDF with the pages that are cited, and its address at the first one."""
+    """Yield the sources with their addresses. A PDF has the cited pages, and its address leads to the first of them."""
     pages = cited_pdf_pages(response.citations)
     for source in response.sources:
         label = page_label(pages.get(source.index, ()))
@@ -103,7 +103,7 @@ def _source_lines(response: ResearchResponse) -> Iterator[str]:
 
 
 def fetched_text(fetched: FetchedText) -> str:
-    """Return a page or a document, or a part of it, as JSON; the notice says how to read on."""
+    """Return a page or a document, or a part of it, as JSON. A notice says how to read on."""
     metadata, notice = fetched.metadata, NOTICE
     if metadata.next_start is not None:
         end, total = metadata.next_start, metadata.total_chars

@@ -48,7 +48,7 @@ ROUTERS = (
 def create_app(
     platform: LLMPlatform | Callable[[], LLMPlatform], settings: Settings, *, is_mounted: bool = False
 ) -> FastAPI:
-    """Return the application. On startup it opens the platform, or calls the factory; on shutdown it closes it.
+    """Return the application. On startup it opens the platform or calls the factory. On shutdown it closes the platform.
 
     `is_mounted` is True if a host owns the process. The application then leaves signals and uvicorn's connections alone, and
     opens at its first request if nothing runs its lifespan.

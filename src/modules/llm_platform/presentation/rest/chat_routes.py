@@ -49,7 +49,7 @@ class TextMessage(ChatMessage, frozen=True):
 
 
 class ChatApiRequest(LLMRequest, frozen=True):
-    """A conversation; with `stream` the answer is sent as events. Only the interface of OpenAI forwards tools."""
+    """A conversation. With `stream`, the answer is sent as events. Only the interface of OpenAI forwards tools."""
 
     messages: tuple[TextMessage, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
     stream: bool = Field(default=False, strict=True)

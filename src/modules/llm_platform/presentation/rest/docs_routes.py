@@ -108,7 +108,7 @@ class _File:
 
 
 async def root(request: Request) -> Response:
-    """Send browsers the research page; return the list of routes to other clients."""
+    """Send the research page to browsers, and the list of routes to other clients."""
     if b"text/html" in request.scope[HEADERS].get(b"accept", b"").lower():
         return _research_file(request, "index.html", "text/html", {"Content-Security-Policy": RESEARCH_POLICY})
     return Response(to_json(ROUTE_INDEX), media_type=JSON, headers={"Vary": "Accept"})

@@ -1,7 +1,7 @@
-"""MCP over streamable HTTP at /mcp (docs/reference/mcp.md): access, limits and admission are those of the other routes.
+"""Serve MCP over streamable HTTP at /mcp (docs/reference/mcp.md), with the access, limits and admission of other routes.
 
-A session serves only to cancel a call by a notification. A request of a session that this process does not have, such as one of
-another replica or from before a restart, is answered without a session; one of a session that its client has ended is not.
+A session serves only to cancel a call by a notification. A request with a session that this process does not have, such as one
+of another replica or from before a restart, is answered without a session. If the client has ended the session, it is refused.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ class ResearchChoices(BaseModel):
 
     - `sources` can be searched.
     - `default_sources` are those of a request that names none.
-    - `models` are the language models that can write, empty where answers consist of quotes.
+    - `models` are the language models that can write, empty if answers consist of quotes.
     - `max_file_bytes` is for all files of a request together.
     - `background` is True if runs can be queued and stored.
     - `document_titles` are a few titles of the documents that the operator provides.

@@ -196,7 +196,7 @@ async def _read(request: Request) -> ResearchApiRequest:
 async def _record(
     jobs: ResearchJobService, owner: str, body: ResearchApiRequest, events: Sequence[ResearchEvent]
 ) -> Degraded | None:
-    """Store a foreground run; its text is in the last event. Return the entry for an answer that could not be stored."""
+    """Store a foreground run, whose text is in the last event. Return the entry for an answer that could not be stored."""
     stored = [event for event in events if not isinstance(event, Token)]
     is_stored = await jobs.record(body, stored, owner=owner, thread_id=body.thread_id)
     return None if is_stored or not jobs.is_storing else NOT_STORED

@@ -20,7 +20,7 @@ router = APIRouter(tags=["search"])
 
 
 class WebSearchApiRequest(dtos.WebSearchRequest, frozen=True):
-    """A web search; the fields of WebSearchRequest."""
+    """A web search with the fields of WebSearchRequest."""
 
 
 class WebSearchApiResult(dtos.WebSearchResultItem, frozen=True):

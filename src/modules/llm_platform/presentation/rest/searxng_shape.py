@@ -86,7 +86,7 @@ class SearchApiRequest(dtos.VerbatimWebSearchRequest, frozen=True):
 
 
 class SearxngAnswer(BaseModel, extra="allow"):
-    """The JSON of SearXNG; its other fields are passed on too."""
+    """The JSON of SearXNG. Its other fields are passed on, too."""
 
     query: str = ""
     number_of_results: float | None
@@ -207,7 +207,7 @@ def _result(position: int, item: dtos.WebSearchResultItem, provider: str) -> dic
 
 
 def _parsed_url(url: str) -> list[str]:
-    """Return six parts like urllib's urlparse; only the URL if it cannot be parsed."""
+    """Return six parts like those of urllib's urlparse, or only the URL if it cannot be parsed."""
     try:
         parts = urlsplit(url)
     except ValueError:

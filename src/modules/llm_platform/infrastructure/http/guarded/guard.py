@@ -63,9 +63,9 @@ class SystemResolver:
 
 
 class AllowedHosts:
-    """READER_ALLOWED_HOSTS: hosts that may be read though they are not public.
+    """The hosts of READER_ALLOWED_HOSTS, which may be read although they are not public.
 
-    An entry is a host, `host:port` or a network (`10.1.0.0/16`); without a port it allows all ports. A host matches by its name
+    An entry is a host, `host:port` or a network (`10.1.0.0/16`). Without a port it allows all ports. A host matches by its name
     as written in the address, not by what another name resolves to. A network matches IP addresses, whatever the name.
     """
 
@@ -137,8 +137,8 @@ class Guard:
         self._allowed = allowed or AllowedHosts()
 
     async def check(self, address: PageAddress) -> Checked:
-        """Return the address with its IP addresses. Raises PageRequestError where it must not be opened,
-        PageConnectionError where the name does not resolve.
+        """Return the address with its IP addresses. Raises PageRequestError if it must not be opened, and
+        PageConnectionError if the name does not resolve.
         """
         named = self._allowed.allows_name(address)
         usual_port = not address.is_local_name and address.port in PORTS

@@ -1,9 +1,9 @@
 """The folder of an embedded collection, for one writing process and many readers.
 
-    writer.lock   locked by the process that writes
-    work/         the shard that it writes; the next writer deletes what a crash left there
-    g-000007/     a finished generation, which does not change
-    current       the name of the newest generation, replaced by a rename
+    writer.lock   The process that writes locks it.
+    work/         The shard that it writes. After a crash, the next writer deletes it.
+    g-000007/     A finished generation, which does not change.
+    current       The name of the newest generation. A rename replaces it.
 
 A reader of a generation shares the lock `<name>.lock`. A writer deletes older generations whose lock nobody has.
 """
@@ -115,7 +115,7 @@ Stamp = tuple[int, int]  # inode and time of `current`
 
 
 class Generations:
-    """The folder of one collection. No method waits; each may raise OSError."""
+    """The folder of one collection. No method waits. All may raise OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -159,7 +159,7 @@ class Generations:
         return True
 
     def copy_newest(self) -> None:
-        """Copy the newest generation to `work`. For the writer only. Raises OSError where the copy would not fit."""
+        """Copy the newest generation to `work`. Only the writer calls this. Raises OSError if the disk has too little space."""
         newest = self._newest()
         if newest is not None:
             size = folder_size(newest)

@@ -153,7 +153,7 @@ def _error_of(error: Exception, collection: str) -> VectorStoreError | VectorSto
 
 
 def _is_from_qdrant(error: Exception) -> bool:
-    """Return whether an error body is Qdrant's; proxies and web servers have 404s of their own."""
+    """Return whether an error body is Qdrant's. Proxies and web servers have 404s of their own."""
     try:
         body = json.loads(getattr(error, "content", b""))
     except (ValueError, TypeError, RecursionError):

@@ -68,9 +68,10 @@ class QdrantVectorStore(IVectorStore):
                     raise payloads.embedder_mismatch(there, collection)
 
     async def replace(self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]) -> None:
-        """New passages are written before old ones are deleted, and the document's point is last. Readers see one version, or
-        both while the server runs the request; after a crash the document counts as changed. Of more than BATCH_POINTS passages
-        the first ones are sent in requests before.
+        """Write new passages, delete the old ones, and write the document's point last.
+
+        Readers see one version, or both while the server runs the request. After a crash, the document counts as changed. If
+        there are more than BATCH_POINTS passages, earlier requests send the first ones.
         """
         with qdrant_server.translated(collection):
             facts = await self._known(collection)

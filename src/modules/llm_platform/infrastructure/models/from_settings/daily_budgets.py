@@ -43,7 +43,7 @@ def check_daily_budget(settings: Settings) -> None:
 
 
 def build_model_budgets(settings: Settings, resources: Resources, open_store: Callable[[], ISpendingStore]) -> ModelBudgets:
-    """Return the daily budget of each model that costs money; empty without one."""
+    """Return the daily budgets of models that cost money. There are none if no budget is set."""
     priced = [connection for connection in llm_connections(settings) if connection.cost_usd(1, 1)]
     if not settings.BUDGET_USD_PER_DAY or not priced:
         return {}

@@ -46,7 +46,7 @@ def _index(row: Mapping[str, Any], position: int) -> int:
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:
-    """Return the numbers, NaN for every other value; a vector with NaN is dropped."""
+    """Return the numbers, with NaN for other values. A vector with NaN is dropped."""
     return [math.nan if (number := number_of(value)) is None else number for value in values]
 
 

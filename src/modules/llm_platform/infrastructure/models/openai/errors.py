@@ -50,7 +50,7 @@ _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECAS
 
 
 def transport_error(connection: LLMConnection, error: Exception, late: str) -> exceptions.LLMException:
-    """Return the LLMException for one of TRANSPORT_ERRORS; `late` is the message of a timeout."""
+    """Return the LLMException for one of TRANSPORT_ERRORS. `late` is the message for a timeout."""
     rule = rule_of(error)
     if rule.kind == "timeout":
         return exceptions.LLMTimeoutError(late)
@@ -163,7 +163,10 @@ class _ErrorBody:
 
 
 def _forbidden(connection: LLMConnection, details: _ErrorBody, wait: float | None) -> exceptions.LLMException:
-    """403 has several meanings; Kimi sends `access_terminated_error` for an unknown client and for a used-up quota."""
+    """Return the error for a status 403, which has several meanings.
+
+    Kimi sends `access_terminated_error` for an unknown client and for a used-up quota.
+    """
     name, names = connection.name, connection.settings
     if names.user_agent and _CLIENT.search(details.text) and not _QUOTA.search(details.text):
         return exceptions.LLMConfigError(f"{name} rejects this User-Agent (403{details.known}): check {names.user_agent}")

@@ -10,10 +10,10 @@ MAX_GATHERED_BYTES: Final = 1 << 16  # a service may send faster than a model wr
 
 
 async def gather_chunks(chunks: AsyncIterator[bytes], seconds: float) -> AsyncGenerator[bytes]:
-    """Yield a chunk at once after a pause, else all chunks of `seconds` together. Closes `chunks` if it is a generator.
+    """Yield a chunk at once after a pause, or else all chunks of `seconds` together. Close `chunks` if it is a generator.
 
-    What came before an error is yielded before the error is raised. One task takes all chunks; while the caller is busy with
-    what was yielded, it takes one further chunk.
+    Chunks before an error are yielded before the error is raised. One task reads all chunks. While the caller is busy with
+    those that were yielded, the task reads one more.
     """
     loop = asyncio.get_running_loop()
     last, size, gathered = float("-inf"), 0, list[bytes]()  # event loop time of the last yield, and what came since

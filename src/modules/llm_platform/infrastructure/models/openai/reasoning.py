@@ -15,7 +15,7 @@ _UNPRINTABLE = re.compile(f"[{_CONTROL}\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    """Return the text without control characters; halves of a surrogate pair are joined, lone ones become U+FFFD."""
+    """Return the text without control characters. Halves of a surrogate pair are joined, and lone ones become U+FFFD."""
     if not _UNPRINTABLE.search(text):
         return text
     return _CONTROLS.sub("", text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace"))

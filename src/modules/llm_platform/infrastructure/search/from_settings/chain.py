@@ -50,13 +50,13 @@ def search_adapters(
 
 
 def source_kinds(adapters: SearchAdapters) -> dict[str, tuple[SourceKind, ...]]:
-    """Return the sources that each configured adapter supports; an adapter of the caller is one for the web."""
+    """Return the sources that each configured adapter supports. An adapter of the caller searches the web."""
     configured = (name for name, adapter in adapters.items() if not isinstance(adapter, Unconfigured))
     return {name: spec.source_kinds if (spec := spec_of(name)) else ("web",) for name in configured}
 
 
 def searchable_kinds(settings: Settings, adapters: SearchAdapters) -> tuple[SourceKind, ...]:
-    """Return the sources that can be searched; documents if there are any."""
+    """Return the kinds of sources that can be searched, with documents if there are any."""
     served = {kind for kinds in source_kinds(adapters).values() for kind in kinds}
     if not has_documents(settings):
         served.discard(DOCUMENTS)

@@ -75,7 +75,7 @@ _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ][\d:.,]{4,15}(?:Z|[+-]\d{2}:?\d
 class FailedEngine:
     """An engine that failed. `is_suspended` is True if it failed earlier and was not called now.
 
-    SearXNG suspends it for at least `min_suspension_s` seconds, for `suspension_s` where the reason has a fixed duration.
+    SearXNG suspends it for at least `min_suspension_s` seconds, or for `suspension_s` if the reason has a fixed duration.
     """
 
     engine: str
@@ -87,7 +87,7 @@ class FailedEngine:
 
 @dataclass(frozen=True, slots=True)
 class SearXNGAnswer:
-    """One page. The header Server-Timing names the engines that answered; a proxy may remove it."""
+    """One page. The header Server-Timing names the engines that answered. A proxy may remove the header."""
 
     raw: dict[str, Any]
     headers: Mapping[str, str]
@@ -115,7 +115,7 @@ class SearXNGAnswer:
         )
 
     def answered(self) -> frozenset[str]:
-        """Return the engines that answered, by the header; empty without it."""
+        """Return the engines that answered, according to the header. There are none without it."""
         return frozenset(name.strip() for name in _ANSWERED.findall(self.headers.get("server-timing", "")))
 
     def failed(self) -> list[FailedEngine]:
@@ -136,7 +136,7 @@ class SearXNGAnswer:
         return named | {text_of(row.get("engine")) for row in rows}
 
     def items(self, search_page: Callable[[], str]) -> Iterator[Fields]:
-        """Direct answers and infoboxes, then the results; `search_page` returns the address for an answer without one."""
+        """Yield direct answers and infoboxes, then the results. `search_page` returns the address for an answer without one."""
         for answer in list_of(self.raw.get("answers")):
             yield from _direct_answer(answer, search_page())
         for box in list_of(self.raw.get("infoboxes")):

@@ -66,7 +66,7 @@ _detect = lru_cache(maxsize=256)(detect)  # a research run sends the same query 
 
 
 def query_of(request: WebSearchRequest) -> str:
-    """Return the query without SearXNG's syntax and with the domains; of a verbatim request unchanged.
+    """Return the query without SearXNG's syntax and with the domains. That of a verbatim request does not change.
 
     Raises WebSearchRequestError for a verbatim query that redirects.
     """
@@ -82,7 +82,7 @@ def query_of(request: WebSearchRequest) -> str:
 
 
 def escape_bangs(query: str) -> str:
-    """Return the query without SearXNG's syntax; a query of nothing else is quoted."""
+    """Return the query without SearXNG's syntax. A query that is only syntax is quoted."""
     if "!" not in query and ":" not in query and "<" not in query:
         return query
     return _SYNTAX.sub("", query).strip() or f'"{"".join(query.split())}"'
@@ -106,7 +106,7 @@ def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
 
 
 def language_of(language: str | None) -> str:
-    """Return a BCP 47 tag in SearXNG's form: `de`, `pt-BR`; it does not accept scripts and numeric regions."""
+    """Return a BCP 47 tag in SearXNG's form: `de`, `pt-BR`. SearXNG does not accept scripts and numeric regions."""
     if language is None:
         return ALL_LANGUAGES
     first, *rest = language.split("-")

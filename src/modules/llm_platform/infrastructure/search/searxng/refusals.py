@@ -146,7 +146,7 @@ class Suspensions:
 class LastOutcome:
     """The outcome of the last search, for a health check that must not search.
 
-    A refusal counts until a search succeeds or its time is over; a JSON answer is valid for JSON_CHECK_S.
+    A refusal counts until a search succeeds or its time is over. A JSON answer is valid for JSON_CHECK_S.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

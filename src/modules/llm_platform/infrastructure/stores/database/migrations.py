@@ -1,6 +1,6 @@
-"""The tables in PostgreSQL, and how a database gets them: `llm-platform store migrate`.
+"""Create and change the tables in PostgreSQL for `llm-platform store migrate`.
 
-The tables are in the schema `llm_platform`. A migration that was released is never changed; a change is a new migration.
+The tables are in the schema `llm_platform`. A migration that was released never changes. A change is a new migration.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ LATEST: Final = len(MIGRATIONS)
 
 
 async def schema_version(connection: Connection) -> int:
-    """Return the version of the tables; 0: there are none."""
+    """Return the version of the tables, or 0 if there are none."""
     found = await connection.execute("SELECT to_regclass('llm_platform.migration') IS NOT NULL")
     row = await found.fetchone()
     if row is None or not row[0]:
@@ -152,12 +152,15 @@ async def check_schema(connection: Connection) -> None:
 
 
 async def write_probe(connection: Connection) -> None:
-    """Fails where nothing can be written, as on a standby."""
+    """Update a row. Raises the error of the database if nothing can be written, as on a standby."""
     await connection.execute("UPDATE llm_platform.about SET probed_at = clock_timestamp()")
 
 
 async def migrate(url: str) -> tuple[int, int]:
-    """Bring the tables to the latest version, all or nothing; return the version before and after. Raises DatabaseError."""
+    """Bring the tables to the latest version in one transaction, and return the version before and after.
+
+    Raises DatabaseError.
+    """
     from psycopg import Error
     from psycopg.errors import DeadlockDetected, InsufficientPrivilege
 

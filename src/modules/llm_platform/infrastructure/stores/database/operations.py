@@ -1,7 +1,7 @@
-"""Operations of SQL without a driver, for SQLite and PostgreSQL.
+"""Define operations of SQL without a driver, for SQLite and PostgreSQL.
 
 An operation is a generator: it yields statements, is sent the rows of each, and returns the result. A driver runs it in one
-transaction. Statements name their parameters as `:name`; `:now` is the store's time in seconds since 1970.
+transaction. Statements name their parameters as `:name`. `:now` is the store's time in seconds since 1970.
 """
 
 from abc import ABC, abstractmethod
@@ -38,7 +38,7 @@ class SqlStore(ABC):
         return await self._transact(make)
 
     async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
-        """Run an operation as `_transact` does; `empty` is the result where nothing was ever stored."""
+        """Run an operation as `_transact` does. `empty` is the result if nothing was ever stored."""
         return await self._transact(make)
 
     async def _read(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:

@@ -36,7 +36,7 @@ async def execute(connection: Connection, operation: Operation[Result]) -> Resul
 
 @lru_cache(64)
 def _translated(sql: str) -> str:
-    """Return the statement with the parameters of psycopg; rows that another worker has locked are left to it."""
+    """Return the statement with the parameters of psycopg. Rows that another worker has locked are skipped."""
     for mark, meaning in _MARKS.items():
         sql = sql.replace(mark, meaning)
     return _PARAMETER.sub(r"%(\1)s", sql)

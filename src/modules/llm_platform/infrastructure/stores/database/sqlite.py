@@ -21,10 +21,10 @@ WAL_BYTES: Final = 16 * 1024 * 1024  # size of the write-ahead log after a check
 
 
 def open_shared_file(file: Path) -> sqlite3.Connection:
-    """Return a connection in autocommit mode; the file is made if it does not exist. May raise sqlite3.Error and OSError,
-    also for a disk that is almost full.
+    """Return a connection in autocommit mode. The file is created if it does not exist.
 
-    A commit survives the process, not a power cut.
+    A commit survives the end of the process, but not a power cut. Raises sqlite3.Error and OSError, the latter for a disk that
+    is almost full, too.
     """
     private_files.make_private_folder(file.parent)
     private_files.require_free_space(file.parent)
@@ -58,7 +58,7 @@ def open_for_reading(file: Path) -> sqlite3.Connection:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection, *, is_read: bool = False) -> Iterator[None]:
-    """A transaction that locks out other writers; one that only reads locks out nobody."""
+    """Run the block in a transaction that locks out other writers. A transaction that only reads locks out nobody."""
     connection.execute("BEGIN" if is_read else "BEGIN IMMEDIATE")
     with connection:  # commits, or rolls back after an error
         yield

@@ -165,7 +165,7 @@ class OutcomeTable:
         return found
 
     def close(self) -> None:
-        """Close the file; a later call opens it again."""
+        """Close the file. A later call opens it again."""
         connection, self._open = self._open, None
         if connection is not None:
             connection.close()

@@ -30,8 +30,9 @@ class _LastEvent(BaseModel):
 
 
 def answer_columns(last: JobEvent) -> Mapping[str, str]:
-    """Return `answer_text`, in small letters, and `evidence`, as JSON, of a run with this last event. Both are empty where it
-    brings no answer.
+    """Return `answer_text` in lower case and `evidence` as JSON, for a run with this last event.
+
+    Both are empty if the event has no answer.
     """
     answer = _LastEvent.model_validate_json(last.data).response if last.type == "done" else _Answer()
     sentences = sentences_of(answer.citations, answer.metadata.uncited)

@@ -163,5 +163,5 @@ def _format_of(connection: sqlite3.Connection) -> int:
 
 
 def _split_part(text: str, gap: str, number: int) -> str:
-    """Return the function of PostgreSQL: a part of the text, counted from 1; empty if there is none."""
+    """Return a part of the text, counted from 1, or an empty text. PostgreSQL has this function."""
     return "".join(text.split(gap)[number - 1 : number])

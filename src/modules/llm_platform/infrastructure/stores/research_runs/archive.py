@@ -45,8 +45,9 @@ class _JsonObject(BaseModel):
 
 
 def write_archive(file: Path, entries: Iterable[tuple[entry_files.EntryLocation, bytes]]) -> int:
-    """Write the entries to a file atomically; returns their number. Raises StoreError for too many entries and for a file that
-    cannot be written.
+    """Write the entries to a file atomically, and return their number.
+
+    Raises StoreError for too many entries and for a file that cannot be written.
     """
     target = file.resolve()
     draft = target.with_name(f".{token_hex(8)}.draft")
@@ -79,7 +80,7 @@ def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[entry_files.EntryLoc
 
 
 def _method(data: bytes) -> int:
-    """Stored without compression where the ratio would be refused as a bomb."""
+    """Return the method of compression: none if the ratio would be refused as that of a bomb."""
     swells = len(data) > SMALL_BYTES and len(data) > len(zlib.compress(data)) * MAX_RATIO // 2
     return zipfile.ZIP_STORED if swells else zipfile.ZIP_DEFLATED
 
@@ -175,7 +176,7 @@ def _location(name: str) -> entry_files.EntryLocation:
 
 
 def _verified(location: entry_files.EntryLocation, data: bytes) -> tuple[entry_files.EntryHeader, bytes]:
-    """The header and value of an entry. Raises StoreError where the seal, the name or the topic of its query do not match."""
+    """Return the header and value of an entry. Raises StoreError if its seal, name or topic does not match."""
     try:
         header, value = entry_files.unsealed(data)
         _JsonObject.model_validate_json(value)

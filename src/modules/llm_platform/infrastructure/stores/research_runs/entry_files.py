@@ -50,7 +50,7 @@ class OtherFormatError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class EntryLocation:
-    """The location of an entry; `topic` is the topic's name."""
+    """The location of an entry. `topic` is the topic's name."""
 
     stage: StoreStage
     topic: str
@@ -148,7 +148,7 @@ _PRIVATE: Final = 0o600
 
 
 def write_new(path: str, data: bytes) -> None:
-    """Create a file. Raises FileExistsError where it exists; a failed write leaves no file."""
+    """Create a file. Raises FileExistsError if it exists. A failed write leaves no file."""
     file = os.open(path, _WRITE, _PRIVATE)
     try:
         left = memoryview(data)
@@ -162,7 +162,10 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def read_regular_file(path: str, limit: int | None) -> bytes:
-    """The bytes of a regular file of at most `limit`; None: the first MAX_HEAD_BYTES. Raises DamagedEntryError for others."""
+    """Return the bytes of a regular file of at most `limit` bytes, or with None, its first MAX_HEAD_BYTES.
+
+    Raises DamagedEntryError for any other file.
+    """
     try:
         file = os.open(path, _READ)
     except FileNotFoundError:
@@ -185,7 +188,7 @@ def read_regular_file(path: str, limit: int | None) -> bytes:
 
 
 def names_in(folder: str) -> list[str]:
-    """Return the names in the folder; none when it is missing or not a folder."""
+    """Return the names in the folder. There are none if it is missing or not a folder."""
     try:
         return os.listdir(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -201,7 +204,7 @@ def is_folder(path: str) -> bool:
 
 
 def unlink(path: str) -> bool:
-    """Remove the file; returns whether it existed."""
+    """Remove the file, and return whether it existed."""
     try:
         os.unlink(path)
     except FileNotFoundError:

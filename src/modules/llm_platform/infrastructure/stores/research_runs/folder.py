@@ -1,4 +1,4 @@
-"""The folder of the store: `<stage>/<topic>/<key>.json`, written atomically.
+"""Read and write the folder of the store: `<stage>/<topic>/<key>.json`, written atomically.
 
 Other programs may have put links, pipes or endless files where entries belong.
 """
@@ -33,7 +33,7 @@ _FOLDER_TRIES: Final = 5  # a folder may be cleaned up between its creation and 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file at an entry's path. `head` is None where it is no entry of this format."""
+    """A file at an entry's path. `head` is None if it is not an entry of this format."""
 
     location: entry_files.EntryLocation
     size: int
@@ -73,7 +73,7 @@ class StoreFolder:
             raise
 
     def draft(self, location: entry_files.EntryLocation, data: bytes) -> str:
-        """Write the file beside its place under a temporary name; returns its path."""
+        """Write the file in its folder under a temporary name, and return its path."""
         folder = f"{self._root}/{location.stage}/{location.topic}"
         # Containers may share process ids, forks share the token.
         draft = f"{folder}/.{self._token}-{os.getpid()}-{next(self._drafts)}{DRAFT}"
@@ -96,7 +96,7 @@ class StoreFolder:
 
     @contextmanager
     def staged_writes(self) -> Iterator[list[tuple[str, entry_files.EntryLocation]]]:
-        """Commit the drafts in the list at the end; after an error, none."""
+        """Commit the drafts in the list at the end of the block. After an error, commit none."""
         drafts: list[tuple[str, entry_files.EntryLocation]] = []
         try:
             yield drafts
@@ -113,7 +113,7 @@ class StoreFolder:
         os.replace(self._path(location), f"{aside}/{location.stage}-{location.key}-{secrets.token_hex(4)}{SUFFIX}")
 
     def remove(self, location: entry_files.EntryLocation) -> bool:
-        """Remove the entry, and its folder if it is empty then; returns whether it existed."""
+        """Remove the entry, and its folder if that is empty, and return whether the entry existed."""
         existed = entry_files.unlink(self._path(location))
         entry_files.remove_if_empty(f"{self._root}/{location.stage}/{location.topic}")
         return existed

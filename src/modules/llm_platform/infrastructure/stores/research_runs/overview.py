@@ -91,7 +91,7 @@ class HitCounters:
         self._file = str(file)
 
     def note(self, stage: StoreStage, *, hits: int) -> None:
-        """Count a lookup with `hits` entries; 0 is a miss."""
+        """Count a lookup with `hits` entries. 0 is a miss."""
         try:
             file = os.open(self._file, _FLAGS, 0o600)
         except OSError:  # the folder is not made yet, or not writable

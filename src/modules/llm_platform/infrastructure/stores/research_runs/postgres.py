@@ -229,7 +229,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         return self._clock() - head.made_at > self._ttl_s
 
     def _count(self, stage: dtos.StoreStage, *, hits: int) -> None:
-        """Count in memory; written with the next statistics or at the end, so that a read is no write."""
+        """Count in memory. The counts are written with the next statistics or at the end, so that a read does not write."""
         (self._hits if hits else self._misses)[stage] += hits or 1
 
     async def _write_counts(self) -> None:

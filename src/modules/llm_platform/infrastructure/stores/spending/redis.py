@@ -1,4 +1,4 @@
-"""The spending of a day in Redis, which all replicas share where there is no PostgreSQL."""
+"""Store the spending of a day in Redis, which all replicas share if there is no PostgreSQL."""
 
 import logging
 from collections.abc import Mapping, Sequence

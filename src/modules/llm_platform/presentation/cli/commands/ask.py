@@ -131,8 +131,9 @@ def answer_json(timed: TimedAnswer) -> str:
 
 
 def as_research(timed: TimedAnswer) -> ResearchResponse:
-    """The answer in the shape that the renderers read; a document without title or address is shown by its id, and one with
-    pages with the page of its first quote.
+    """Return the answer in the form that the renderers read.
+
+    A document without title or address has its id in their place. One with pages has the page of its first quote.
     """
     answer = timed.answer
     sources = tuple(

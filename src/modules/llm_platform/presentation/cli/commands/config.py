@@ -1,4 +1,4 @@
-"""The command `config`: every setting, its value, and where the value comes from."""
+"""The command `config`, which prints the settings, their values and their origins."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple

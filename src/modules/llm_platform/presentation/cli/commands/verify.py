@@ -143,7 +143,7 @@ def _read_text(console: Console, file: Path) -> str:
 
 
 async def _documents_of(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[GivenSource, ...]:
-    """Return the documents of the searched folder as sources; files that have no text are left out."""
+    """Return the documents of the searched folder as sources. Files without a text are left out."""
     turns = asyncio.Semaphore(MAX_CONCURRENT_FILES)
 
     async def read(path: Path) -> tuple[Path, Page | None]:

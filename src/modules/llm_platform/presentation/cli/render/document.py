@@ -103,7 +103,7 @@ def page_markdown(page: Page) -> str:
 
 
 def page_html(page: Page) -> str:
-    """Return a page as HTML without script; its links are shown as text."""
+    """Return a page as HTML without script. Its links are shown as text."""
     notes = [f'<p class="small">{html.escape(note)}</p>' for note in (page.warning, terminal.page_line(page)) if note]
     return html_page(
         page.title, [f"<p>{_anchor(page.url, page.url)}</p>", _markdown_to_html(page.text, set(), {page.url}), *notes]
@@ -147,7 +147,7 @@ def section(title: str, kind: str, items: Sequence[str]) -> str:
 
 
 def _evidence_strip(sentences: Sequence[SentenceEvidence]) -> str:
-    """Return the strip as cells that are as wide as their sentences are long; its label says how many hold."""
+    """Return the evidence as a row of cells, as wide as their sentences are long. Its label counts supported sentences."""
     if not sentences:
         return ""
     cells = "".join(

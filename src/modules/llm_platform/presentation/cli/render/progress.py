@@ -27,7 +27,7 @@ PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # keyed by th
 
 
 def split_finished(text: str) -> tuple[str, str]:
-    """Return the finished Markdown blocks, and the block that is still being written; a code fence is one block."""
+    """Return the finished Markdown blocks, and the block that is still being written. A code fence is one block."""
     blocks, finished, position = BlockTracker(), (0, 0), 0
     for line in re.findall(r"[^\n]*\n", text):
         if blocks.take(expand_tabs(line[:-1])).kind == "blank":
@@ -91,7 +91,7 @@ class LiveAnswer:
 
 
 class Progress:
-    """Prints the events of a research run once. Tokens go to `answer`; None: they are not shown."""
+    """Prints the events of a research run once. Tokens go to `answer`. If that is None, they are not shown."""
 
     def __init__(self, console: Console, answer: LiveAnswer | None) -> None:
         self._console = console

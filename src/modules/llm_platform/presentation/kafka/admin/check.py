@@ -1,6 +1,6 @@
-"""`worker --check`: whether the brokers, topics, ACLs and topic settings fit the contract. It writes and consumes nothing.
+"""Check for `worker --check` whether brokers, topics, ACLs and topic settings fit the contract.
 
-A missing requirement is a failure; what the brokers do not report is a warning.
+The check writes and consumes nothing. A missing requirement is a failure. Anything that the brokers do not report is a warning.
 """
 
 import json
@@ -98,9 +98,9 @@ def check_cluster(
 
 
 def query_producer_id(config: clients.Config, timeout_s: float) -> clients.AdminFailure | None:
-    """Request a producer id as a worker does, without writing; return the failure. Raises SettingsError.
+    """Request a producer id as a worker does, without writing, and return the failure. Raises SettingsError.
 
-    Since Kafka 2.8 the right to write to any topic suffices, before it needs IdempotentWrite on the cluster.
+    Since Kafka 2.8, the right to write to any topic suffices. Older brokers require IdempotentWrite on the cluster.
     """
     states: list[str] = []
 

@@ -174,9 +174,9 @@ class OutcomeBuilder:
         return self.build_failure(job, failure), failure.code
 
     def build_failure(self, job: Job, failure: Failure) -> Outcome:
-        """Return the outcome of a failure, without metadata, then without trace_id, where it does not fit otherwise.
+        """Return the outcome of a failure. If it does not fit, metadata is left out, and then trace_id.
 
-        OUTCOME_TOO_LARGE never carries metadata, which may be the reason for the size.
+        OUTCOME_TOO_LARGE never has metadata, which may be the reason for the size.
         """
         echo = job.request.echo
         reduced = (echo, replace(echo, metadata=None), requests.EchoedFields())
@@ -189,7 +189,7 @@ class OutcomeBuilder:
     def to_record(self, job: Job, outcome: Outcome) -> OutgoingRecord:
         """Return the record of an outcome, with the key and the headers of this request.
 
-        Headers, then the key, are left out where the record does not fit otherwise.
+        If the record does not fit, the headers are left out, and then the key.
         """
         record = self._record(job, outcome)
         if self._fits(record):

@@ -1,8 +1,8 @@
-"""The AsyncAPI 3 document of the contract, and the JSON Schemas of its five messages.
+"""Build the AsyncAPI 3 document of the contract, and the JSON Schemas of its five messages.
 
 `asyncapi.json` is written from the worker's point of view: it receives requests and sends outcomes. AsyncAPI allows a reply
-on one channel only, so a reply names the topic of results; the description names rag_failed. The schemas use keywords that
-draft 7 and draft 2020-12 share. Unknown fields are allowed everywhere: a reader ignores them.
+on one channel only, so a reply names the topic of results, and the description names rag_failed. The schemas use keywords that
+draft 7 and draft 2020-12 share. Unknown fields are allowed everywhere, and readers ignore them.
 """
 
 import json

@@ -122,7 +122,7 @@ def check_members(group_id: str, group: ConsumerGroupDescription | AdminFailure)
 
 
 def check_stores(client: Consumer, topics: Sequence[str], store_id: str, timeout_s: float) -> Iterator[CheckResult]:
-    """Yield whether all workers of the group share one outcome store; nothing where no commit names a store."""
+    """Yield whether all workers of the group share one outcome store. Yield nothing if no commit names a store."""
     try:
         cluster = client.list_topics(timeout=timeout_s)
     except KafkaException:

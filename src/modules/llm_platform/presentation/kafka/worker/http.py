@@ -30,7 +30,11 @@ _JSON: Final = "application/json"
 
 
 class WorkerHttp:
-    """`not_ready` returns the reasons why requests are not answered; `metrics` returns the Prometheus text."""
+    """The HTTP endpoints of a worker.
+
+    - `not_ready` returns the reasons why requests are not answered.
+    - `metrics` returns the Prometheus text.
+    """
 
     def __init__(self, not_ready: Callable[[], Sequence[str]], metrics: Callable[[], str]) -> None:
         self._not_ready = not_ready

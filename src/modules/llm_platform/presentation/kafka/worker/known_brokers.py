@@ -30,7 +30,7 @@ class KnownBrokers:
         self._none_since: float | None = None
 
     def update(self, statistics: str) -> dict[str, Any]:
-        """Note whether the client knows a broker; return the parsed statistics."""
+        """Record whether the client knows a broker, and return the parsed statistics."""
         parsed: dict[str, Any] = json.loads(statistics)
         if any(broker.get("source") in _KNOWN for broker in parsed.get("brokers", {}).values()):
             self._none_since = None
@@ -56,7 +56,7 @@ class GroupReader:
         self._client = self._make_client({"stats_cb": self._brokers.update})
 
     def client(self) -> Consumer:
-        """Return a client that can be asked; its log and statistics are served."""
+        """Return a client that can be queried, after its log and statistics were handled."""
         self._client.poll(0)
         if self._brokers.are_lost:
             log.warning(REPLACED, extra={"client": "group reader"})

@@ -1,7 +1,7 @@
-"""Produces outcomes and reports their delivery.
+"""Produce outcomes and report their delivery.
 
 A thread polls the producer and passes delivery reports to the event loop in batches. A producer that has lost its brokers is
-replaced, see known_brokers.py; the outcomes that it has not delivered are reported as purged.
+replaced (see known_brokers.py). Outcomes that it has not delivered are reported as purged.
 """
 
 import asyncio

@@ -80,7 +80,7 @@ class WorkerOptions:
 
 
 class Worker:
-    """One run of a worker. Belongs to the running event loop; the consumer, the producer and the lag monitor have threads."""
+    """One run of a worker. It belongs to the running event loop. Consumer, producer and lag monitor have own threads."""
 
     def __init__(self, handler: Handler, options: WorkerOptions, dependencies: Dependencies | None = None) -> None:
         """Raises SettingsError for an invalid configuration."""
@@ -127,7 +127,7 @@ class Worker:
         self._stop_requested.set()
 
     def not_ready(self) -> list[str]:
-        """Return the reasons why requests are not answered now; none when they are."""
+        """Return the reasons why requests are not answered now. There are none if they are."""
         checks = (self._own_state, self.dependencies.not_ready, self.lag_monitor.not_ready)
         return [reason for check in checks if (reason := check()) is not None]
 
@@ -144,7 +144,7 @@ class Worker:
         return None if self.consumer.state.is_stable else NOT_JOINED
 
     async def run(self) -> None:
-        """Run until `stop`. Raises KafkaException for a fatal client error; unfinished requests are read again later."""
+        """Run until `stop`. Raises KafkaException for a fatal error of a client. Unfinished requests are read again later."""
         if self._options.schemas is not None:
             # Wait for the ids of the schemas, or for `stop`, after which nothing is consumed.
             loading = self._loop.create_task(self._options.schemas.load_until_done(self._options.stages))

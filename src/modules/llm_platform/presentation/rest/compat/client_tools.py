@@ -98,8 +98,9 @@ def _refused(message: str) -> InvalidRequestError:
 
 
 def ignored_fields(names: Iterable[str], tool: ForcedTool | None, tools: Sequence[Any]) -> tuple[str, ...]:
-    """Return the names of the fields without effect. A forced tool is one with it, unless others stand beside it; the format
-    of a text is none.
+    """Return the names of the fields without effect.
+
+    With a forced tool, `tool_choice` has an effect, and so has `tools` if it has no other tool. The format of a text has none.
     """
     if tool is None:
         return tuple(names)

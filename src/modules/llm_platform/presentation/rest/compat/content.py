@@ -1,4 +1,4 @@
-"""The content of a message: a text, or parts. A research run reads texts; a language model gets images and files too."""
+"""Read the content of a message: a text, or parts. A research run reads texts. A language model gets images and files, too."""
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
@@ -61,7 +61,10 @@ def for_model(content: str | Sequence[ContentPart] | None) -> dict[str, Any]:
 
 
 def _chat_part(part: ContentPart) -> dict[str, Any]:
-    """Return a part of any of OpenAI's APIs as chat completions have it; an unknown one as it is, for the model to refuse."""
+    """Return a part of any of OpenAI's APIs in the form of chat completions.
+
+    An unknown part does not change, so that the model can refuse it.
+    """
     more: Mapping[str, Any] = part.model_extra or {}
     if part.type in TEXTS:
         return {"type": "text", "text": part.text}

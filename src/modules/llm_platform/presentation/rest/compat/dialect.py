@@ -122,7 +122,7 @@ async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest
 
 
 def snippet_of(result: RawResult, question: str) -> str:
-    """Return what fits the question of a result's text, which is a whole page where the page was read."""
+    """Return the part of a result's text that fits the question. The text is a whole page if the page was read."""
     return fitting_excerpt(result.content, question, SNIPPET_TOKENS)
 
 
@@ -151,9 +151,9 @@ async def read_pages(
 
 
 def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> Response:
-    """Name in a header the fields that the client sent and that change nothing, or not all that they ask for; a null is none.
+    """Name in a header the fields that the client sent and that have no effect, or only a part of it. A null is not named.
 
-    `partly_served`: such fields, and such parts of a field (`tools.max_uses`).
+    `partly_served` are fields that have only a part of their effect, and parts of fields (`tools.max_uses`).
     """
     unknown = [name for name, value in (body.model_extra or {}).items() if value is not None and _FIELD_NAME.fullmatch(name)]
     sent = {name for name in body.model_fields_set if getattr(body, name) is not None}

@@ -40,7 +40,7 @@ class OpenWebuiResult(BaseModel):
 
 
 class OpenWebuiDocument(BaseModel):
-    """One loaded page. `metadata` contains `source` and `title`; for a page that cannot be read, `source` and `error`."""
+    """One loaded page. `metadata` has `source` and `title`, or `source` and `error` for a page that cannot be read."""
 
     page_content: str
     metadata: dict[str, str]

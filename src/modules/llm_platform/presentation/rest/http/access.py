@@ -41,7 +41,7 @@ FindKey = Callable[[Scope, Headers, Receive], Awaitable[tuple[bytes, Receive]]]
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The API key of a request. `id` identifies it without revealing it; `label` names it in logs and metrics."""
+    """The API key of a request. `id` identifies it without revealing it. `label` names it in logs and metrics."""
 
     id: str
     label: str
@@ -67,7 +67,7 @@ class CompatibleApi(Protocol):
 
 
 class Access(Protocol):
-    """Decides who may call. An `AccessPolicy`, or `HostDecides` where the host of the routes has decided already."""
+    """Decides who may call. It is an `AccessPolicy`, or `HostDecides` if the host of the routes has decided already."""
 
     @property
     def needs_key(self) -> bool: ...
@@ -116,7 +116,7 @@ class AccessPolicy:
         self._accepted_hosts: dict[bytes, bool] = {}  # results of earlier checks
 
     def allows_origin(self, origin: bytes | None) -> bool:
-        """Return whether CORS_ORIGINS allows this origin; `*` allows all except the opaque `null`."""
+        """Return whether CORS_ORIGINS allows this origin. `*` allows all except the opaque `null`."""
         if not self._origins or origin is None or origin == b"null":
             return False
         return b"*" in self._origins or origin.lower() in self._origins

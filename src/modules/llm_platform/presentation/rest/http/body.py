@@ -93,7 +93,7 @@ async def read_body(
     """Return the body as a model. Raises a RestError if it is invalid.
 
     `from_form` returns the values of an HTML form, or raises ValueError. Without it, forms are refused. `if_empty` is returned
-    where there is no body; without it, one is required.
+    if there is no body. Without it, a body is required.
     """
     headers = request.scope[HEADERS]
     body = await receive_body(request.receive, headers, limit)
@@ -204,7 +204,7 @@ async def _receive(receive: Receive, headers: Mapping[bytes, bytes], limit: Body
 
 
 def declared_length(headers: Mapping[bytes, bytes]) -> int:
-    """Return the length that the client declares; 0 without one."""
+    """Return the length that the client declares, or 0."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
         return 0  # the server counts the bytes

@@ -194,7 +194,7 @@ class HttpConnection(HttpToolsProtocol):
     def _refuse(self, error: problems.RestError) -> None:
         """Send the error unless a response has started, read no further, and close the connection.
 
-        Requests that are complete and have no response yet are answered before; then the error is not sent.
+        Complete requests without a response are answered first. Then the error is not sent.
         """
         self._stop_head_timer()
         if self._ignores_input or self.transport.is_closing():
@@ -211,7 +211,7 @@ class HttpConnection(HttpToolsProtocol):
             self.transport.close()
 
     def _linger(self) -> None:
-        """Close the connection; until the client does so, too, discard what it sends for a while."""
+        """Close the connection. Until the client does so, too, discard its data for a while."""
         self._ignores_input = True
         self._stop_head_timer()
         if self.transport.is_closing():

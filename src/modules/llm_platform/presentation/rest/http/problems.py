@@ -1,4 +1,4 @@
-"""Errors of the HTTP interface, and their representation as `application/problem+json` (RFC 9457; docs/reference/errors.md)."""
+"""Define the errors of the HTTP interface, and send them as `application/problem+json` (RFC 9457; docs/reference/errors.md)."""
 
 import logging
 import math
@@ -190,7 +190,7 @@ class ValidationProblem(Problem):
 
 
 def to_app_exception(error: Exception) -> AppException:
-    """Return an expected error as it is; log any other one and return an InternalError."""
+    """Return an expected error unchanged. Log any other error, and return an InternalError."""
     if isinstance(error, AppException):
         return error
     log.error("unexpected error", exc_info=error)
@@ -220,7 +220,7 @@ def problem_response(error: AppException, scope: Scope) -> Response:
 
 
 def _field_errors(error: AppException, default_location: str) -> list[dict[str, Any]]:
-    """Return the invalid fields; most 422 of a search or LLM provider do not name a field."""
+    """Return the invalid fields. Most 422 of a search or LLM provider do not name a field."""
     if isinstance(error, InvalidRequestError):
         return error.errors
     return [{"loc": [default_location, *filter(None, [error.field])], "msg": error.message, "type": error.code}]

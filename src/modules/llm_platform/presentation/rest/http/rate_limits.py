@@ -49,8 +49,8 @@ class ClientAddresses:
     def identify(self, peer: str, forwarded: bytes) -> str:
         """Return the client's address as it is counted: an IPv4 address or an IPv6 /64.
 
-        The list is read from the right, because each proxy appends the address that it saw. The first address that is no
-        trusted proxy is the client; what stands left of it is the client's own claim. An unreadable entry ends the list.
+        The list is read from the right, because each proxy appends the address that it saw. The first address that is not
+        a trusted proxy is the client. The entries before it are the client's own claim. An unreadable entry ends the list.
         """
         if not forwarded:
             return counted_address(peer)
@@ -121,7 +121,7 @@ def _without_port(entry: str) -> str:
 class WrongKeyLimit:
     """Limits the requests of an address that have a wrong API key, so that keys cannot be guessed at full speed.
 
-    An address above the limit gets 429 instead of 401, also with a right key, which would otherwise end the guessing; a key
+    An address above the limit gets 429 instead of 401, even with a right key, which would otherwise confirm a guess. A key
     that this address has used before is still accepted.
     """
 
@@ -132,7 +132,7 @@ class WrongKeyLimit:
         self._used: dict[tuple[str, str], None] = {}  # addresses with the keys that they have used
 
     def refuse(self, address: str, exceeded: LimitState) -> RateLimitedError:
-        """Refuse requests of this address until the limit allows one more; return the error."""
+        """Refuse requests of this address until the limit allows one more, and return the error."""
         if len(self._refused) >= MAX_REFUSED:
             self._refused.clear()
         self._refused[address] = (exceeded, self._clock() + exceeded.next_s)

@@ -57,7 +57,7 @@ Answer = ResearchResponse | WebSearchResponse | LLMResponse | VerifiedText
 
 
 def quiet_steps() -> None:
-    """Log the steps of requests at LOG_LEVEL=DEBUG only; their errors always. For the entry points of a server."""
+    """Log the steps of requests with LOG_LEVEL=DEBUG only, and their errors always. Entry points of a server call this."""
     for name in STEP_LOGGERS:
         logging.getLogger(name).setLevel(logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.ERROR)
 

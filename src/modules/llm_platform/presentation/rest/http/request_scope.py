@@ -21,7 +21,7 @@ def server_state(request: Request) -> ServerState:
 
 
 def services(request: Request) -> LLMPlatform:
-    """Return the platform; NotServingError before the server has started."""
+    """Return the platform. Raises NotServingError before the server has started."""
     platform = server_state(request).platform
     if platform is None:
         raise NotServingError
@@ -34,6 +34,6 @@ def request_id(request: Request) -> str:
 
 
 def caller_id(request: Request) -> str:
-    """Return an identifier of the API key of the request; empty if no keys are set."""
+    """Return an identifier of the API key of the request, or an empty text if no keys are set."""
     value: str = request.scope[CALLER].id
     return value

@@ -16,7 +16,7 @@ TOO_MANY_CRAWLS = "The server crawls as many sites as it may: try again in a few
 
 
 class ServerState:
-    """State of one server: `platform` is set while it runs; requests, slots for research runs."""
+    """The state of one server, with its requests and its slots for research runs. `platform` is set while the server runs."""
 
     def __init__(self, platform: LLMPlatform | None = None, max_researches: int = 0) -> None:
         self.platform = platform

@@ -28,7 +28,7 @@ class RunningRequest:
         self.is_interrupted = False
 
     def accept_interruption(self) -> bool:
-        """Return whether the cancellation came from `interrupt`; the task may then go on and send an error."""
+        """Return whether the cancellation came from `interrupt`. If so, the task may continue and send an error."""
         if self.is_interrupted:
             self.task.uncancel()
         return self.is_interrupted
@@ -60,7 +60,7 @@ class RunningRequests:
             self._idle.set()
 
     async def drain(self, timeout_s: float) -> None:
-        """Wait until no request is running; after `timeout_s` interrupt the remaining ones."""
+        """Wait until no request is running. After `timeout_s`, interrupt the remaining ones."""
         self.is_draining = True
         self.draining.set()
         if not await self._is_idle_within(timeout_s):
@@ -161,9 +161,9 @@ def _owner(handler: object) -> UvicornServer | None:
 
 @contextmanager
 def drain_on_signals(requests: RunningRequests, drain_timeout_s: float) -> Iterator[None]:
-    """Drain on the first SIGTERM or SIGINT before uvicorn stops; on the second one stop at once.
+    """Drain on the first SIGTERM or SIGINT before uvicorn stops. On the second one, stop at once.
 
-    Has no effect outside of the main thread, where signals cannot be handled.
+    This has no effect outside of the main thread, where signals cannot be handled.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

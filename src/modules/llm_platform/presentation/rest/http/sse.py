@@ -54,7 +54,7 @@ EncodedEvent = TypeVar("EncodedEvent", contravariant=True)
 
 
 class EventEncoder(Protocol[EncodedEvent]):
-    """Turns events of a run into the parts of a response; b"" for an event that is not sent."""
+    """Turns events of a run into the parts of a response, or b"" for an event that is not sent."""
 
     def encode(self, event: EncodedEvent) -> bytes: ...
 
@@ -129,9 +129,9 @@ class DrivenEvents(Generic[StreamedEvent]):
 
 
 class EventStream(Response):
-    """Sends events as they arrive; closes their generator when it ends, fails, or the client disconnects.
+    """Sends events as they arrive. Closes their generator when it ends, fails, or the client disconnects.
 
-    `head` goes out before the first event; b"" is not sent. Stored events have their own numbers, as `Last-Event-ID` of a later
+    `head` is sent before the first event, unless it is b"". Stored events have their own numbers, as `Last-Event-ID` of a later
     request. GuardMiddleware turns an error into the last part, as `fail` says. Without it the stream just ends: clients
     connect again and go on after the last event.
     """

@@ -137,7 +137,7 @@ def call_block(request_id: str, number: int, call_id: str | None, name: str) -> 
 
 
 def arguments_of(text: str) -> dict[str, Any]:
-    """Return the arguments of a call; none of those that are no JSON object, which the tool then misses."""
+    """Return the arguments of a call, or none if they are not a JSON object."""
     try:
         value = from_json(text or "{}")
     except ValueError:
@@ -156,7 +156,7 @@ def _sentences(response: ResearchResponse) -> Iterator[tuple[int, int, list[Cita
 def _cited_block(
     text: str, citations: Iterable[Citation], sources: Mapping[int, SourceRef], request_id: str
 ) -> Block:
-    """Return a sentence. Only what a quote bears out is a citation of the API; the extension has all, with their verdicts."""
+    """Return a sentence. Only citations with a supporting quote are citations of the API. The extension has all."""
     described = [citation.model_dump(mode="json", exclude={"start", "end"}) for citation in citations]
     located = [
         {

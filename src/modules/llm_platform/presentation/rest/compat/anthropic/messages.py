@@ -50,7 +50,7 @@ from shared.exceptions import AppException
 
 
 class AnthropicMessage(BaseModel, extra="allow"):
-    """A message. Its blocks of text together are the answer; those of cited sentences have the verified quotes."""
+    """A message. Its blocks of text are the answer. Those of cited sentences have the verified quotes."""
 
     id: str
     type: str

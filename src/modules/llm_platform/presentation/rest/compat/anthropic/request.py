@@ -57,7 +57,7 @@ class AnthropicTurn(BaseModel, frozen=True):
 
 
 class AnthropicWebSearch(BaseModel, extra="allow", frozen=True):
-    """The tool `web_search` of any date, which a research run does anyway; the options restrict it."""
+    """The tool `web_search` of any version. A research run searches in any case, and the options restrict the search."""
 
     type: Annotated[str, Field(pattern=WEB_SEARCH_PATTERN)]
     allowed_domains: dialect.Sites | None = None
@@ -166,7 +166,7 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
 
     @property
     def sent_tools(self) -> list[dict[str, Any]]:
-        """The tools, in their order; those of the server say so by their type."""
+        """The tools in their order. The type shows whether the server runs a tool."""
         return [tool.model_dump() for tool in self.tools or ()]
 
     @property

@@ -1,6 +1,6 @@
-"""Messages of Anthropic's API, whole and as a stream of events; and its errors.
+"""Write messages of Anthropic's API, whole or as a stream of events, and its errors.
 
-Reference of the vendor: https://docs.anthropic.com/en/docs/build-with-claude/streaming
+The vendor documents the stream at https://docs.anthropic.com/en/docs/build-with-claude/streaming
 """
 
 from collections.abc import Mapping, Sequence
@@ -46,7 +46,7 @@ class MessageEnd:
 
 
 def research_end(answer: ResearchResponse, tool: str = "") -> MessageEnd:
-    """Return the end of an answer; its tokens are those of all model calls of the research run."""
+    """Return the end of an answer. Its tokens are those of all model calls of the research run."""
     metadata = answer.metadata
     usage = {
         "input_tokens": metadata.prompt_tokens,
@@ -75,7 +75,7 @@ class MessageHead:
     model: str
 
     def message(self, content: Sequence[Block] = (), end: MessageEnd | None = None) -> dict[str, Any]:
-        """Return the message; without an end, as it begins a stream."""
+        """Return the message. Without an end, return the message that begins a stream."""
         return {
             "id": f"msg_{self.request_id}",
             "type": "message",
@@ -135,9 +135,10 @@ class _MessageStream:
 
 
 class ResearchStream(_MessageStream):
-    """The searches as they come, and the text when its citations are verified; a sign of life for every other event.
+    """Encodes searches as they come, and the text when its citations are verified. Other events are sent as a ping.
 
-    A block of text is not sent before: its citations belong inside, and the vendor's SDKs expect it to end before the next one.
+    A block of text is not sent earlier, because its citations belong inside it, and the vendor's SDKs expect it to end before
+    the next one.
     """
 
     def __init__(self, head: MessageHead, blocks: MessageBlocks) -> None:
@@ -163,10 +164,10 @@ class ResearchStream(_MessageStream):
 
 
 class ChatStream(_MessageStream):
-    """The answer of a language model as it is written: thinking, text and calls of tools, one block after the other.
+    """Encodes the answer of a language model as it is written: thinking, text and calls of tools, in blocks.
 
-    A block ends before the next one begins. So where a service sends the parts of several calls by turns, a call that begins
-    while another one is incomplete is sent at the end.
+    A block ends before the next one begins. A service may send the parts of several calls by turns. Therefore a call that
+    begins while another one is incomplete is sent at the end.
     """
 
     def __init__(self, head: MessageHead, *, shows_thinking: bool = False) -> None:

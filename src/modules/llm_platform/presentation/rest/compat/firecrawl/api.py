@@ -12,7 +12,7 @@ from shared.exceptions import AppException
 
 
 def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    """Return the error as its clients read it; `message` and `detail` are for those of rerankers, which share `/v2`."""
+    """Return the error in the form that clients read. Clients of rerankers, which share `/v2`, read `message` and `detail`."""
     message = dialect.message_of(problem)
     content = {"success": False, "error": message, "code": problem["code"], "message": message, "detail": message}
     return _status(error), content

@@ -91,7 +91,7 @@ class FirecrawlCrawlRequest(dialect.DialectBody, frozen=True):
 
 
 def below_path(url: str) -> tuple[str, ...]:
-    """Return the pattern of the paths below that of an address; none for the root."""
+    """Return the pattern of the paths below that of an address. There is none for the root."""
     try:
         path = urlsplit(url).path.rstrip("/")
     except ValueError:

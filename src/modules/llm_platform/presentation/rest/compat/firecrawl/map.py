@@ -52,7 +52,7 @@ class FirecrawlMapRequest(dialect.DialectBody, frozen=True):
 
 
 def same_host(url: str) -> tuple[str, ...]:
-    """Return the pattern of the host of an address, with and without `www.`; none if it has none."""
+    """Return the pattern of the host of an address, with and without `www.`. There is none without a host."""
     try:
         host = (urlsplit(url).hostname or "").removeprefix("www.")
     except ValueError:

@@ -28,7 +28,7 @@ from modules.llm_platform.presentation.rest.http.request_scope import services
 
 
 class FirecrawlScrapeRequest(FirecrawlOptions, frozen=True):
-    """The page to read; `formats` are `markdown` and `links`."""
+    """The page to read. `formats` are `markdown` and `links`."""
 
     url: StartUrl
 

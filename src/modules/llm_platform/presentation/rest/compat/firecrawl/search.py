@@ -57,7 +57,7 @@ def _days(tbs: str) -> tuple[date, date]:
 
 
 class FirecrawlSearchRequest(dialect.DialectBody, frozen=True):
-    """A search; with `scrapeOptions.formats` each result has its page too."""
+    """A search. With `scrapeOptions.formats`, each result has its page, too."""
 
     query: LongQuery
     limit: int = Field(default=5, ge=1, le=MAX_SENT_LIMIT, strict=True)

@@ -72,7 +72,7 @@ class FirecrawlOptions(dialect.DialectBody, frozen=True):
 
 
 class FirecrawlDocument(BaseModel, extra="allow"):
-    """A page: `markdown`, `links` where they were asked for, and `metadata` with its addresses, title and type."""
+    """A page with `markdown`, with `links` on request, and with its addresses, title and type as `metadata`."""
 
     metadata: dict[str, Any]
 

@@ -41,7 +41,7 @@ async def _resolved(request: Request, item: inputs.AnyItem, position: int) -> in
 
 
 async def _answer(request: Request, response_id: str) -> str:
-    """Return the text of a stored answer; of one that is not stored, what is kept of it for questions that follow.
+    """Return the text of a stored answer, or the part of it that is stored for follow-up questions.
 
     Raises PreviousResearchNotFoundError.
     """

@@ -84,7 +84,7 @@ def _writer(request: Request, body: OpenaiResponsesRequest) -> OpenaiResponseWri
 async def _kept(
     events: AsyncGenerator[ChatEvent, None], keep: Callable[[LLMResponse], Awaitable[None]]
 ) -> AsyncGenerator[ChatEvent, None]:
-    """Yield the events; the answer is kept before its last one, because a client may refer to it at once."""
+    """Yield the events. The answer is stored before its last event, because a client may refer to it at once."""
     async with aclosing(events):
         async for event in events:
             if isinstance(event, ChatDone):

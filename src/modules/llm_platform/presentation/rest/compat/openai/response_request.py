@@ -37,7 +37,7 @@ class WebSearchFilters(BaseModel, frozen=True):
 
 
 class WebSearchTool(BaseModel, frozen=True):
-    """A web search, which a research run does anyway; of its options only the domains have an effect."""
+    """A web search. A research run searches in any case, and only the domains have an effect."""
 
     filters: WebSearchFilters | None = None
 

@@ -37,9 +37,11 @@ UNUSED: Final[Mapping[str, Any]] = {
 
 
 class OpenaiResponseWriter(ResponseWriter):
-    """Writes each search as an item `web_search_call`, and each further round as an item `reasoning`; the message after them
-    has the citations as annotations. A language model may call tools of the client: each call is an item `function_call`. So
-    is the answer of a research run whose tool was forced.
+    """Writes a response of OpenAI's API.
+
+    A search is an item `web_search_call`, and a further round an item `reasoning`. The message after them has the citations as
+    annotations. The call of a client's tool, by a language model or by a research run whose tool was forced, is an item
+    `function_call`.
     """
 
     unused = UNUSED
@@ -201,7 +203,7 @@ class OpenaiResponseWriter(ResponseWriter):
 
 
 def _status(answer: ResearchResponse | LLMResponse) -> tuple[str, Object | None]:
-    """Return the status of a finished answer; `incomplete` with a reason if the model reached its limit."""
+    """Return the status of a finished answer. It is `incomplete`, with a reason, if the model reached its limit."""
     if isinstance(answer, LLMResponse) and answer.finish_reason == "length":
         return "incomplete", {"reason": "max_output_tokens"}
     return "completed", None

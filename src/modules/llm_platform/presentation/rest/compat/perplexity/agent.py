@@ -53,7 +53,7 @@ Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 
 
 class AgentWebSearchTool(dialect.WrittenBody, frozen=True):
-    """A web search, which a research run does anyway; of its options the filters have an effect."""
+    """A web search. A research run searches in any case, and only the filters have an effect."""
 
     filters: SearchFilters | None = None
 

@@ -134,12 +134,12 @@ class AgentResponseWriter(ResponseWriter):
         return {"url": url, "title": title, "snippet": self._snippet(url)}
 
     def _snippet(self, url: str) -> str:
-        """Return what the search showed of the page; of one that no search found, the beginning of its text."""
+        """Return the text of the search result. For a page that no search found, return the beginning of its text."""
         found = self._found.get(url)
         return (found.snippet if found else "") or self._excerpts.get(url, "")
 
     def _usage(self, answer: ResearchResponse) -> Object:
-        """The tokens of all model calls; the cost is left out if a price is unknown. The SDK wants the parts as numbers."""
+        """Return the tokens of all model calls, and the cost unless a price is unknown. The SDK requires numbers."""
         meta = answer.metadata
         tools = {"search_web": {"invocation": len(self._queries)}, "fetch_url": {"invocation": len(self._read)}}
         usage: Object = {

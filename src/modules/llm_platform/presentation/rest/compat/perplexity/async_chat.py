@@ -43,7 +43,7 @@ class PerplexityAsyncRequest(dialect.DialectBody, frozen=True):
 
 
 class PerplexityAsyncSummary(BaseModel):
-    """A chat completion in the background. Times are seconds since 1970; a list has the usual `model` of the depth."""
+    """A chat completion in the background. Times are in seconds since 1970. A list has the usual `model` of the depth."""
 
     id: str
     model: str

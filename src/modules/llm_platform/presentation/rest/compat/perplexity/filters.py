@@ -50,14 +50,14 @@ class SearchFilters(dialect.WrittenBody, frozen=True):
 
     @property
     def time_range(self) -> web_search_dtos.TimeRange | None:
-        """The smallest range that contains the filter; no provider knows hours."""
+        """The smallest range that contains the filter. No provider has a filter for hours."""
         return "day" if self.search_recency_filter == "hour" else self.search_recency_filter
 
     @property
     def freshness(self) -> str | None:
-        """The days between the date filters; it overrides `time_range`.
+        """The days between the date filters. It overrides `time_range`.
 
-        The web tells the day of a publication and not that of an update. What was published after a day was also updated
+        The web shows the day of a publication and not that of an update. A page that was published after a day was also updated
         after it, so `last_updated_after_filter` finds nothing wrong, but misses older pages that were updated since.
         """
         first = max(filter(None, (self.search_after_date_filter, self.last_updated_after_filter)), default=None)
@@ -65,7 +65,7 @@ class SearchFilters(dialect.WrittenBody, frozen=True):
 
     @property
     def language(self) -> str | None:
-        """The language, if the filter names one; several are no language of an answer."""
+        """The language if the filter names one, or None if it names several."""
         languages = self.search_language_filter or ()
         return languages[0] if len(languages) == 1 else None
 

@@ -111,7 +111,7 @@ Tools = Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)]
 
 
 class Conversation(NamedTuple):
-    """The messages of a research run, the question last, and where the client sent the question."""
+    """The messages of a research run, with the question last, and the location at which the client sent the question."""
 
     messages: tuple[CompletionMessage, ...]
     position: tuple[str | int, ...]

@@ -1,4 +1,4 @@
-"""Research runs behind the Responses APIs: answered at once, streamed, in the background; found, followed and removed later."""
+"""Research runs for the Responses APIs: start them, stream them, and find, follow and remove them later."""
 
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -89,7 +89,7 @@ async def respond(request: Request, run: ResponseRun) -> Object:
 
 
 async def stream(request: Request, run: ResponseRun) -> Response:
-    """Return the events of a run; those of a background run can be followed again later."""
+    """Return the events of a run. Those of a background run can be followed again later."""
     if run.envelope.background:
         check_streams(request)  # what is refused is not queued, and costs nothing
         return _follow(request, await _submit(request, run), NOTHING_SENT)

@@ -61,7 +61,7 @@ class Envelope(BaseModel, extra="ignore", frozen=True):
 
 
 class ResponseWriter(ABC):
-    """Writes one response. `parts` yields what a stream sends for an event; `final` is the whole object after the last one."""
+    """Writes one response. `parts` yields the parts of a stream for an event. After the last, `final` is the whole object."""
 
     unused: Mapping[str, Any] = {}  # fields that the vendor's clients expect
 
@@ -164,7 +164,7 @@ class ResponseWriter(ABC):
 
     @abstractmethod
     def _open_text(self) -> Iterator[Object]:
-        """Yield what is sent before the text; `_position` is set."""
+        """Yield the events before the text, and set `_position`."""
 
     @abstractmethod
     def _close(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
@@ -218,7 +218,7 @@ class ResponseWriter(ABC):
         return len(self.output) - 1
 
     def _annotations(self, answer: ResearchResponse) -> list[Object]:
-        """Return the citations; those of JSON are its markers, since the sentences stand in another text."""
+        """Return the citations. Those of JSON mark its `[n]`, because the cited sentences are not in the message."""
         if self.envelope.is_json:
             return list(structured.marker_annotations(structured.json_text(answer), answer))
         return list(chat_completions.url_citations(answer, len(self._void)))
@@ -232,7 +232,7 @@ class ResponseWriter(ABC):
 
 
 class ResponseEncoder:
-    """Encodes a stream: each event with a `sequence_number` that counts up from 0; those up to `after` were sent before."""
+    """Encodes a stream. Events have a `sequence_number` that counts up from 0. Those up to `after` were sent before."""
 
     def __init__(self, writer: ResponseWriter, after: int = NOTHING_SENT) -> None:
         self._writer = writer

@@ -62,8 +62,9 @@ class TavilyMapRequest(TavilyBody, frozen=True):
 
 
 class TavilyCrawlRequest(TavilyMapRequest, frozen=True):
-    """The request of a crawl, as that of a map; the texts are Markdown. `chunks_per_source` shortens them to what fits the
-    instructions.
+    """The request of a crawl, with the fields of a map. The texts are Markdown.
+
+    `chunks_per_source` shortens them to the parts that fit the instructions.
     """
 
     chunks_per_source: int | None = Field(default=None, ge=1, le=MAX_CHUNKS, strict=True)
@@ -81,7 +82,7 @@ class TavilyCrawlRequest(TavilyMapRequest, frozen=True):
 
 
 class TavilyMapResponse(BaseModel):
-    """The addresses in the order in which they were found; those that could not be read to find more, with the reason."""
+    """The addresses in the order in which they were found, and those that could not be read, with the reason."""
 
     base_url: str
     results: list[str]

@@ -47,7 +47,7 @@ END_OF_STREAM: Final = b"event: done\n\n"
 
 
 class TavilyResearchRequest(TavilyDomains, frozen=True):
-    """A task. Its part beyond a question is context. A stream ends with its connection; without one the run is stored."""
+    """A task. Its part beyond a question is context. A stream ends with its connection. Without a stream, the run is stored."""
 
     input: str
     model: Model = "auto"
@@ -188,8 +188,8 @@ def _sources(response: ResearchResponse) -> list[dict[str, Any]]:
 class TavilyStream:
     """Encodes the events of a research run: steps as tool calls, the text, its sources, and `done`.
 
-    A text with another citation style than numbers is sent as a whole, since dates of sources come last; so is an object of
-    `output_schema`.
+    A text with another citation style than numbers is sent as a whole, because dates of sources come last. An object of
+    `output_schema` is sent as a whole, too.
     """
 
     def __init__(self, name: str, body: TavilyResearchRequest) -> None:

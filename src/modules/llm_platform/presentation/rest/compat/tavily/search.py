@@ -45,7 +45,7 @@ Day = Annotated[date, BeforeValidator(_text_only, json_schema_input_type=str)]
 
 
 class TavilySearchRequest(TavilyDomains, frozen=True):
-    """A search; `include_answer` adds a research run with the same filters, `advanced` a deep one."""
+    """A search. `include_answer` adds a research run with the same filters, and `advanced` a deep one."""
 
     query: LongQuery
     topic: Literal["general", "news", "finance"] = "general"
@@ -75,7 +75,7 @@ class TavilyExtractRequest(TavilyBody, frozen=True):
 
 
 class TavilySearchResponse(BaseModel):
-    """The results, best first; `score` is 1 / place. `answer` has markers such as [1]: the number of a result."""
+    """The results, best first. `score` is 1 / position. `answer` has markers such as [1] with the number of a result."""
 
     query: str
     follow_up_questions: None
