@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from modules.llm_platform.domain.dtos.store_dtos import StageStats, StoredEntry, StoredTopic, StoreStats
+from modules.llm_platform.domain.dtos.store_dtos import StoredTopic, StoreStats
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run_async
@@ -48,7 +48,10 @@ def show(ctx: typer.Context, topic: Topic, as_json: options.PlainJson = False) -
     context = command_context(ctx)
     found, entries = _run(context, lambda store: store.show(topic))
     result = {"topic": found.model_dump(mode="json"), "entries": [entry.model_dump(mode="json") for entry in entries]}
-    lines = [*_topic_lines(found), Line(), *map(_entry_line, entries)]
+    lines = [*_topic_lines(found), Line()]
+    for entry in entries:
+        size = byte_size(entry.bytes)
+        lines.append(Line(f"  {entry.stage:<16}  {local_minute(entry.made_at)}  {size:>8}  {entry.key}"))
     print_result(context.console, result, lines, as_json=as_json)
 
 
@@ -158,22 +161,15 @@ def _topic_lines(topic: StoredTopic) -> Iterator[Line]:
     yield Line(f"  {topic.name}  {state}, {local_minute(topic.newest)}, {size}", "dim")
 
 
-def _entry_line(entry: StoredEntry) -> Line:
-    return Line(f"  {entry.stage:<16}  {local_minute(entry.made_at)}  {byte_size(entry.bytes):>8}  {entry.key}")
-
-
 def _stats_lines(found: StoreStats) -> Iterator[Line]:
     yield Line(f"{'stage':<16}  {'entries':>7}  {'size':>8}  {'hits':>7}  {'misses':>7}  oldest to newest", "bold")
-    yield from map(_stage_line, found.stages)
+    for stage in found.stages:
+        age = f"{local_minute(stage.oldest)} to {local_minute(stage.newest)}" if stage.oldest and stage.newest else "-"
+        counts = f"{stage.entries:>7}  {byte_size(stage.bytes):>8}  {stage.hits:>7}  {stage.misses:>7}"
+        yield Line(f"{stage.stage:<16}  {counts}  {age}")
     entries, size = sum(stage.entries for stage in found.stages), sum(stage.bytes for stage in found.stages)
     damaged = f", {found.damaged} damaged and set aside" if found.damaged else ""
     yield Line(f"{plural(found.topics, 'topic')}, {_entries(entries)}, {byte_size(size)}{damaged}")
-
-
-def _stage_line(stage: StageStats) -> Line:
-    age = f"{local_minute(stage.oldest)} to {local_minute(stage.newest)}" if stage.oldest and stage.newest else "-"
-    counts = f"{stage.entries:>7}  {byte_size(stage.bytes):>8}  {stage.hits:>7}  {stage.misses:>7}"
-    return Line(f"{stage.stage:<16}  {counts}  {age}")
 
 
 def _entries(count: int) -> str:

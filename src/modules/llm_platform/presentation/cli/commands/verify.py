@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -94,13 +94,13 @@ def verify(
     console.print_progress("reading the sources …")
 
     async def run(platform: LLMPlatform) -> tuple[str, VerifiedText]:
-        note = _Progress(console).note
+        print_progress = _progress_printer(console)
         if request is None:
             job = await platform.research_jobs.get(research or "")
-            again = await platform.verification.verify_again(job, on_event=note)
+            again = await platform.verification.verify_again(job, on_event=print_progress)
             return job.response.synthesis if job.response else "", again
         documents = await _documents_of(platform, paths)
-        return text, await platform.verification.run(request, on_event=note, given=documents)
+        return text, await platform.verification.run(request, on_event=print_progress, given=documents)
 
     text, verified = setup.run_with_platform(wiring, settings, run)
     name = research or ("" if file in (None, STDIN) else str(file))
@@ -126,7 +126,7 @@ def verify(
 
 
 def _read_text(console: Console, file: Path) -> str:
-    """Return the text of the file or of standard input. WrongUseError for one that is no text or is too long."""
+    """Return the text of the file or of standard input. Raises WrongUseError if it is not text or is too long."""
     try:
         if file == STDIN:
             text = console.source.read(MAX_VERIFIED_CHARS + 1)
@@ -154,7 +154,7 @@ async def _documents_of(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[G
                 return path, None
 
     found = [(path, page) for path, page in await asyncio.gather(*map(read, paths)) if page is not None and page.text]
-    first = MAX_SOURCE_INDEX - MAX_VERIFIED_SOURCES + 1  # the last numbers, which a text hardly uses
+    first = MAX_SOURCE_INDEX - MAX_VERIFIED_SOURCES + 1  # A text hardly uses the last numbers.
     return tuple(
         GivenSource(
             first + number, title=path.as_posix(), text=page.text[:MAX_SOURCE_CHARS], pages=page.pages, is_numbered=False
@@ -164,7 +164,7 @@ async def _documents_of(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[G
 
 
 def _files_of(folder: Path) -> list[Path]:
-    """Return the files of a folder, without hidden ones, as paths below it."""
+    """Return the files of a folder without hidden ones, as paths below it. Raises WrongUseError for too many files."""
     below = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     paths = sorted(path for path in below if not any(part.startswith(".") for part in path.parts))
     if len(paths) > MAX_VERIFIED_SOURCES:
@@ -172,16 +172,16 @@ def _files_of(folder: Path) -> list[Path]:
     return paths
 
 
-class _Progress:
-    """Prints how many sources are read."""
+def _progress_printer(console: Console) -> Callable[[VerificationEvent], None]:
+    """Return a function that prints how many sources are read."""
+    source_count = read_count = 0
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._sources = self._read = 0
-
-    def note(self, event: VerificationEvent) -> None:
+    def print_progress(event: VerificationEvent) -> None:
+        nonlocal source_count, read_count
         if isinstance(event, SourcesNamed):
-            self._sources = len({source.url for source in event.sources if source.url})
+            source_count = len({source.url for source in event.sources if source.url})
         elif isinstance(event, Read):
-            self._read += 1
-            self._console.print_progress(f"read {self._read} of {max(self._sources, self._read)} sources")
+            read_count += 1
+            console.print_progress(f"read {read_count} of {max(source_count, read_count)} sources")
+
+    return print_progress

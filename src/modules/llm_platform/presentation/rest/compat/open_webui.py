@@ -6,7 +6,6 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, WebSearchRequest
 from modules.llm_platform.domain.research.long_message import SearchQuery
@@ -58,14 +57,13 @@ async def search(request: Request) -> Response:
 async def load(request: Request) -> Response:
     body = await read_body(request, OpenWebuiLoadRequest)
     read = await dialect.read_pages(request, body.urls)
-    documents = [_document(url, page) for url, page in read.items()]
+    documents: list[dict[str, Any]] = []
+    for url, page in read.items():
+        if isinstance(page, AppException):
+            documents.append({"page_content": "", "metadata": {"source": url, "error": page.message}})
+        else:
+            documents.append({"page_content": page.text, "metadata": {"source": page.url, "title": page.title}})
     return dialect.json_answer(documents, body)
-
-
-def _document(url: str, page: Page | AppException) -> dict[str, Any]:
-    if isinstance(page, AppException):
-        return {"page_content": "", "metadata": {"source": url, "error": page.message}}
-    return {"page_content": page.text, "metadata": {"source": page.url, "title": page.title}}
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:

@@ -69,14 +69,16 @@ class OpenaiResponseWriter(ResponseWriter):
                 yield from self._delta(event.part.text) if event.part.text else ()
                 for call in event.part.tool_calls:
                     yield from self._call_part(call)
+            # A run that was interrupted repeats its steps, which have items already.
             case Searched():
-                if not self._is_known(event.query):
+                if not any(item.get("action", {}).get("query") == event.query for item in self.output):
                     yield from self._search(event)
             case RoundStarted():
-                if not self._is_reasoned(event.summary()):
-                    yield from self._reason(event.summary())
+                text = event.summary()
+                if not any(item.get("summary", [{}])[0].get("text") == text for item in self.output):
+                    yield from self._reason(text)
             case Planned() | Read() | SourcesNumbered():
-                return  # searches and reasoning are the only steps of this API
+                return  # Searches and reasoning are the only steps of this API.
             case _:
                 assert_never(event)
 
@@ -104,14 +106,6 @@ class OpenaiResponseWriter(ResponseWriter):
         yield self._part("reasoning_summary_text.done", **place, text=text)
         yield self._part("reasoning_summary_part.done", **place, part=part)
         yield self._part("output_item.done", output_index=position, item=item)
-
-    def _is_reasoned(self, text: str) -> bool:
-        """Return whether the round has an item: a run that was interrupted repeats its steps."""
-        return any(item.get("summary", [{}])[0].get("text") == text for item in self.output)
-
-    def _is_known(self, query: str) -> bool:
-        """Return whether the search has an item: a run that was interrupted repeats its steps."""
-        return any(item.get("action", {}).get("query") == query for item in self.output)
 
     def _open_text(self) -> Iterator[Object]:
         item = self.message("in_progress")
