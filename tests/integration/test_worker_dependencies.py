@@ -13,12 +13,13 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import IO
 from unittest.mock import patch
 from urllib.error import HTTPError
 
@@ -146,10 +147,17 @@ def environment(broker: Broker, folder: Path, **more: str) -> dict[str, str]:
     return {**os.environ, **ours, **more}
 
 
+def started(command: Sequence[str], env: Mapping[str, str], out: IO[bytes]) -> subprocess.Popen[bytes] | ForkedPython:
+    if command:
+        return subprocess.Popen(command, stdout=out, stderr=out, env=dict(env))
+    return ForkedPython(WORKER, "worker", env=env, stdout=out, stderr=out)
+
+
 @contextmanager
-def worker(variables: Mapping[str, str], folder: Path) -> Iterator[Running]:
+def worker(variables: Mapping[str, str], folder: Path, command: Sequence[str] = ()) -> Iterator[Running]:
+    """A forked worker, or the one that `command` starts."""
     log = folder / "worker.log"
-    with log.open("wb") as out, ForkedPython(WORKER, "worker", env=variables, stdout=out, stderr=out) as child:
+    with log.open("wb") as out, started(command, variables, out) as child:
         try:
             yield Running(child, log)
         finally:
