@@ -85,8 +85,10 @@ def build_report_judge(settings: Settings, judges: CitationJudges, adapters: LLM
 
 
 def judged_answers(settings: Settings, among: LLMAdapters | None = None) -> Literal["off", "report", "auto", "all"]:
-    """Return which answers a model judges. `auto` resolves to `off` if the judging model is local, because small models give
-    worse verdicts than word comparison and take long on a CPU. `among` names the models of the run; None is all of them.
+    """Return the kind of answers that a model judges.
+
+    `auto` resolves to `off` if the judging model is local, because small models give worse verdicts than word comparison and
+    take long on a CPU. `among` names the models of the run. None means all.
     """
     if settings.CITATION_JUDGE != "auto":
         return settings.CITATION_JUDGE

@@ -29,8 +29,8 @@ class StoredValue(BaseModel, Generic[Value]):
 class RedisCache(ICache[Value], Generic[Value]):
     """Stores values of `value_type` as JSON, with one command for a get and one for a set.
 
-    `namespace` is part of each key: caches of different types or settings have different ones. While Redis is away every
-    get is a miss and every set does nothing. Redis evicts entries by its own `maxmemory`; each entry has a lifetime.
+    `namespace` is part of the keys, so caches of different types or settings need different ones. While Redis is away, a get
+    is a miss and a set does nothing. Entries have a lifetime, and Redis evicts them by its own `maxmemory`.
     """
 
     def __init__(self, client: redis_client.RedisClient, value_type: type[Value], namespace: str) -> None:

@@ -25,9 +25,9 @@ _RELEASE: Final = "if redis.call('get', KEYS[1]) == ARGV[1] then return redis.ca
 
 
 class RedisKeyLock(IKeyLock):
-    """Locks of `namespace`. A holder renews its lock; a dead holder's lock expires after `expiry_s` seconds.
+    """Locks of `namespace`. A holder renews its lock. The lock of a dead holder expires after `expiry_s` seconds.
 
-    No caller waits longer than `max_wait_s`. While Redis is away nobody waits. The waiters of one process share one poll.
+    No caller waits longer than `max_wait_s`. While Redis is away, no caller waits. The callers of one process share one poll.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class RedisKeyLock(IKeyLock):
         name, token = self._prefix + key, secrets.token_hex(8)
         is_waiting = name in self._locked_names or name in self._polls
         acquired = False if is_waiting else await self._acquire(name, token)
-        if acquired is None:  # Redis is away
+        if acquired is None:  # Redis is away.
             yield False
         elif acquired:
             renewal = asyncio.create_task(self._renew(name, token))

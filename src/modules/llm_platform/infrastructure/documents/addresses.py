@@ -1,4 +1,4 @@
-"""Addresses of documents: `doc:<path>`, or that path below the address where the folder is published."""
+"""Build the addresses of documents: `doc:<path>`, or the path below the address at which the folder is published."""
 
 from typing import Final
 from urllib.parse import quote, unquote

@@ -195,9 +195,9 @@ class UpstreamGuard:
 
 
 class Attempt:
-    """One try of a call, as a context manager around it, which waits for its turn or raises the port's error.
+    """One try of a call, as a context manager, which waits for its turn or raises the port's error.
 
-    `span` is its span; that of a stream does not run by itself.
+    `span` is the span of the try. That of a stream is not made the current span.
     """
 
     __slots__ = ("_began", "_generation", "_guard", "_is_stream", "_traced", "is_admitted", "span")

@@ -9,9 +9,10 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 
 
 class SingleFlightLLM(ILLMProvider):
-    """Equal requests for a complete answer at the same time are one call; those that join it spend nothing.
+    """Makes one call for equal requests for a complete answer at the same time. Requests that join a call spend nothing.
 
-    For prompts of the platform (a plan). Streams, and the chats of users, who expect an answer of their own, pass through.
+    This is for prompts of the platform, such as a plan. Streams pass through, and so do chats of users, who expect an answer of
+    their own.
     """
 
     def __init__(self, provider: ILLMProvider) -> None:

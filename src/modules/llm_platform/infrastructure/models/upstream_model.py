@@ -16,9 +16,9 @@ from modules.llm_platform.infrastructure.limits.upstream_guard import Attempt, U
 class UpstreamModel(ILLMProvider):
     """A language model behind its guard, and within its daily budget if it has one. A stream occupies its slot until its end.
 
-    Where the guard has retries, a lost connection, a 5xx or a rate limit with a short wait gets a second try; tokens that
-    came before it are void (LLMReset). Timeouts and used-up quotas are final, and so is a first try that used up the
-    `max_tries` of the request, or whose pause would outlast the deadline.
+    If the guard has retries, a lost connection, a 5xx or a rate limit with a short wait gets a second try. Tokens of the first
+    try are then void (LLMReset). There is no second try after a timeout or a used-up quota, without `max_tries` left, or if
+    the pause would outlast the deadline.
     """
 
     def __init__(self, provider: ILLMProvider, guard: UpstreamGuard, budget: ModelBudget | None = None) -> None:
@@ -78,7 +78,7 @@ class UpstreamModel(ILLMProvider):
                 raise
 
     def _count(self, span: ISpan, spent: Spending) -> None:
-        """Count tokens and cost; a failed call may have cost something too."""
+        """Count tokens and cost. A failed call may have cost something, too."""
         model, metrics = self.model or "", self._guard.metrics
         if span is not NO_SPAN:
             span.set(MODEL, model)

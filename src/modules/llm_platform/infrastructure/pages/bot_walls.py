@@ -1,7 +1,7 @@
-"""Detects pages that are no content: logins, consent walls, CAPTCHAs, and error pages with status 200.
+"""Detect pages without content: logins, consent walls, CAPTCHAs, and error pages with status 200.
 
 Only short texts are checked, so that an article about logins stays an article. The patterns match page titles, texts and
-scripts; for a language without patterns a wall passes as a page.
+scripts. In a language without patterns, a wall passes as a page.
 """
 
 import re
@@ -23,7 +23,7 @@ EMPTY = "The page has no text"
 
 
 class PageSample(NamedTuple):
-    """The final host and path of a page, its title, text and HTML; the HTML is empty for other types."""
+    """The final host and path of a page, its title, text and HTML. The HTML is empty for other types."""
 
     host: str
     path: str
@@ -33,7 +33,7 @@ class PageSample(NamedTuple):
 
 
 def check_bot_wall(page: PageSample, *, needs_text: bool = True) -> None:
-    """Raises PageBlockedError for a wall, PageError for an error page and, where it needs text, for a page without."""
+    """Raise PageBlockedError for a wall, and PageError for an error page, or with `needs_text`, for one without a text."""
     error = _wall(page)
     if error is not None:
         raise error

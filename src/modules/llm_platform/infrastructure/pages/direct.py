@@ -115,14 +115,14 @@ def _page(fetched: Fetched, content: Content, redactor: Redactor, now: datetime)
 
 @dataclass(slots=True)
 class _Turns:
-    """The order of the pages of one site: `free_at` is when the next one may be opened."""
+    """The turns of the pages of one site. `free_at` is the time at which the next page may be opened."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     free_at: float = 0.0
 
 
 class _Slot:
-    """The place of one page among those that are read at once, as a context manager. `leave` gives it up before the end."""
+    """A slot for one of the pages that are read at once, as a context manager. `leave` releases it before the end."""
 
     def __init__(self, slots: asyncio.Semaphore) -> None:
         self._slots = slots
@@ -148,8 +148,8 @@ class _Slot:
 class DirectSiteReader(ISiteReader):
     """Reads as `DirectPageReader`, always obeys robots.txt, and waits as its Crawl-delay says.
 
-    `timeout` is for one page and begins when its turn has come. At most `max_concurrent` pages are read at once; one that
-    waits for its turn is none of them, so that slow sites delay no others.
+    `timeout` is the limit for one page, and begins with its turn. At most `max_concurrent` pages are read at once. A page that
+    waits for its turn does not count, so that slow sites do not delay others.
     """
 
     def __init__(

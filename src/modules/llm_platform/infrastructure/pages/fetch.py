@@ -70,7 +70,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.ASCII | re.IGN
 
 @cache
 def request_headers() -> dict[str, str]:
-    """Return the headers of every request for a page; none is about the user."""
+    """Return the headers of all requests for pages. They say nothing about the user."""
     return {
         "User-Agent": f"{user_agent()} (reads one page for its user)",
         "Accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,text/*;q=0.5",
@@ -132,7 +132,7 @@ class SafeFetcher:
     async def get(self, address: PageAddress, request: PageRequest, before: Visit | None = None) -> Fetched:
         """Return the page. `before` is called with each address before it is opened, and may raise.
 
-        Raises page errors. There is no deadline; the caller sets one.
+        Raises page errors. The caller sets a deadline.
         """
         for _ in range(MAX_REDIRECTS + 1):
             if (current_caller(), address.host) in self._paused:

@@ -146,7 +146,7 @@ def build_site_reader(settings: Settings, resources: Resources, parts: Callable[
 
 
 def build_icon_reader(settings: Settings, parts: Callable[[], DirectParts]) -> IIconReader | None:
-    """Return the reader of icons, None where they are off. It obeys robots.txt where the reader of pages does."""
+    """Return the reader of icons, or None if they are off. It obeys robots.txt if the reader of pages does."""
     if settings.LLM_PLATFORM_OFFLINE or not settings.PAGE_FAVICONS:
         return None
     from modules.llm_platform.infrastructure.pages.site_icons import SiteIconReader

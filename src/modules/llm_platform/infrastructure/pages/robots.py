@@ -42,7 +42,7 @@ class Robots:
             raise PageBlockedError(FORBIDDEN)
 
     async def delay_s(self, address: PageAddress) -> float:
-        """Return the seconds between two pages that the site asks for with Crawl-delay; 0 without. Raises PageBlockedError."""
+        """Return the seconds between two pages that the site asks for with Crawl-delay, or 0. Raises PageBlockedError."""
         return max(0.0, (await self._rules(address)).crawl_delay(PRODUCT) or 0.0)
 
     async def _rules(self, address: PageAddress) -> Protego:
@@ -67,12 +67,12 @@ def rules_for(text: str, product: str = PRODUCT) -> Protego:
 
 
 def allows(rules: Protego, target: str) -> bool:
-    """Return whether the longest matching rule allows the target; allow wins a tie, and no rule allows."""
+    """Return whether the longest matching rule allows the target. Allow wins a tie. Without a rule it is allowed."""
     return rules.can_fetch(f"https://site.invalid{target}", PRODUCT)
 
 
 def _normalized(line: str, product: str) -> str:
-    """Return a User-agent line reduced to `product`, `*` or another program; any other line unchanged.
+    """Return a User-agent line reduced to `product`, `*` or another program. Any other line does not change.
 
     Protego stores each rule for each program of its group, and a hostile file can list 16,000 programs before 16,000 rules. It
     also matches `User-agent: llm`, where the RFC compares whole names.

@@ -1,12 +1,12 @@
-"""Answers one request after the other, in a process of its own, within limits of time and memory and without a network.
+"""Answer parsing requests in a process of its own, one at a time, within limits of time and memory, without a network.
 
 A page nested ten thousand deep or a broken PDF blocks the interpreter for minutes, and some PDFs and archives unpack to
 gigabytes.
 
 Requests and answers are messages (`messages.py`). A request has the field `kind`, `path` for a file on a disk, and
-`cpu_seconds` if the document may take another time than usual; its content is the HTML, or the file if it has no path. An
-answer has the text as its content and the fields `title` and `note`, for a page `extraction`, for `linked_page` and
-`whole_page` also `hyperlinks`, or only `error`.
+`cpu_seconds` if the document may take another time than usual. Its content is the HTML, or the file if it has no path. An
+answer has the text as its content, and the fields `title` and `note`. That of a page has `extraction`, and that of a
+`linked_page` or `whole_page` has `hyperlinks`, too. An answer may have only `error`.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ def _read(request: dict[str, Any], content: bytes) -> Answer:
 
 
 def _load_libraries() -> None:
-    """Import what every page needs. Compiling the libraries, where nobody did so before, takes longer than any page."""
+    """Import the libraries that all pages need. If they are not compiled yet, that takes longer than any page."""
     with contextlib.suppress(ImportError):  # the page's own error says what to install
         import resiliparse.extract.html2text  # noqa: F401
 

@@ -59,8 +59,10 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> Decoded:
-    """Return the text of a file, control characters as blanks. `declared` is the charset of the Content-Type header; valid
-    UTF-8 is read as UTF-8 all the same. Raises UnreadableDocument for a binary file.
+    """Return the text of a file, with control characters as blanks.
+
+    `declared` is the charset of the Content-Type header. Valid UTF-8 is read as UTF-8 in any case. Raises UnreadableDocument
+    for a binary file.
     """
     sent_as = encoding_named(declared) if declared else None
     found = _by_mark(data) or (

@@ -108,9 +108,9 @@ class ResearchApiRequest(ResearchRequest, MessageRequest):
     """A question, or a `message` that contains one.
 
     With `stream` (or `Accept: text/event-stream`) the steps of the research are sent as events. With `store` the answer is
-    stored for `STORE_TTL_DAYS` at /research/{id}, where `id` is `metadata.request_id`; a follow-up question then joins its
+    stored for `STORE_TTL_DAYS` at /research/{id}, and `id` is `metadata.request_id`. A follow-up question then joins its
     thread. With `thread_id`, the id of a stored run, a stored run joins the thread of that run and does not follow it. With
-    `background` the research is queued, always stored, and outlives the connection; `webhook` is notified when it ends.
+    `background` the research is queued, always stored, and outlives the connection. `webhook` is notified when it ends.
     """
 
     stream: bool = Field(default=False, strict=True)

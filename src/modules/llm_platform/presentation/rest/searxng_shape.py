@@ -66,9 +66,9 @@ def _none_if_empty(value: Any) -> Any:
 
 
 class SearchApiRequest(dtos.VerbatimWebSearchRequest, frozen=True):
-    """`q` is passed on unchanged, with its bangs; of one that is longer than a question, the question in it is.
+    """A search. `q` is passed on unchanged, with its bangs. If it is longer than a question, the question in it is passed on.
 
-    `engines` is a list or a comma list; `pageno` is an alias of `page`.
+    `engines` is a list or a comma list. `pageno` is an alias of `page`.
     """
 
     query: Annotated[SearchQuery, AfterValidator(_refuse_redirect)] = Field(validation_alias="q")
@@ -143,8 +143,8 @@ def to_searxng(response: dtos.WebSearchResponse) -> dict[str, Any]:
 def _cleaned(value: Any, name: str) -> Any:
     """Return a value of the JSON without control characters, credentials in addresses, and addresses that run or read files.
 
-    A result or a link whose own address is unsafe is left out; of anything else the unsafe field is. `name` is that of the
-    field, of a list that of the list.
+    A result or a link is left out if its own address is unsafe. Of anything else, only the unsafe field is left out. `name` is
+    the name of the field, or of the list for an entry of one.
     """
     if isinstance(value, str):
         return without_userinfo(without_controls(value))

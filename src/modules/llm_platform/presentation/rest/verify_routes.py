@@ -37,7 +37,7 @@ class VerificationApiRequest(VerificationRequest):
     """A text with citations.
 
     With `stream` (or `Accept: text/event-stream`) its sentences are sent as their sources are read. With `background` it is
-    queued, stored for `STORE_TTL_DAYS` at /verify/{id}, and outlives the connection; `webhook` is notified when it ends.
+    queued, stored for `STORE_TTL_DAYS` at /verify/{id}, and outlives the connection. `webhook` is notified when it ends.
     """
 
     stream: bool = Field(default=False, strict=True)
@@ -54,7 +54,10 @@ class VerificationApiRequest(VerificationRequest):
 
 
 class VerifyAgainApiRequest(BaseModel):
-    """`webhook` is notified if a verdict has changed; the result is then stored for `STORE_TTL_DAYS` at /verify/{id}."""
+    """A request to verify an answer again.
+
+    `webhook` is notified if a verdict has changed. The result is then stored for `STORE_TTL_DAYS` at /verify/{id}.
+    """
 
     model_config = ConfigDict(frozen=True)
 

@@ -30,7 +30,7 @@ class ReasoningFilter:
     """
 
     def __init__(self, redactor: Redactor, api_key: str = "") -> None:
-        """`api_key` is also removed where it is split between two pieces."""
+        """Create a filter. `api_key` is removed even if two pieces divide it."""
         self.retractions = 0
         self._redactor = redactor
         self._key = api_key if len(api_key) >= MIN_SECRET_CHARS else ""
@@ -81,7 +81,7 @@ class ReasoningFilter:
         return "".join(outside)
 
     def _start_of_unfinished_tag(self, text: str) -> int:
-        """Return the start of a trailing incomplete tag, or incomplete mention of one; else the length of the text."""
+        """Return the start of an incomplete tag, or mention of one, at the end, or else the length of the text."""
         start = max(text.rfind("<"), text.rfind("◁"))
         if start < 0 or len(text) - start > MAX_TAG_CHARS:
             return len(text)
@@ -112,8 +112,9 @@ class ReasoningFilter:
 
 
 class ReasoningText:
-    """The reasoning of an answer for a caller that reads it: without control characters and secrets, also where the key is
-    split between two pieces.
+    """The reasoning of an answer for a caller that reads it, without control characters and secrets.
+
+    A key that two pieces divide is removed, too.
     """
 
     def __init__(self, redactor: Redactor, api_key: str = "") -> None:

@@ -522,7 +522,7 @@ class AnswerBuilder:
             self._texts.append(text)
 
     def _usage(self) -> dtos.Usage:
-        """Return the counts of the service, or ours where it sends none."""
+        """Return the counts of the service, or those of the platform if it sends none."""
         prompt_tokens = self._prompt_tokens or sum(count_tokens(message.content) for message in self._request.messages)
         received = "".join([*self._received, *(text for other in self._others.values() for text in other._received)])
         return dtos.Usage(

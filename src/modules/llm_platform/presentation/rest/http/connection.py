@@ -33,11 +33,11 @@ class HttpConnection(HttpToolsProtocol):
     - A malformed, endless or slow head of a request gets a problem object, and its connection is closed.
     - An answer that begins before the body has arrived says `Connection: close`, and nothing is read as a request after it:
       otherwise a proxy and this server could disagree where the next request begins.
-    - Reading pauses while a pipelined request waits. Of more requests than may wait, none is read, and the connection is closed
-      behind the last answer; clients repeat what has none (RFC 9112, 9.3.2).
+    - Reading pauses while a pipelined request waits. If more requests arrive than may wait, they are not read, and the
+      connection is closed after the last answer. Clients repeat requests without an answer (RFC 9112, 9.3.2).
     - An offer to upgrade is declined (RFC 9110, 7.8): there is no other protocol. The parser would take the body of such a
       request, which Java's client sends with every POST, for that protocol. A new parser therefore gets the parsed head
-      without the offer. What was received is never edited.
+      without the offer. The received bytes are never edited.
     - A client that takes no byte of an answer for WRITE_TIMEOUT_S is disconnected by the kernel, also behind `close`.
     """
 

@@ -201,7 +201,7 @@ def _writer(api: ResponsesApi, job: ResearchJobDetail, includes: tuple[str, ...]
 
 
 def _ended_at(job: ResearchJobDetail) -> int | None:
-    """Return when a background run ended; a foreground one knows how long it took."""
+    """Return the time at which a background run ended, or None for any other run."""
     is_background = job.client_request.get("background") and job.finished_at is not None
     return int(job.finished_at.timestamp()) if is_background and job.finished_at else None
 
