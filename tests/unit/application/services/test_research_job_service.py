@@ -108,7 +108,8 @@ async def test_a_report_in_the_background(store: MemoryResearchJobStore) -> None
         held = await store.sources("me", job.id)
         assert held is not None
         assert held.find(found.response.citations[0].source_index) is not None
-    assert metrics.values.get(("llm_platform_research_jobs_total", "done")) == 1
+        # The run is counted after its result is stored, which is what readers of its events wait for.
+        await until(lambda: metrics.values.get(("llm_platform_research_jobs_total", "done")) == 1)
 
 
 async def test_a_research_is_in_the_trace_of_its_request(store: MemoryResearchJobStore) -> None:
