@@ -36,6 +36,7 @@ from modules.llm_platform.domain.citations.source_lists import (
 )
 from modules.llm_platform.domain.markdown.addresses import address_at
 from modules.llm_platform.domain.markdown.markers import CODE_SPAN, MARKER, cited_numbers
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.urls.canonical_url import (
@@ -53,7 +54,7 @@ _REFERENCE_LINK = r"\[(?!\^|\d{1,4}\])[^\[\]\n]{1,300}\]\[[^\[\]\n]{0,80}\]"
 _BARE = r"<?https?://[^\s()<>\[\]]{3,2000}(?:\([^\s()]{0,200}\)[^\s()<>]{0,500}){0,4}>?"
 _ONE = rf"(?:{LINK}|{_REFERENCE_LINK}|{_BARE})"
 _LEAD = r"(?:(?:see|sources?|via|e\.g\.|cf\.|quellen?|fuentes?)[:,]?[ ]{1,3})?"
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     rf"(?P<group>\(\s?{_LEAD}{_ONE}(?:[\s,;·|]{{0,4}}(?:and[ ])?{_ONE}){{0,30}}\s?\))"
     rf"|(?P<image>!{LINK})"
     rf"|(?P<link>{LINK})"

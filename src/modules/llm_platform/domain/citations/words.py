@@ -7,6 +7,7 @@ from functools import cache
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data, load_words
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.numbers import date_words, number_words
 from modules.llm_platform.domain.text.scripts import UNSPACED
@@ -19,9 +20,9 @@ MEMOIZED_RUNS: Final = 4096
 _FIGURES = r"[0-9]+(?:[.,:/-][0-9]+)+(?![^\W_])"
 _SPACED = rf"[^\W_{UNSPACED}]+(?:[_.:/'’+#@-]+[^\W_{UNSPACED}]+)*[+#]*(?:\(\))?"
 _DUNDER = rf"_+[^\W_{UNSPACED}]+(?:_+[^\W_{UNSPACED}]*)*"
-WORD: Final = re.compile(rf"{_FIGURES}|[{UNSPACED}]+|{_SPACED}|{_DUNDER}")
+WORD: Final = lazy_pattern(rf"{_FIGURES}|[{UNSPACED}]+|{_SPACED}|{_DUNDER}")
 _UNSPACED_START = re.compile(rf"[{UNSPACED}]")
-_PART = re.compile(rf"[^\W_{UNSPACED}]+")
+_PART = lazy_pattern(rf"[^\W_{UNSPACED}]+")
 _OPTION = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 LITERAL = re.compile(
     rf"(`+)(?!`).+?(?<!`)\1(?!`)|(?<![^\s`\"'(])/\w[\w/.-]*|{_OPTION.pattern}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.tokens import fold, word_parts, words
 
 MAX_PARTS = 3
@@ -43,7 +44,7 @@ _NAME = re.compile(r"(?<=\s)[\"“'(]?[^\W\d_a-z]*[A-ZА-ЯЁÀ-Þ][\w.+#-]*|\w*
 _UNSPACED_STOP = re.compile(
     "什么|怎么|如何|怎样|为什么|哪些|哪个|哪里|多少|是否|可以|[的是了吗呢在有]|とは|ですか|ますか|[はがをにのとで]"
 )
-_NOT_LATIN = re.compile(r"[\u0370-\u03ff\u0400-\u1fff\u2e80-\ud7af]")
+_NOT_LATIN = lazy_pattern(r"[\u0370-\u03ff\u0400-\u1fff\u2e80-\ud7af]")
 _LATIN = re.compile(r"[A-Za-z][\w.+#-]+")  # a name, in a question of another script
 _SYMBOL = re.compile(
     r"(?<![\w-])--?[A-Za-z][\w-]*|\$\{[^}\s]{1,40}\}|\$[*@#?!$]|(?<![^\s`'\"“‘])[!&|<>*]{1,3}(?=[`'\"”’]{0,2}\s+\w)"

@@ -1,12 +1,12 @@
 """Fit sources into a token budget: by their beginnings, or by the passages that fit a question."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.sentences import Span, each_sentence
 from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_tokens, first_tokens
@@ -15,7 +15,7 @@ SOURCES_BUDGET_TOKENS = 4000
 MIDDLE_CUT = "\n[… cut …]\n"  # replaces the middle of a text
 
 # A word, or one character of a script without blanks between words.
-_PIECE = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
+_PIECE = lazy_pattern(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 
 MAX_NUMBER_DIGITS = 9  # a longer number is no source
 
@@ -14,7 +15,7 @@ _DASH = r"\-\u2010-\u2015\u2212\uff0d"
 _WORD = rf"(?:(?i:sources?|refs?\.?|references?|quellen?|источники?|来源|來源|出典|資料)[:：#{_PAD}]*)?"
 _NUMBERS = rf"{_WORD}\^?#?\d+(?:[,，、;；&{_DASH}{_PAD}]+{_WORD}\^?#?\d+)*"
 # `\[1\]` is rendered as [1]; some models were trained to write 【2†source】.
-MARKER = re.compile(
+MARKER = lazy_pattern(
     rf"\\?[\[［【][{_PAD}]*({_NUMBERS})[,，、;；{_DASH}{_PAD}]*(?:†[^\[\]【】［］\n`<>]{{0,80}})?\\?[\]］】]"
 )
 _PIECE = re.compile(rf"(\d+)|[{_DASH}]")

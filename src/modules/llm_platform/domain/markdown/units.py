@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS
 
@@ -16,13 +17,13 @@ _MARKER = r"[\[【［]\^?[\d,\-–]+(?:†[a-z]+)?[\]】］]"
 _BEHIND = rf"""["'”’»)*_]*(?:{_MARKER})*"""
 _MARKERS_BEHIND = re.compile(rf"(?: {{0,2}}{_MARKER})*")
 _MAY_BECOME_MARKER = re.compile(r" {0,2}(?:[\[【［][\^\d,\-–†a-z]{0,16})?\Z")
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     rf"(?P<end>[{STOPS}]+{_BEHIND}(?=\s)|[{WIDE_STOPS}]+[」』”’）]*{_BEHIND}(?=[\s\w]|[^\x00-\x7f]))|\\[^\w\s]|(?P<ticks>`+)"
     r"|(?P<open>[\[【［])|(?P<close>[\]】］])(?P<target>\()?|(?P<shut>\))"
 )
 _FIRST = re.compile(rf"[{STOPS}{WIDE_STOPS}\\`\[\]【】［］)]")  # may begin a token; the regex of a whole token is slower
 # No token contains a blank or a letter of these scripts, so the text before one is complete.
-_DECIDED = re.compile(rf"(?s:.*)[\s{UNSPACED}]")
+_DECIDED = lazy_pattern(rf"(?s:.*)[\s{UNSPACED}]")
 
 
 @dataclass(frozen=True, slots=True)

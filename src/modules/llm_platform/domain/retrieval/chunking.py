@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from modules.llm_platform.domain.markdown.outline import OutlineBlock, heading_title, read_outline
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
 from modules.llm_platform.domain.text.sentences import Span, each_sentence
 
@@ -25,7 +26,7 @@ HEADING_SEPARATOR: Final = " > "
 MAX_HEADING_CHARS: Final = 120  # longest heading in the label of a chunk
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_UNSPACED = re.compile(f"[{WITHOUT_BLANKS}]")
+_UNSPACED = lazy_pattern(f"[{WITHOUT_BLANKS}]")
 
 @dataclass(frozen=True, slots=True)
 class Chunk:

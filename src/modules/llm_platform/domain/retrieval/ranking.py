@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate
 from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.tokens import fold, words
 
@@ -21,7 +22,7 @@ MAX_EXACT_CHARS = 4  # a longer word is searched without its ending
 MAX_SHORT_ENDING_CHARS = 6  # two letters of a longer word are left off, one of a shorter word
 
 _NO_WORD = re.compile(r"[^\w+#]+")
-_UNSPACED = re.compile(f"[{UNSPACED}]")
+_UNSPACED = lazy_pattern(f"[{UNSPACED}]")
 _JOINED = re.compile(r"(?<=\w)_(?=\w)")
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from functools import cache
 
 from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import SCRIPTS
 from modules.llm_platform.domain.text.tokens import words
 
@@ -23,7 +24,7 @@ DEFAULT_PRIOR = 1.5  # relative frequency of a language: `for` is English rather
 PRIOR = {"en": 3.0, "ro": 1.0, "ca": 0.3} | dict.fromkeys(("pl", "sv", "da", "no", "fi", "cs", "hu", "id"), 0.7)
 LETTER_EVIDENCE = 0.6  # evidence of a letter that only one of the known languages uses
 
-_RUNS = re.compile("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in SCRIPTS.items()))
+_RUNS = lazy_pattern("|".join(f"(?P<{name}>[{letters}]+)" for name, letters in SCRIPTS.items()))
 _ASCII_RUNS = re.compile(r"[\x00-\x7f]+")
 _ASCII_OTHERS = bytes(code for code in range(128) if not chr(code).isalpha())
 _DENSE = frozenset({"kana", "han", "ko", "th", "lo", "km", "my"})

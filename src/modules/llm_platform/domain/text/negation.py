@@ -7,6 +7,7 @@ from functools import cache
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
@@ -21,7 +22,7 @@ _CLAUSE_END = re.compile(
     r"[,;:.!?()–—]\s|\b(?:but|although|though|while|whereas|so|that|which|who|where|when|if|unless|because"
     r"|aber|sondern|während|wenn|falls|weil|mais|qui|si|quand|pero|cuando|ma|quando|а|но|если|когда)\b"
 )
-_HAN_NEGATION = re.compile(
+_HAN_NEGATION = lazy_pattern(
     "(?:不得|不能|不会|不會|不可|不是|并不|並不|没有|沒有|禁止|无法|無法|从不|從不|不|没|沒|无|無|未|非|勿|别)([\u4e00-\u9fff]{2})"
 )
 _KANA_NEGATION = re.compile("([\u3040-\u30ff\u4e00-\u9fff]{2,5}?)(?:ない|ません|なかった|なく|ず(?!つ))")

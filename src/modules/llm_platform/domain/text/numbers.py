@@ -6,6 +6,7 @@ from functools import cache
 from typing import Final
 
 from modules.llm_platform.domain.text.data_files import load_data, load_words
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import unit_of
@@ -50,7 +51,7 @@ _BELOW_100 = (
 )
 _BELOW_1000 = rf"(?:{_BELOW_100} hundred(?: (?:and )?{_BELOW_100})?|{_BELOW_100})"
 _ENGLISH_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
-_ENGLISH = re.compile(
+_ENGLISH = lazy_pattern(
     rf"\b{_BELOW_1000}(?: (?:{'|'.join(_ENGLISH_SCALES)})(?: (?:and )?{_BELOW_1000})?)*\b", re.IGNORECASE
 )
 _IN_COMPOUNDS = frozenset({*_TENS, "hundred", *_ENGLISH_SCALES})  # each compound has one of these words

@@ -5,21 +5,22 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.scripts import MARKS, UNSPACED
 
 _LETTERS = rf"(?:[^\W_{UNSPACED}]|[{MARKS}])+"
-_WORD = re.compile(rf"[{UNSPACED}]+|{_LETTERS}(?:[_.'’+#-]*{_LETTERS})*[+#]*")
+_WORD = lazy_pattern(rf"[{UNSPACED}]+|{_LETTERS}(?:[_.'’+#-]*{_LETTERS})*[+#]*")
 # Matches what `_WORD` matches in text without unspaced scripts and marks, in a third of the time.
 _PLAIN_WORD = re.compile(r"[^\W_]+(?:[_.'’+#-]+[^\W_]+)*[+#]*")
 # ASCII characters outside of words become blanks; letters beyond ASCII stay.
 _WORDS_APART = bytes(code if code > 127 or chr(code).isalnum() or chr(code) in "_.'+#-" else 32 for code in range(256))
 _PLAIN_WORDS = Memoized(lambda between_blanks: tuple(_PLAIN_WORD.findall(between_blanks)), max_entries=1 << 13)
 _ASCII_RUNS = re.compile(r"[\x00-\x7f]+")
-_UNSPACED_OR_MARK = re.compile(rf"[{UNSPACED}{MARKS}]")
+_UNSPACED_OR_MARK = lazy_pattern(rf"[{UNSPACED}{MARKS}]")
 WORD_WITH_APOSTROPHE = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _PART = re.compile(r"[^\W_]+")
-_UNSPACED_RUN = re.compile(rf"[{UNSPACED}]+")
+_UNSPACED_RUN = lazy_pattern(rf"[{UNSPACED}]+")
 
 _NO_WORD = re.compile(r"[\W_]+")
 _NO_ASCII_WORD = {code: " " for code in range(128) if not chr(code).isalnum()}
@@ -47,7 +48,7 @@ _LETTERS_APART, _DIGITS_APART, _UNDERSCORES_APART = (
     bytes(code if code == kind else 32 for code in range(256)) for kind in b"a1_"
 )
 _LATIN_TOKEN = b"a" * LATIN_LETTERS_PER_TOKEN
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     rf"[A-Za-z\u00c0-\u024f]{{1,{LATIN_LETTERS_PER_TOKEN}}}|\d{{1,{DIGITS_PER_TOKEN}}}|[{UNSPACED}]|[^\w\s]|_+"
     rf"|[^\W\d_]{{1,{OTHER_LETTERS_PER_TOKEN}}}"
 )

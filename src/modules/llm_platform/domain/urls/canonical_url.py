@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import SplitResult, quote_plus, urlsplit
 
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.urls.site_names import ascii_host
 
 MAX_URL_CHARS: Final = 4000
@@ -14,7 +15,7 @@ MAX_OPERATORS: Final = 20  # operators of one query
 # Blank, invisible or surrogate characters, and those that end an attribute or a Markdown link; the backslash, since parsers
 # disagree about the host of `http://127.0.0.1\@example.org`.
 _BAD = r"\s\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff<>\"\\"
-_WEB_URL = re.compile(
+_WEB_URL = lazy_pattern(
     rf"https?://(?:[^{_BAD}/?#@]*@)?(\[[0-9a-fA-F:.]+\]|[^{_BAD}/?#@:\[\]]+)(?::[0-9]{{0,5}})?(?:[/?#][^{_BAD}]*)?",
     re.IGNORECASE,
 )
