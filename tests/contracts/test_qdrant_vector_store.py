@@ -123,6 +123,8 @@ def a_store(url: str, timeout: float = 5.0) -> QdrantVectorStore:
 )
 async def test_failures(handler: Handler, kind: type[AppException], words: str) -> None:
     """Each says its remedy and nothing that the server sent; none is an empty answer."""
+    import qdrant_client  # noqa: F401  the import would count against the deadline of the first call
+
     async with serving(handler) as loopback:
         store = a_store(loopback.url, timeout=0.3 if words == "in time" else 10.0)
         try:
