@@ -1,21 +1,18 @@
 """Examples for the OpenAPI document: the request, the response and the errors of each route.
 
-They are built from the DTOs, so a renamed field is an error here. `compat/examples.json` has the examples of the compatible
-interfaces, whose fields other systems define. A test validates each example against its schema.
+They are built from the DTOs, so a renamed field is an error here. The examples of a compatible interface, whose fields
+another system defines, belong to its `Dialect`. A test validates each example against its schema.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
 from http import HTTPStatus
-from importlib.resources import files
 from typing import Any, Final
 
 from pydantic import BaseModel
-from pydantic_core import from_json
 
 from modules.llm_platform.application.research.events import (
     Done,
@@ -36,11 +33,11 @@ from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts, ReportEs
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchCancelledError, SourceNotHeldError, WebSearchError
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit
-from modules.llm_platform.presentation.rest import compat
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiResponse, ChatDone
-from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
+from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import first_segment
+from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, Event, NumberedEvents
 from modules.llm_platform.presentation.rest.options_routes import ResearchChoices
 from modules.llm_platform.presentation.rest.searxng_shape import to_searxng
@@ -223,89 +220,63 @@ VERIFICATION_EVENTS: Final = _events(
     TextVerified(request_id=REQUEST_ID, response=VERIFIED_TEXT),
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """The example of a route.
-
-    - `response` is the body of the response with status 200.
-    - `request` is the body of the request.
-    - `parameters` are the values of parameters by name.
-    - `events` is the response as an event stream.
-    - `accepted` is the body of the response with status 202.
-    - `text` is the response as plain text, for a route that answers with either text or JSON.
-    """
-
-    response: Any
-    request: Mapping[str, Any] | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    events: str = ""
-    accepted: Any = None
-    text: str = ""
-
-
-def _compatible_examples() -> dict[tuple[str, str], Example]:
-    rows = from_json(files(compat).joinpath("examples.json").read_bytes())
-    return {(method, path): Example(**row) for route, row in rows.items() for method, path in [route.split()]}
-
-
-EXAMPLES: Final[Mapping[tuple[str, str], Example]] = {
-    ("post", "/research"): Example(
+EXAMPLES: Final[Mapping[str, Example]] = {
+    "post /research": Example(
         _dump(RESEARCH_RESPONSE), {"query": QUESTION, "depth": "shallow", "sources": ["web"]}, events=RESEARCH_EVENTS
     ),
-    ("get", "/research/options"): Example(_dump(OPTIONS)),
-    ("get", "/research"): Example(_dump(RESEARCH_PAGE), parameters={"limit": 20}),
-    ("get", "/research/threads"): Example(
+    "get /research/options": Example(_dump(OPTIONS)),
+    "get /research": Example(_dump(RESEARCH_PAGE), parameters={"limit": 20}),
+    "get /research/threads": Example(
         {"threads": [_dump(RESEARCH_THREAD, exclude={"researches"})], "next": None}, parameters={"limit": 20, "q": "asyncio"}
     ),
-    ("get", "/research/threads/{request_id}"): Example(_dump(RESEARCH_THREAD), parameters={"request_id": REQUEST_ID}),
-    ("patch", "/research/threads/{request_id}"): Example(
+    "get /research/threads/{request_id}": Example(_dump(RESEARCH_THREAD), parameters={"request_id": REQUEST_ID}),
+    "patch /research/threads/{request_id}": Example(
         {**_dump(RESEARCH_THREAD), "title": "Python"}, {"title": "Python"}, parameters={"request_id": REQUEST_ID}
     ),
-    ("delete", "/research/threads/{request_id}"): Example(_dump(RESEARCH_THREAD), parameters={"request_id": REQUEST_ID}),
-    ("get", "/research/{request_id}"): Example(_dump(DONE_RESEARCH), parameters={"request_id": REQUEST_ID}),
-    ("delete", "/research/{request_id}"): Example(_dump(CANCELLED_RESEARCH), parameters={"request_id": REQUEST_ID}),
-    ("post", "/research/{request_id}/finish"): Example(_dump(RUNNING_RESEARCH), parameters={"request_id": REQUEST_ID}),
-    ("get", "/research/{request_id}/events"): Example(
+    "delete /research/threads/{request_id}": Example(_dump(RESEARCH_THREAD), parameters={"request_id": REQUEST_ID}),
+    "get /research/{request_id}": Example(_dump(DONE_RESEARCH), parameters={"request_id": REQUEST_ID}),
+    "delete /research/{request_id}": Example(_dump(CANCELLED_RESEARCH), parameters={"request_id": REQUEST_ID}),
+    "post /research/{request_id}/finish": Example(_dump(RUNNING_RESEARCH), parameters={"request_id": REQUEST_ID}),
+    "get /research/{request_id}/events": Example(
         None, parameters={"request_id": REQUEST_ID}, events=RESEARCH_EVENTS
     ),
-    ("post", "/research/plan"): Example(_dump(PLAN), {"query": QUESTION, "language": "en"}),
-    ("get", "/research/{request_id}/evidence"): Example(
+    "post /research/plan": Example(_dump(PLAN), {"query": QUESTION, "language": "en"}),
+    "get /research/{request_id}/evidence": Example(
         f"{EVIDENCE_LINE.model_dump_json()}\n", parameters={"request_id": REQUEST_ID}
     ),
-    ("get", "/research/{request_id}/sources/{index}"): Example(
+    "get /research/{request_id}/sources/{index}": Example(
         _dump(STORED_SOURCE), parameters={"request_id": REQUEST_ID, "index": 1}
     ),
-    ("get", "/research/{request_id}/sources/{index}/icon"): Example(
+    "get /research/{request_id}/sources/{index}/icon": Example(
         "(the bytes of a PNG, ICO, GIF, JPEG or WebP image)", parameters={"request_id": REQUEST_ID, "index": 1}
     ),
-    ("post", "/verify"): Example(
+    "post /verify": Example(
         _dump(VERIFIED_TEXT), {"text": f"{QUOTE.removesuffix('.')} ([{TITLE}]({URL}))."}, events=VERIFICATION_EVENTS,
         accepted=_dump(QUEUED_VERIFICATION),
     ),
-    ("get", "/verify/{request_id}"): Example(
+    "get /verify/{request_id}": Example(
         _dump(QUEUED_VERIFICATION.model_copy(update={"status": "done", "read": 1, "response": VERIFIED_TEXT})),
         parameters={"request_id": REQUEST_ID},
     ),
-    ("post", "/research/{request_id}/verify"): Example(_dump(VERIFIED_AGAIN), parameters={"request_id": REQUEST_ID}),
-    ("post", "/llm-platform/web-search"): Example(
+    "post /research/{request_id}/verify": Example(_dump(VERIFIED_AGAIN), parameters={"request_id": REQUEST_ID}),
+    "post /llm-platform/web-search": Example(
         {
             **_dump(SEARCH_RESPONSE, include={"query", "total_matches", "provider", "degraded"}),
             "results": [_dump(SEARCH_RESPONSE.results[0], exclude={"source", "score"})],
         },
         {"query": QUESTION, "count": 5, "time_range": "year"},
     ),
-    ("get", "/search"): Example(to_searxng(SEARCH_RESPONSE), parameters={"q": QUESTION, "language": "en"}),
-    ("post", "/search"): Example(to_searxng(SEARCH_RESPONSE), {"q": QUESTION, "page": 1}),
-    ("post", "/llm-platform/chat"): Example(
+    "get /search": Example(to_searxng(SEARCH_RESPONSE), parameters={"q": QUESTION, "language": "en"}),
+    "post /search": Example(to_searxng(SEARCH_RESPONSE), {"q": QUESTION, "page": 1}),
+    "post /llm-platform/chat": Example(
         _dump(CHAT_RESPONSE),
         {"messages": [{"role": "user", "content": "What runs coroutines? One sentence."}], "max_tokens": 200},
         events=CHAT_EVENTS,
     ),
-    ("get", "/health"): Example(_dump(HEALTH)),
-    ("get", "/ready"): Example({"status": "ready"}),
-    ("get", "/metrics"): Example("# TYPE llm_platform_http_requests_in_progress gauge\n"),
-    **_compatible_examples(),
+    "get /health": Example(_dump(HEALTH)),
+    "get /ready": Example({"status": "ready"}),
+    "get /metrics": Example("# TYPE llm_platform_http_requests_in_progress gauge\n"),
+    **{route: example for dialect in DIALECTS for route, example in dialect.examples.items()},
 }
 
 ERRORS: Final[Mapping[int, AppException]] = {
@@ -332,10 +303,11 @@ INVALID_FIELD: Final = {"loc": ["body", "query"], "msg": "is missing", "type": "
 
 def add_examples(method: str, path: str, operation: dict[str, Any]) -> None:
     """Add the example of a route, and one problem for each error status, to its OpenAPI operation."""
-    if (method, path) not in EXAMPLES:
-        where = f"EXAMPLES in {__name__}, of a compatible API in presentation/rest/compat/examples.json"
-        raise LookupError(f"{method.upper()} {path} needs an example: add it to {where}")
-    example = EXAMPLES[method, path]
+    route = f"{method} {path}"
+    if route not in EXAMPLES:
+        where = f"EXAMPLES in {__name__}, of a compatible API to `examples` of its DIALECT"
+        raise LookupError(f"{method.upper()} {path} needs an example: add {route!r} to {where}")
+    example = EXAMPLES[route]
     for parameter in operation.get("parameters", ()):
         if parameter["name"] in example.parameters:
             parameter["example"] = example.parameters[parameter["name"]]

@@ -14,15 +14,14 @@ from modules.llm_platform.domain.telemetry.metrics import HTTP_REQUESTS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.compat.dialect import MAX_CONCURRENT_READS, SNIPPET_TOKENS, Dialect
 from modules.llm_platform.presentation.rest.compat.table import DIALECTS
-from modules.llm_platform.presentation.rest.examples import EXAMPLES, Example
+from modules.llm_platform.presentation.rest.http.route_example import Example
 
 CHAT = {"model": "sonar", "messages": [{"role": "user", "content": "How warm is the water?"}]}
 
 
 def examples_of(dialect: Dialect) -> list[tuple[str, str, Example]]:
-    found = [(*route, example) for route, example in EXAMPLES.items() if route[1].startswith(f"{dialect.prefix}/")]
-    assert found, f"{dialect.prefix} needs an example of each route in presentation/rest/compat/examples.json"
-    return found
+    assert dialect.examples, f"{dialect.prefix} needs an example of each route in `examples` of its DIALECT"
+    return [(*route.split(" "), example) for route, example in dialect.examples.items()]
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.prefix)

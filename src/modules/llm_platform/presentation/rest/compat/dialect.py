@@ -35,6 +35,7 @@ from modules.llm_platform.presentation.rest.http.access import FindKey
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.openapi import body_of, data_stream_response
 from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
@@ -94,6 +95,7 @@ class Dialect:
     """The API of another system below `prefix`.
 
     - `format_error` returns the status and the JSON body that the clients of the system read.
+    - `examples` has the example of each route of the OpenAPI document, such as that of `post /open-webui/search`.
     - `key_header` is the header, in small letters, in which they send the API key, if it is neither `Authorization:
       Bearer` nor `X-API-Key`.
     - `find_key` returns a key that they send elsewhere, or b"", and a `receive` that still has the body.
@@ -104,6 +106,7 @@ class Dialect:
     prefix: str
     router: APIRouter
     format_error: problems.ErrorFormat
+    examples: Mapping[str, Example]
     key_header: bytes = b""
     find_key: FindKey | None = None
     request_id_header: bytes = b""

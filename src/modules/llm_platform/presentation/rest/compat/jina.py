@@ -27,6 +27,7 @@ from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisco
 from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.http.problems import UPSTREAM_STATUSES, InvalidRequestError, NotFoundError
 from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
 
@@ -256,8 +257,24 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
     return status, {**content, "readableMessage": message}
 
 
+_PAGE: Final = {
+    "title": "Tea", "description": "", "url": "https://example.org/tea", "content": "Tea is a drink.", "usage": {"tokens": 5},
+}
+_READ: Final = {"code": 200, "status": 20000, "data": _PAGE}
+_READ_TEXT: Final = "Title: Tea\n\nURL Source: https://example.org/tea\n\nMarkdown Content:\nTea is a drink."
+_FOUND: Final = {"code": 200, "status": 20000, "data": [_PAGE]}
+_FOUND_TEXT: Final = "[1] Title: Tea\n[1] URL Source: https://example.org/tea\n[1] Markdown Content:\nTea is a drink.\n"
+
 DIALECT: Final = dialect.Dialect(
     prefix="/jina",
     router=router,
     format_error=_format_error,
+    examples={
+        "get /jina/{url}": Example(_READ, parameters={"url": "https://example.org/tea"}, text=_READ_TEXT),
+        "post /jina": Example(_READ, {"url": "https://example.org/tea"}, text=_READ_TEXT),
+        "get /jina/search": Example(_FOUND, parameters={"q": "What is tea?", "count": 3}, text=_FOUND_TEXT),
+        "post /jina/search": Example(
+            _FOUND, {"q": "What is tea?", "count": 3, "site": ["example.org"]}, text=_FOUND_TEXT
+        ),
+    },
 )

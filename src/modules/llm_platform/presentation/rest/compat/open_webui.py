@@ -11,6 +11,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, WebSearc
 from modules.llm_platform.domain.research.long_message import SearchQuery
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.body import read_body
+from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
 
@@ -74,4 +75,14 @@ DIALECT: Final = dialect.Dialect(
     prefix="/open-webui",
     router=router,
     format_error=_format_error,
+    examples={
+        "post /open-webui/search": Example(
+            [{"link": "https://example.org/tea", "title": "Tea", "snippet": "Tea is a drink."}],
+            {"query": "What is tea?", "count": 3},
+        ),
+        "post /open-webui/load": Example(
+            [{"page_content": "Tea is a drink.", "metadata": {"source": "https://example.org/tea", "title": "Tea"}}],
+            {"urls": ["https://example.org/tea"]},
+        ),
+    },
 )

@@ -12,10 +12,12 @@ from pydantic import BaseModel, Field, StrictBool, StringConstraints
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.compat.firecrawl import api as firecrawl
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
+from modules.llm_platform.presentation.rest.http.route_example import Example
 from shared.exceptions import AppException
 
 router = APIRouter(tags=["compatible"])
@@ -109,3 +111,33 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
     """Return the error as both read it: Cohere's `message` and Jina's `detail`."""
     message = dialect.message_of(problem)
     return dialect.status_400(error), {"message": message, "detail": message}
+
+
+_EXAMPLE: Final[Mapping[str, Any]] = {
+    "id": "3f2c8a5e",
+    "object": "list",
+    "model": "bm25+wordllama/l2_supercat_256",
+    "results": [{"index": 1, "relevance_score": 0.666667}],
+    "usage": {"total_tokens": 13, "prompt_tokens": 13},
+    "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 0}},
+}
+_DOCUMENTS: Final = ["A dog is an animal.", "Tea is a drink."]
+
+DIALECT: Final = dialect.Dialect(
+    prefix="/v2",
+    router=router,
+    format_error=firecrawl.format_error,  # Firecrawl's Python client asks below /v2, too
+    examples={
+        "post /v1/rerank": Example(
+            {
+                **_EXAMPLE,
+                "results": [{"index": 1, "relevance_score": 0.666667, "document": {"text": "Tea is a drink."}}],
+                "meta": {"api_version": {"version": "1"}, "billed_units": {"search_units": 0}},
+            },
+            {"query": "What is tea?", "documents": _DOCUMENTS, "top_n": 1},
+        ),
+        "post /v2/rerank": Example(
+            _EXAMPLE, {"model": "rerank-v3.5", "query": "What is tea?", "documents": _DOCUMENTS, "top_n": 1}
+        ),
+    },
+)

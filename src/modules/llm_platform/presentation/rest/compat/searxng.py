@@ -22,6 +22,7 @@ from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.search_routes import (
     PASS_THROUGH,
     search_by_body,
@@ -190,9 +191,29 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
     return error.status_code, {"error": message_of(problem), **problem}
 
 
+_FOUND: Final[Mapping[str, Any]] = {
+    "query": "What is tea?",
+    "number_of_results": 1,
+    "results": [
+        {"title": "Tea", "url": "https://example.org/tea", "content": "Tea is a drink.", "engine": "wikipedia"},
+    ],
+    "answers": [],
+    "corrections": [],
+    "infoboxes": [],
+    "suggestions": [],
+    "unresponsive_engines": [],
+}
+
 DIALECT: Final = Dialect(
     prefix="/searxng",
     router=router,
     format_error=_format_error,
+    examples={
+        "get /searxng/search": Example(_FOUND, parameters={"q": "What is tea?"}),
+        "post /searxng/search": Example(_FOUND, {"q": "What is tea?"}),
+        "get /searxng/config": Example({"categories": ["general"], "engines": [_engine("brave", ("web",))]}),
+        "get /searxng/healthz": Example("OK"),
+        "get /searxng/autocompleter": Example(["What is", []], parameters={"q": "What is"}),
+    },
     find_key=_find_key,
 )

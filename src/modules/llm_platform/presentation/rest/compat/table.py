@@ -8,19 +8,19 @@ from modules.llm_platform.presentation.rest.compat.anthropic import messages as 
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl import api as firecrawl
 from modules.llm_platform.presentation.rest.compat.openai import chat as openai
-from modules.llm_platform.presentation.rest.compat.perplexity import agent, async_chat, chat, models  # noqa: F401  routes
+from modules.llm_platform.presentation.rest.compat.perplexity import api as perplexity
 from modules.llm_platform.presentation.rest.compat.tavily import api as tavily
 from modules.llm_platform.presentation.rest.http.access import first_segment
 
 DIALECTS: Final[tuple[Dialect, ...]] = (
-    Dialect("/perplexity", models.router, chat.format_error),
+    perplexity.DIALECT,
     tavily.DIALECT,
     searxng.DIALECT,
     open_webui.DIALECT,
     openai.DIALECT,
     firecrawl.DIALECT,
     jina.DIALECT,
-    Dialect("/v2", rerank.router, firecrawl.format_error),
+    rerank.DIALECT,
     anthropic.DIALECT,
 )
 DIALECT_OF_PREFIX: Final[Mapping[str, Dialect]] = {first_segment(dialect.prefix): dialect for dialect in DIALECTS}

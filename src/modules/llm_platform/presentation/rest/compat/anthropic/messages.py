@@ -25,6 +25,7 @@ from modules.llm_platform.presentation.rest.compat import (
 )
 from modules.llm_platform.presentation.rest.compat.anthropic import models
 from modules.llm_platform.presentation.rest.compat.anthropic.blocks import MessageBlocks, model_blocks
+from modules.llm_platform.presentation.rest.compat.anthropic.examples import EXAMPLES
 from modules.llm_platform.presentation.rest.compat.anthropic.prompt import llm_request, prompt_tokens
 from modules.llm_platform.presentation.rest.compat.anthropic.request import (
     AnthropicMessagesRequest,
@@ -186,5 +187,6 @@ DIALECT: Final = dialect.Dialect(
     prefix="/anthropic",
     router=models.router,
     format_error=_format_error,
+    examples=EXAMPLES,
     request_id_header=b"request-id",
 )

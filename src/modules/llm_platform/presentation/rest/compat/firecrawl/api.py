@@ -7,6 +7,7 @@ from typing import Any, Final
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl import crawl, map, scrape, search  # noqa: A004, F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.firecrawl.examples import EXAMPLES
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import router
 from shared.exceptions import AppException
 
@@ -33,4 +34,5 @@ DIALECT: Final = dialect.Dialect(
     prefix="/firecrawl",
     router=router,
     format_error=format_error,
+    examples=EXAMPLES,
 )

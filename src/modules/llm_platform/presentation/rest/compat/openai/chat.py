@@ -40,6 +40,7 @@ from modules.llm_platform.presentation.rest.compat import (
 )
 from modules.llm_platform.presentation.rest.compat.chat_completions import OpenaiMessage
 from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses  # noqa: F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.openai.examples import EXAMPLES
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body, validate
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect, run_until_disconnect
@@ -446,4 +447,5 @@ DIALECT: Final = dialect.Dialect(
     prefix="/v1",
     router=models.router,
     format_error=_format_error,
+    examples=EXAMPLES,
 )

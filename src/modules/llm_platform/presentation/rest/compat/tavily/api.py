@@ -16,6 +16,7 @@ from starlette.types import Message, Receive, Scope
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily import crawl, research, search  # noqa: F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.tavily.examples import EXAMPLES
 from modules.llm_platform.presentation.rest.compat.tavily.shared import ENDPOINTS, router
 from modules.llm_platform.presentation.rest.http.access import Headers
 from modules.llm_platform.presentation.rest.http.body import receive_body_with_key
@@ -86,5 +87,6 @@ DIALECT: Final = dialect.Dialect(
     prefix="/tavily",
     router=router,
     format_error=_format_error,
+    examples=EXAMPLES,
     find_key=_find_key,
 )

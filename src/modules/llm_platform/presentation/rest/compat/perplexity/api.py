@@ -1,0 +1,16 @@
+"""The API of Perplexity as a whole (docs/reference/compatible-apis.md)."""
+
+from typing import Final
+
+from modules.llm_platform.presentation.rest.compat import dialect
+from modules.llm_platform.presentation.rest.compat.perplexity import agent, async_chat  # noqa: F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.perplexity.chat import format_error
+from modules.llm_platform.presentation.rest.compat.perplexity.examples import EXAMPLES
+from modules.llm_platform.presentation.rest.compat.perplexity.models import router
+
+DIALECT: Final = dialect.Dialect(
+    prefix="/perplexity",
+    router=router,
+    format_error=format_error,
+    examples=EXAMPLES,
+)
