@@ -51,6 +51,12 @@ async def test_compatible_interface_needs_the_api_key(dialect) -> None:
             assert response.headers["content-type"] == "application/json"
 
 
+@for_each("dialect", DIALECTS)
+def test_paths_with_the_limit_of_reads_are_routes(dialect: Dialect) -> None:
+    """A misspelt path would count as a research run."""
+    assert dialect.read_paths <= {route.path for route in dialect.router.routes if "POST" in route.methods}
+
+
 @pytest.mark.parametrize(
     ("method", "path", "sent"),
     [

@@ -5,7 +5,7 @@ A dialect translates the requests, answers and errors of another system's API. C
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import date
 from http import HTTPStatus
@@ -101,6 +101,8 @@ class Dialect:
     - `find_key` returns a key that they send elsewhere, or b"", and a `receive` that still has the body.
     - `request_id_header` is the header, in small letters, in which they read the request id, if it is not
       `X-Request-ID`.
+    - `read_paths` are the paths of POST requests that search, read pages or count, and start no research. They count for
+      the limit of reads.
     """
 
     prefix: str
@@ -110,6 +112,7 @@ class Dialect:
     key_header: bytes = b""
     find_key: FindKey | None = None
     request_id_header: bytes = b""
+    read_paths: Set[str] = frozenset()
 
 
 async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest]) -> list[WebSearchResponse]:

@@ -277,4 +277,5 @@ DIALECT: Final = dialect.Dialect(
             _FOUND, {"q": "What is tea?", "count": 3, "site": ["example.org"]}, text=_FOUND_TEXT
         ),
     },
+    read_paths={"/jina", "/jina/", "/jina/search", "/jina/search/"},
 )

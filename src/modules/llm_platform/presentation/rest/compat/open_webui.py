@@ -85,4 +85,5 @@ DIALECT: Final = dialect.Dialect(
             {"urls": ["https://example.org/tea"]},
         ),
     },
+    read_paths={"/open-webui/load", "/open-webui/search"},
 )

@@ -140,4 +140,5 @@ DIALECT: Final = dialect.Dialect(
             _EXAMPLE, {"model": "rerank-v3.5", "query": "What is tea?", "documents": _DOCUMENTS, "top_n": 1}
         ),
     },
+    read_paths={"/v1/rerank", "/v2/rerank"},
 )

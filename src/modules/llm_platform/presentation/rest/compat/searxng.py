@@ -216,4 +216,5 @@ DIALECT: Final = Dialect(
         "get /searxng/autocompleter": Example(["What is", []], parameters={"q": "What is"}),
     },
     find_key=_find_key,
+    read_paths={"/searxng/", "/searxng/search"},
 )

@@ -2,7 +2,7 @@
 
 import hashlib
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -21,13 +21,8 @@ BROWSER_FILES = frozenset({"/manifest.webmanifest", "/opensearch.xml"})
 # Paths without a limit, like those that need no API key. Containers ask for the health of an instance every few seconds.
 UNLIMITED_PATHS = frozenset({"/openapi.json", "/searxng/healthz"})
 LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models")  # not counted: clients ask before each call
-# POST requests that search, extract or count; with GET requests they are reads, which have a limit of their own.
-READ_PATHS = frozenset({
-    "/anthropic/v1/messages/count_tokens", "/firecrawl/v1/scrape", "/firecrawl/v1/search", "/firecrawl/v2/scrape",
-    "/firecrawl/v2/search", "/jina", "/jina/", "/jina/search", "/jina/search/", "/llm-platform/web-search",
-    "/open-webui/load", "/open-webui/search", "/perplexity/search", "/search", "/searxng", "/searxng/", "/searxng/search",
-    "/tavily/extract", "/tavily/search", "/v1/embeddings", "/v1/rerank", "/v2/rerank", "/v2/scrape", "/v2/search",
-})
+# POST requests that search; with those of compatible APIs and GET requests they are reads, which have a limit of their own.
+READ_PATHS = frozenset({"/llm-platform/web-search", "/search"})
 COUNTED_BY_ROUTE = frozenset({"/mcp"})  # its route counts calls: a client sends six requests before the first one
 OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar
 MAX_CACHED_HOSTS = 100
@@ -64,6 +59,9 @@ class CompatibleApi(Protocol):
 
     @property
     def request_id_header(self) -> bytes: ...
+
+    @property
+    def read_paths(self) -> Set[str]: ...
 
 
 class Access(Protocol):
@@ -196,11 +194,6 @@ def is_limited(path: str) -> bool:
     is_source = path.startswith("/research/") and "/sources/" in path
     is_model = any(path == models or path.startswith(f"{models}/") for models in LISTS_OF_MODELS)
     return not (is_public(path) or path in UNLIMITED_PATHS or path in COUNTED_BY_ROUTE or is_source or is_model)
-
-
-def only_reads(method: str, path: str) -> bool:
-    """Return whether a request searches, extracts, or reads what is stored. A route that does more counts that itself."""
-    return method in ("GET", "HEAD") or path in READ_PATHS
 
 
 def is_public(path: str) -> bool:

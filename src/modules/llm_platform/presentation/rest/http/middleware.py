@@ -31,7 +31,7 @@ from shared.logging import bind_request_id
 # The value of this key in the ASGI scope sends an error after the response began.
 STREAM_ERROR_HANDLER = "llm_platform.stream_error_handler"
 # The value of this key in the ASGI scope counts the request for the limits. Routes of COUNTED_BY_ROUTE call it, and routes of
-# READ_PATHS call it before they do more than search and read.
+# `read_paths` call it before they do more than search and read.
 COUNT_REQUEST = "llm_platform.count_request"
 # These values of the scope refer to the request. They are removed, because the server keeps the scope until the next request of
 # the connection, and an answer would stay in memory until then and until a garbage collection after it.
@@ -93,6 +93,7 @@ class GuardMiddleware:
         self._redactor = redactor
         self._request_log = request_log
         self._compatible_apis = compatible_apis
+        self._read_paths = http_access.READ_PATHS.union(*(api.read_paths for api in compatible_apis.values()))
         self._policy: rate_limits.Header | None = None
         self._wrong_keys = rate_limits.WrongKeyLimit()
         self._retries = rate_limits.RetrySchedule()
@@ -177,8 +178,12 @@ class GuardMiddleware:
             raise problems.NotServingError
         scope[COUNT_REQUEST] = partial(self._count, scope, headers, caller, sender)
         if http_access.is_limited(path):
-            await self._count(scope, headers, caller, sender, only_reads=http_access.only_reads(scope["method"], path))
+            await self._count(scope, headers, caller, sender, only_reads=self._only_reads(scope["method"], path))
         await self._app(scope, receive, sender)
+
+    def _only_reads(self, method: str, path: str) -> bool:
+        """Return whether a request searches, extracts, or reads what is stored. A route that does more counts that itself."""
+        return method in ("GET", "HEAD") or path in self._read_paths
 
     async def _count(
         self,

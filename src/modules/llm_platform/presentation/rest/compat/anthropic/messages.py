@@ -189,4 +189,5 @@ DIALECT: Final = dialect.Dialect(
     format_error=_format_error,
     examples=EXAMPLES,
     request_id_header=b"request-id",
+    read_paths={"/anthropic/v1/messages/count_tokens"},
 )

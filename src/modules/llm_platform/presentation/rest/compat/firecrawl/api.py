@@ -8,7 +8,7 @@ from modules.llm_platform.domain import exceptions
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl import crawl, map, scrape, search  # noqa: A004, F401  they add their routes
 from modules.llm_platform.presentation.rest.compat.firecrawl.examples import EXAMPLES
-from modules.llm_platform.presentation.rest.compat.firecrawl.shared import router
+from modules.llm_platform.presentation.rest.compat.firecrawl.shared import PREFIXES, router
 from shared.exceptions import AppException
 
 
@@ -35,4 +35,5 @@ DIALECT: Final = dialect.Dialect(
     router=router,
     format_error=format_error,
     examples=EXAMPLES,
+    read_paths={f"{prefix}/{name}" for prefixes in PREFIXES.values() for prefix in prefixes for name in ("scrape", "search")},
 )

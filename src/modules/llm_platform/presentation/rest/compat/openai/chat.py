@@ -448,4 +448,5 @@ DIALECT: Final = dialect.Dialect(
     router=models.router,
     format_error=_format_error,
     examples=EXAMPLES,
+    read_paths={"/v1/embeddings"},
 )

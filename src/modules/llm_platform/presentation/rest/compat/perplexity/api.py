@@ -13,4 +13,5 @@ DIALECT: Final = dialect.Dialect(
     router=router,
     format_error=format_error,
     examples=EXAMPLES,
+    read_paths={"/perplexity/search"},
 )

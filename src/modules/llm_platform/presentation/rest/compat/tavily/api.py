@@ -89,4 +89,5 @@ DIALECT: Final = dialect.Dialect(
     format_error=_format_error,
     examples=EXAMPLES,
     find_key=_find_key,
+    read_paths={"/tavily/extract", "/tavily/search"},
 )
