@@ -15,7 +15,15 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from scripts import cli_reference, event_table, metrics_reference, provider_table, public_stub, settings_reference  # noqa: E402
+from scripts import (  # noqa: E402
+    cli_reference,
+    dialect_table,
+    event_table,
+    metrics_reference,
+    provider_table,
+    public_stub,
+    settings_reference,
+)
 
 from modules.llm_platform.application.platform import LLMPlatform  # noqa: E402
 from modules.llm_platform.presentation.kafka.contract.schemas import asyncapi, schemas  # noqa: E402
@@ -45,6 +53,7 @@ def texts() -> dict[str, str]:
         "docs/reference/settings.md": settings_reference.reference(),
         "docs/reference/metrics.md": metrics_reference.reference(),
         "docs/reference/cli.md": cli_reference.reference(),
+        dialect_table.PAGE: dialect_table.page(ROOT),
         event_table.PAGE: event_table.page(ROOT),
         provider_table.PAGE: provider_table.page(ROOT),
         **{f"docs/reference/{name}": json_text(document) for name, document in documents.items()},

@@ -200,7 +200,7 @@ async def test_key_header_of_a_dialect() -> None:
 
     settings = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=KEY, CORS_ORIGINS=PAGE)
     server = ServerState(platform_of(FakeServices()))
-    dialect = Dialect("/own", APIRouter(), openai_error, examples={}, key_header=b"x-own-token")
+    dialect = Dialect("/own", "its clients", APIRouter(), openai_error, examples={}, key_header=b"x-own-token")
     log = RequestLog(server, [], quiet=PROBE_PATHS, log_queries=False)
     guard = GuardMiddleware(
         answer, AccessPolicy(settings), ClientAddresses(()), server, None, log, compatible_apis={"own": dialect}

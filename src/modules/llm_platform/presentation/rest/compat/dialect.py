@@ -94,6 +94,8 @@ class WrittenBody(DialectBody, frozen=True):
 class Dialect:
     """The API of another system below `prefix`.
 
+    - `clients` says, in Markdown, whose clients it serves and what they set: the table of docs/reference/compatible-apis.md
+      shows it.
     - `format_error` returns the status and the JSON body that the clients of the system read.
     - `examples` has the example of each route of the OpenAPI document, such as that of `post /open-webui/search`.
     - `key_header` is the header, in small letters, in which they send the API key, if it is neither `Authorization:
@@ -106,6 +108,7 @@ class Dialect:
     """
 
     prefix: str
+    clients: str
     router: APIRouter
     format_error: problems.ErrorFormat
     examples: Mapping[str, Example]

@@ -267,6 +267,8 @@ _FOUND_TEXT: Final = "[1] Title: Tea\n[1] URL Source: https://example.org/tea\n[
 
 DIALECT: Final = dialect.Dialect(
     prefix="/jina",
+    clients="clients of Jina: `http://localhost:8000/jina/https://example.org` for r.jina.ai, "
+    "`http://localhost:8000/jina/search` for s.jina.ai",
     router=router,
     format_error=_format_error,
     examples={

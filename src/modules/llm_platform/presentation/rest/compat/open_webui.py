@@ -73,6 +73,7 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 
 DIALECT: Final = dialect.Dialect(
     prefix="/open-webui",
+    clients="Open WebUI: external web search and external web loader",
     router=router,
     format_error=_format_error,
     examples={

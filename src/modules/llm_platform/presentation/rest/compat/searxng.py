@@ -206,6 +206,7 @@ _FOUND: Final[Mapping[str, Any]] = {
 
 DIALECT: Final = Dialect(
     prefix="/searxng",
+    clients="clients of SearXNG: address `http://localhost:8000/searxng`. `/searxng` itself answers too",
     router=router,
     format_error=_format_error,
     examples={

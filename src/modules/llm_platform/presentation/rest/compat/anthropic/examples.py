@@ -46,10 +46,6 @@ CONTENT: Final[list[Mapping[str, Any]]] = [
 ]
 
 EXAMPLES: Final[Mapping[str, Example]] = {
-    "get /anthropic/v1/models": Example(
-        {"data": [MODEL], "has_more": False, "first_id": "research-deep", "last_id": "research-deep"}
-    ),
-    "get /anthropic/v1/models/{model}": Example(MODEL, parameters={"model": "research-deep"}),
     "post /anthropic/v1/messages": Example(
         {
             "id": "msg_3f2c8a5e",
@@ -69,4 +65,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         events='event: message_start\ndata: {"type":"message_start","message":{}}\n\n',
     ),
     "post /anthropic/v1/messages/count_tokens": Example({"input_tokens": 4}, QUESTION),
+    "get /anthropic/v1/models": Example(
+        {"data": [MODEL], "has_more": False, "first_id": "research-deep", "last_id": "research-deep"}
+    ),
+    "get /anthropic/v1/models/{model}": Example(MODEL, parameters={"model": "research-deep"}),
 }

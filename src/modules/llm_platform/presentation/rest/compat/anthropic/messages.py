@@ -185,6 +185,7 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 
 DIALECT: Final = dialect.Dialect(
     prefix="/anthropic",
+    clients="clients of Anthropic: base URL `http://localhost:8000/anthropic`",
     router=models.router,
     format_error=_format_error,
     examples=EXAMPLES,

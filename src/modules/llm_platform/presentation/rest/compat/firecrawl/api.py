@@ -32,6 +32,8 @@ def _status(error: AppException) -> int:
 
 DIALECT: Final = dialect.Dialect(
     prefix="/firecrawl",
+    clients="clients of Firecrawl, version 1 and 2: API URL `http://localhost:8000/firecrawl`. The Python client of version 2 "
+    "drops the path of its API URL: give it `http://localhost:8000`, where `/v2/scrape` and the others answer too",
     router=router,
     format_error=format_error,
     examples=EXAMPLES,

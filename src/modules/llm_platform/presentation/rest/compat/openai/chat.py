@@ -445,6 +445,7 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 
 DIALECT: Final = dialect.Dialect(
     prefix="/v1",
+    clients="clients of OpenAI: base URL `http://localhost:8000/v1`",
     router=models.router,
     format_error=_format_error,
     examples=EXAMPLES,

@@ -10,6 +10,8 @@ from modules.llm_platform.presentation.rest.compat.perplexity.models import rout
 
 DIALECT: Final = dialect.Dialect(
     prefix="/perplexity",
+    clients="clients of Perplexity: base URL `http://localhost:8000/perplexity`. `/perplexity/v1/responses` is the Agent API, "
+    "and `/perplexity/v1/agent` is the same; `/perplexity/async` is the asynchronous chat",
     router=router,
     format_error=format_error,
     examples=EXAMPLES,

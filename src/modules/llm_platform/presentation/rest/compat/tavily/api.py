@@ -85,6 +85,7 @@ def _status(error: AppException) -> int:
 
 DIALECT: Final = dialect.Dialect(
     prefix="/tavily",
+    clients="clients of Tavily: API base URL `http://localhost:8000/tavily`",
     router=router,
     format_error=_format_error,
     examples=EXAMPLES,
