@@ -5,8 +5,15 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
+import pytest
 from tests.docs.pages import ROOT, files_in, shell, text_of
+from tests.unit.presentation.rest.fake_platform import REF, FakeServices, app_client
+
+from modules.llm_platform.presentation.rest import app
+from modules.llm_platform.presentation.rest.compat.dialect import Dialect
+from modules.llm_platform.presentation.rest.http import openapi
 
 PAGE = "docs/howto/change-the-code.md"
 _ROW = re.compile(r"`(_keyed_service\(.*?\))`")
@@ -35,3 +42,31 @@ def test_the_search_provider_of_the_page_keeps_the_contract(tmp_path: Path) -> N
     (tmp_path / "conftest.py").write_text(conftest, encoding="utf-8")
     printed = shell(f"{sys.executable} -m pytest -q -n 0 -p no:cacheprovider -c {ROOT}/pyproject.toml {tmp_path}", ROOT)
     assert re.search(r"^\d+ passed", printed, re.M), printed
+
+
+@pytest.fixture
+def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
+    """Return the API of the page. It is served beside the others."""
+    monkeypatch.setattr(openapi, "_BODIES", dict(openapi._BODIES))  # a declaration adds its body
+    module = ModuleType("acme_answers")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(files_in(PAGE)["acme_answers.py"], vars(module))
+    dialect: Dialect = module.DIALECT
+    monkeypatch.setattr(app, "ROUTERS", (*app.ROUTERS, dialect.router))
+    monkeypatch.setattr(app, "DIALECT_OF_PREFIX", {**app.DIALECT_OF_PREFIX, "acme": dialect})
+    return dialect
+
+
+async def test_the_api_of_the_page_answers(acme: Dialect) -> None:
+    """A client of Acme gets an answer with its sources, the name of a field without effect, and errors in Acme's form."""
+    [(route, example)] = acme.examples.items()
+    method, path = route.split(" ")
+    services = FakeServices()
+    async with app_client(services) as client:
+        found = await client.request(method, path, json={**(example.request or {}), "colour": "red"})
+        refused = await client.request(method, path, json={"query": 5})
+    assert found.json().keys() == example.response.keys()
+    assert found.json()["answer"] == services.answer
+    assert found.json()["sources"] == [{"title": REF.title, "url": REF.url, "text": "An event loop."}]
+    assert found.headers["x-ignored-fields"] == "colour"
+    assert (refused.status_code, refused.json()) == (422, {"error": "query: must be a valid string"})
