@@ -1,4 +1,4 @@
-"""Writes the files that are made from the code: .env.example, the stub of the public names and parts of docs.
+"""Writes the files that are made from the code: .env.example, public names, their stub, and parts of docs.
 
 python scripts/generated_files.py            `make docs`
 python scripts/generated_files.py --check    fails if a file is stale, and names it
@@ -50,6 +50,7 @@ def texts() -> dict[str, str]:
     return {
         ".env.example": settings_reference.env_example(),
         "src/modules/llm_platform/__init__.pyi": public_stub.stub(),
+        public_stub.TABLE: public_stub.table(ROOT),
         "docs/reference/settings.md": settings_reference.reference(),
         "docs/reference/metrics.md": metrics_reference.reference(),
         "docs/reference/cli.md": cli_reference.reference(),

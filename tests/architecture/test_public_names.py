@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from tests.docs.pages import PAGES, ROOT
+from tests.support.cases import for_each
 
 import modules.llm_platform as platform
 from modules.llm_platform.application.research import events
+from modules.llm_platform.application.verification import events as verification_events
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.public_names import MODULE_OF
 
@@ -45,11 +48,12 @@ def test_public_names_are_defined_in_domain_and_application() -> None:
     assert {name for name, module in MODULE_OF.items() if not module.startswith(INNER_MODULES)} == ENTRANCES
 
 
-def test_every_event_is_public() -> None:
-    """Whoever reads a stream can name each event and what it contains."""
-    models = {name for name, value in vars(events).items() if getattr(value, "__module__", "") == events.__name__}
-    hidden = sorted(name for name in models if name[0].isupper() and name not in MODULE_OF)
-    assert not hidden, f"Add {', '.join(hidden)} of application/research/events.py to MODULE_OF of public_names.py; make docs"
+@for_each("module", [events, verification_events, exceptions])
+def test_every_event_and_error_is_public(module: ModuleType) -> None:
+    """Whoever reads a stream can name each event and what it contains; whoever calls the platform can catch each error."""
+    names = {name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__}
+    hidden = sorted(name for name in names if name[0].isupper() and name not in MODULE_OF)
+    assert not hidden, f"MODULE_OF of public_names.py lacks {', '.join(hidden)}: run make docs"
 
 
 def deep_imports(code: str) -> list[str]:
@@ -74,11 +78,3 @@ def test_the_documents_import_from_the_root() -> None:
         if (names := deep_imports(code))
     }
     assert found == {}
-
-
-def test_every_error_is_public() -> None:
-    """Whoever calls the platform can catch each error by its name."""
-    module = exceptions.__name__
-    errors = {name for name, value in vars(exceptions).items() if getattr(value, "__module__", "") == module}
-    hidden = sorted(errors - set(MODULE_OF))
-    assert not hidden, f"Add {', '.join(hidden)} of domain/exceptions.py to MODULE_OF of public_names.py, and run make docs"

@@ -1,7 +1,7 @@
 """The public names of `modules.llm_platform` and the modules that define them. A public name is never removed.
 
-`__init__` imports each name on first access. `make docs` writes the stub `__init__.pyi`, which type checkers read, from this
-table.
+`__init__` imports each name on first access. `make docs` adds new events and errors to this table, sorts it, and writes the
+stub `__init__.pyi`, which type checkers read, from it.
 """
 
 from typing import Final
