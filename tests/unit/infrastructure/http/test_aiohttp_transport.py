@@ -14,7 +14,7 @@ from tests.support.cases import for_each
 from tests.support.loopback_upstream import Exchange, json_reply, serving
 
 from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
-from modules.llm_platform.infrastructure.http.client import NEVER_SENT, make_client
+from modules.llm_platform.infrastructure.http.client import NEVER_SENT, body_chunks, body_end, make_client
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
 PEM = Path(__file__).parent / "guarded" / "pages.example.net.pem"
@@ -246,3 +246,36 @@ async def test_a_service_that_has_gone_since_was_sent_the_request() -> None:
         await client.post("/")
         with pytest.raises(httpx2.RemoteProtocolError):
             await client.post("/")
+
+
+async def test_the_end_of_a_body_is_told_before_it_is_read() -> None:
+    """A reader that pauses between two reads does not wait beyond the end, whatever is still to be read."""
+    async with serving(json_reply({"a": "b"})) as server, make_client(server.url) as client:
+        async with client.stream("GET", "/") as response:
+            ended = body_end(response)
+            assert ended is not None
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await ended.wait()
+            assert b"".join([chunk async for chunk in response.aiter_bytes()]) == b'{"a": "b"}'
+
+
+async def test_what_arrives_during_a_pause_is_read_at_once() -> None:
+    """Bytes join the buffer while nobody reads, and one read takes them all."""
+    sent = asyncio.Event()
+
+    async def answer(exchange: Exchange) -> None:
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n.")
+        for _ in range(98):
+            await asyncio.sleep(0)
+            await exchange.send(b".")
+        sent.set()
+        await exchange.send(b".")
+
+    async with serving(answer) as server, make_client(server.url) as client:
+        async with client.stream("GET", "/") as response:
+            ended, chunks = body_end(response), body_chunks(response)
+            assert ended is not None
+            first = await anext(chunks)
+            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                await ended.wait()
+            assert first + await anext(chunks) == b"." * 100

@@ -19,6 +19,7 @@ from yarl import URL
 
 MAX_HEADER_BYTES: Final = 16_384  # one line of a response's head
 LARGE_BODY_BYTES: Final = 1 << 20  # a longer one is written in pieces, so that the event loop is not held up
+ON_BODY_END: Final = "on_body_end"  # extension of a response: a function that takes what to call when the body has arrived
 ADDED_BY_AIOHTTP: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 # Most specific first.
@@ -57,7 +58,10 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         body = await request.aread()
         with _translated():
             response = await self._response(session, request, body)
-        return httpx2.Response(response.status, headers=list(response.raw_headers), stream=_Body(response))
+        extensions = {ON_BODY_END: response.content.on_eof}
+        return httpx2.Response(
+            response.status, headers=list(response.raw_headers), stream=_Body(response), extensions=extensions
+        )
 
     async def _response(
         self, session: aiohttp.ClientSession, request: httpx2.Request, body: bytes

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.ports.tracing import CURRENT_SPAN
 from modules.llm_platform.domain.privacy.egress_log import log_not_sent, log_sent
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http import errors as http_errors
-from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
+from modules.llm_platform.infrastructure.http.aiohttp_transport import ON_BODY_END, AiohttpTransport
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
 from shared.exceptions import AppException
 
@@ -310,6 +310,16 @@ def body_chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
     if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
         return response.stream.__aiter__()
     return response.aiter_bytes()
+
+
+def body_end(response: httpx2.Response) -> asyncio.Event | None:
+    """Return an event that is set when the whole body has arrived, or None if the transport cannot tell."""
+    on_body_end = response.extensions.get(ON_BODY_END)
+    if on_body_end is None:
+        return None
+    ended = asyncio.Event()
+    on_body_end(ended.set)
+    return ended
 
 
 async def read_body(response: httpx2.Response, max_bytes: int) -> bytes | None:

@@ -9,103 +9,110 @@ from contextlib import aclosing
 import pytest
 from tests.support.virtual_time import in_virtual_time
 
-from modules.llm_platform.infrastructure.models.openai.gathering import MAX_GATHERED_BYTES, gather_chunks
+from modules.llm_platform.infrastructure.models.openai.gathering import gather_chunks
 
 WINDOW_S = 0.04
 
 
-class Steps:
-    """One step after each of these pauses; `taken` is how many were made."""
+class Body:
+    """A body whose bytes arrive after each of these pauses, whether it is read or not. A read takes all that has arrived.
+
+    `wakes` is how often the reader was woken for bytes.
+    """
 
     def __init__(self, pauses: Sequence[float], error: Exception | None = None) -> None:
         self._pauses, self._error = pauses, error
-        self.taken = 0
-        self.tasks: set[object] = set()
+        self._arrived = 0
+        self._has_news = asyncio.Event()
+        self.ended = asyncio.Event()
+        self.wakes = 0
         self.is_closed = False
 
-    async def run(self) -> AsyncGenerator[bytes]:
+    async def _arrive(self) -> None:
+        for pause in self._pauses:
+            await asyncio.sleep(pause)
+            self._arrived += 1
+            self._has_news.set()
+        if self._error is None:
+            self.ended.set()
+        self._pauses = ()
+        self._has_news.set()
+
+    async def read(self) -> AsyncGenerator[bytes]:
+        arriving = asyncio.create_task(self._arrive())
         try:
-            for pause in self._pauses:
-                await asyncio.sleep(pause)
-                self.taken += 1
-                self.tasks.add(asyncio.current_task())
-                yield b"."
+            while self._pauses or self._arrived:
+                await self._has_news.wait()
+                self.wakes += 1
+                data, self._arrived = b"." * self._arrived, 0
+                self._has_news.clear()
+                if data:
+                    yield data
+                if not self._pauses and not self._arrived:
+                    break
             if self._error is not None:
                 raise self._error
         finally:
             self.is_closed = True
+            arriving.cancel()
 
 
-async def seen(steps: Steps) -> list[tuple[float, int]]:
-    """Return when the reader is told, and of how many steps so far."""
+async def seen(body: Body) -> list[tuple[float, int]]:
+    """Return when the reader is told, and of how many bytes so far; the end of the stream is an entry with 0 bytes."""
     loop = asyncio.get_running_loop()
     began, told, count = loop.time(), list[tuple[float, int]](), 0
-    async for data in gather_chunks(steps.run(), WINDOW_S):
+    async for data in gather_chunks(body.read(), WINDOW_S, body.ended):
         count += len(data)
         told.append((round(loop.time() - began, 3), count))
-    return told
+    return [*told, (round(loop.time() - began, 3), 0)]
 
 
 @in_virtual_time
-async def test_a_step_is_passed_on_within_the_window() -> None:
-    """The first one at once, the next ones together after the window, and also where the stream then pauses or ends."""
-    assert await seen(Steps([1, 0.01, 0.01, 5, 0.01])) == [(1, 1), (1.04, 3), (6.02, 4), (6.03, 5)]
+async def test_a_chunk_is_passed_on_within_the_window() -> None:
+    """The first one at once, the next ones together after the window, and at once where the stream ends."""
+    assert await seen(Body([1, 0.01, 0.01, 5, 0.01])) == [(1, 1), (1.04, 3), (6.02, 4), (6.03, 5), (6.03, 0)]
 
 
 @in_virtual_time
-async def test_slow_steps_are_passed_on_one_by_one() -> None:
-    assert await seen(Steps([1, 1, 1])) == [(1, 1), (2, 2), (3, 3)]
+async def test_slow_chunks_are_passed_on_one_by_one() -> None:
+    assert await seen(Body([1, 1, 1])) == [(1, 1), (2, 2), (3, 3), (3, 0)]
+
+
+@in_virtual_time
+async def test_chunks_within_the_window_wake_nobody() -> None:
+    """A stream has hundreds of them, and to wake the reader costs more than to read them."""
+    body = Body([0.01] * 100)
+    await seen(body)
+    assert body.wakes <= 1 / WINDOW_S + 2
 
 
 @in_virtual_time
 async def test_nothing_is_lost_before_an_error() -> None:
-    """The reader gets the last steps, then the error."""
-    steps, told = Steps([1, 0.01], ValueError("broken")), 0
+    """The reader gets the last bytes, then the error."""
+    body, count = Body([1, 0.01], ValueError("broken")), 0
     with pytest.raises(ValueError, match="broken"):
-        async for _ in gather_chunks(steps.run(), WINDOW_S):
-            told = steps.taken
-    assert told == 2
+        async for data in gather_chunks(body.read(), WINDOW_S, body.ended):
+            count += len(data)
+    assert count == 2
 
 
 @in_virtual_time
 async def test_a_reader_that_leaves_ends_the_stream() -> None:
-    """The step that is awaited is cancelled, and the source closed, before the reader goes on."""
-    steps = Steps([0.01, 3600])
-    async with aclosing(gather_chunks(steps.run(), WINDOW_S)) as reads:
+    """The source is closed before the reader goes on."""
+    body = Body([0.01, 3600])
+    async with aclosing(gather_chunks(body.read(), WINDOW_S, body.ended)) as reads:
         await anext(reads)
-    assert steps.is_closed
+    assert body.is_closed
 
 
 @in_virtual_time
-async def test_all_steps_are_taken_by_one_task() -> None:
-    """A stream has hundreds of them, and a task for each costs more than to read it."""
-    steps = Steps([0.01] * 100)
-    await seen(steps)
-    assert len(steps.tasks) == 1
+async def test_a_stream_whose_end_nobody_tells_is_not_held_up() -> None:
+    """Its transport may pass on one chunk at each read, so a pause after each would slow it down."""
 
+    async def chunks() -> AsyncGenerator[bytes]:
+        for _ in range(100):
+            yield b"."
 
-@in_virtual_time
-async def test_a_busy_reader_holds_the_stream_up() -> None:
-    """What it did not take is not read from the network: one further step is."""
-    steps = Steps([0.01] * 100)
-    async with aclosing(gather_chunks(steps.run(), WINDOW_S)) as reads:
-        await anext(reads)
-        await asyncio.sleep(10)
-        assert steps.taken == 2
-        await anext(reads)
-        assert steps.taken > 2
-
-
-@in_virtual_time
-async def test_a_fast_stream_is_gathered_in_pieces() -> None:
-    """A service that sends without end fills no memory within the window: what was gathered is passed on when it is large."""
-    chunk = b"." * (MAX_GATHERED_BYTES // 4)
-
-    async def endless() -> AsyncGenerator[bytes]:
-        while True:
-            await asyncio.sleep(0)
-            yield chunk
-
-    async with aclosing(gather_chunks(endless(), WINDOW_S)) as reads:
-        sizes = [len(await anext(reads)) for _ in range(4)]
-    assert max(sizes) <= MAX_GATHERED_BYTES + len(chunk)
+    began = asyncio.get_running_loop().time()
+    assert [data async for data in gather_chunks(chunks(), WINDOW_S, None)] == [b"."] * 100
+    assert asyncio.get_running_loop().time() == began

@@ -12,7 +12,14 @@ from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, L
 from modules.llm_platform.domain.llm.model_progress import watch_model
 from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.privacy.redaction import Redactor
-from modules.llm_platform.infrastructure.http.client import Upstream, body_chunks, make_client, read_body, user_agent
+from modules.llm_platform.infrastructure.http.client import (
+    Upstream,
+    body_chunks,
+    body_end,
+    make_client,
+    read_body,
+    user_agent,
+)
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection, configuration_error
 from modules.llm_platform.infrastructure.models.openai import errors, streaming
@@ -196,7 +203,7 @@ class OpenAIProvider(ILLMProvider):
         """Read until the answer is complete, and yield after each read that adds deltas to the answer."""
         reader = streaming.StreamReader()
         tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
-        async with aclosing(gather_chunks(body_chunks(response), GATHER_S)) as chunks:
+        async with aclosing(gather_chunks(body_chunks(response), GATHER_S, body_end(response))) as chunks:
             while not reader.done and not answer.is_looping:
                 received = await self._next_chunk(chunks, answer, limit, tail, whole)
                 has_new, known = False, answer.chars
