@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from datetime import UTC, datetime
 
 import pytest
-from tests.support.reading_pages import PUBLIC, InProcess, fetcher, html, page
+from tests.support.reading_pages import HTML, PUBLIC, InProcess, fetcher, html, page
 
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -100,6 +100,37 @@ async def test_one_address_at_once_is_read_once() -> None:
     slow.may_end.set()
     await asyncio.gather(*pages)
     assert len(slow.read_addresses) == 1
+
+
+async def test_few_pages_are_in_memory_and_many_wait_for_their_servers() -> None:
+    """A page takes its turn when it begins to arrive, and gives it back when it is read or fails."""
+    asked, begun, may_end = list[str](), list[str](), asyncio.Event()
+
+    async def respond(ip: str, port: int, host: str, target: str) -> tuple[int, object, object]:
+        asked.append(host)
+
+        async def body() -> AsyncGenerator[bytes]:
+            begun.append(host)
+            await may_end.wait()
+            yield html(f"<p>{'A long text. ' * 50}")
+            if "broken" in host:
+                raise ConnectionResetError
+
+        return 200, HTML, body()
+
+    reader = DirectPageReader(fetcher(respond), InProcess(), max_bodies=8)  # type: ignore[arg-type]  of any answer
+    hosts = [f"{kind}{number}.example.net" for number in range(10) for kind in ("whole", "broken")]
+    pages = [asyncio.create_task(reader.read(f"https://{host}/")) for host in hosts]
+    assert await becomes_true(lambda: len(asked) == len(hosts), START_TIMEOUT_S)
+    assert await becomes_true(lambda: len(begun) == 4, START_TIMEOUT_S)  # the caller is alone, so half of the turns are left
+    set_current_caller("another")
+    other = asyncio.create_task(reader.read("https://other.example.net/"))
+    assert await becomes_true(lambda: "other.example.net" in begun, START_TIMEOUT_S)
+    assert len(begun) == 5
+    may_end.set()
+    read = await asyncio.gather(*pages, other, return_exceptions=True)
+    assert [isinstance(page, Page) for page in read] == [True, False] * 10 + [True]
+    assert len(begun) == len(hosts) + 1
 
 
 class DyingParsers(InProcess):

@@ -250,13 +250,13 @@ async def test_a_service_that_has_gone_since_was_sent_the_request() -> None:
 
 async def test_the_end_of_a_body_is_told_before_it_is_read() -> None:
     """A reader that pauses between two reads does not wait beyond the end, whatever is still to be read."""
-    async with serving(json_reply({"a": "b"})) as server, make_client(server.url) as client:
-        async with client.stream("GET", "/") as response:
-            ended = body_end(response)
-            assert ended is not None
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await ended.wait()
-            assert b"".join([chunk async for chunk in response.aiter_bytes()]) == b'{"a": "b"}'
+    server = serving(json_reply({"a": "b"}))
+    async with server as upstream, make_client(upstream.url) as client, client.stream("GET", "/") as response:
+        ended = body_end(response)
+        assert ended is not None
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await ended.wait()
+        assert b"".join([chunk async for chunk in response.aiter_bytes()]) == b'{"a": "b"}'
 
 
 async def test_what_arrives_during_a_pause_is_read_at_once() -> None:
@@ -271,11 +271,10 @@ async def test_what_arrives_during_a_pause_is_read_at_once() -> None:
         sent.set()
         await exchange.send(b".")
 
-    async with serving(answer) as server, make_client(server.url) as client:
-        async with client.stream("GET", "/") as response:
-            ended, chunks = body_end(response), body_chunks(response)
-            assert ended is not None
-            first = await anext(chunks)
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
-                await ended.wait()
-            assert first + await anext(chunks) == b"." * 100
+    async with serving(answer) as server, make_client(server.url) as client, client.stream("GET", "/") as response:
+        ended, chunks = body_end(response), body_chunks(response)
+        assert ended is not None
+        first = await anext(chunks)
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            await ended.wait()
+        assert first + await anext(chunks) == b"." * 100

@@ -3,13 +3,15 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, Self
 
 from cachetools import TTLCache
 
+from modules.llm_platform.domain.callers.current_caller import current_caller
+from modules.llm_platform.domain.concurrency.caller_turns import CallerTurns
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage
 from modules.llm_platform.domain.exceptions import PageError, PageRequestError, PageTimeoutError
@@ -26,6 +28,7 @@ from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocum
 from modules.llm_platform.infrastructure.parsing.parser_process import Hyperlinks, ParserEndedError
 
 TIMEOUT_S: Final = 20.0
+MAX_BODIES: Final = 32  # pages in memory, each up to MAX_BYTES; a caller that is alone has half of them
 MAX_CONCURRENT: Final = 20  # pages of all crawls
 TURN_TTL_S: Final = 3600.0  # lifetime of what is known of the last page of a site; no site asks for a longer pause
 
@@ -36,7 +39,8 @@ ELSEWHERE = "The page redirects to an address that is not part of this crawl"
 class DirectPageReader(IPageReader):
     """Fetches a page and extracts the text of HTML, PDF or plain text in any charset, within `timeout` seconds.
 
-    Raises PageBlockedError for bot walls.
+    Any number of pages may wait for their servers, but only `max_bodies` are in memory at once, from their first byte until
+    they are parsed. Callers take turns. Raises PageBlockedError for bot walls.
     """
 
     name = "direct"
@@ -50,10 +54,12 @@ class DirectPageReader(IPageReader):
         robots: Robots | None = None,
         redactor: Redactor | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        max_bodies: int = MAX_BODIES,
     ) -> None:
         self._fetcher = fetcher
         self._parsers = parsers
         self._timeout = timeout
+        self._bodies = CallerTurns(max_bodies, keeps_room=True)
         self._robots = robots
         self._redactor = redactor or Redactor()
         self._now = now
@@ -64,9 +70,14 @@ class DirectPageReader(IPageReader):
 
     async def read(self, url: str) -> Page:
         address = parse_address(url)
+        robots = self._robots.check if self._robots else None
         try:
-            async with asyncio.timeout(self._timeout):
-                fetched = await self._fetcher.get(address, PAGE_REQUEST, self._robots.check if self._robots else None)
+            async with asyncio.timeout(self._timeout), AsyncExitStack() as turn:
+
+                async def take_turn() -> None:
+                    await turn.enter_async_context(self._bodies.turn(current_caller()))
+
+                fetched = await self._fetcher.get(address, PAGE_REQUEST, robots, take_turn)
                 content = await _content(self._fetcher, fetched, self._parsers, with_links=keeps_links())
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error

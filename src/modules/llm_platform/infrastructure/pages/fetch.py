@@ -80,6 +80,11 @@ def request_headers() -> dict[str, str]:
 
 
 Visit: TypeAlias = Callable[[PageAddress], Awaitable[None]]
+BeforeBody: TypeAlias = Callable[[], Awaitable[None]]
+
+
+async def _at_once() -> None:
+    """Read the body without waiting for a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +134,17 @@ class SafeFetcher:
         """
         self._paused[current_caller(), host] = True
 
-    async def get(self, address: PageAddress, request: PageRequest, before: Visit | None = None) -> Fetched:
-        """Return the page. `before` is called with each address before it is opened, and may raise.
+    async def get(
+        self,
+        address: PageAddress,
+        request: PageRequest,
+        before: Visit | None = None,
+        before_body: BeforeBody = _at_once,
+    ) -> Fetched:
+        """Return the page.
+
+        - `before` is called with each address before it is opened, and may raise.
+        - `before_body` is called once, when the page has begun to arrive and before its bytes are read into memory.
 
         Raises page errors. The caller sets a deadline.
         """
@@ -142,7 +156,7 @@ class SafeFetcher:
                 await before(address)
             try:
                 async with self._limiter.at(address.host):
-                    hop = await self._hop(checked, request)
+                    hop = await self._hop(checked, request, before_body)
             except TRANSPORT_ERRORS as error:
                 raise transport_error(error) from error
             if isinstance(hop, Fetched):
@@ -150,17 +164,19 @@ class SafeFetcher:
             address = follow(address, hop)
         raise PageError(TOO_FAR)
 
-    async def _hop(self, checked: Checked, request: PageRequest) -> Fetched | str:
+    async def _hop(self, checked: Checked, request: PageRequest, before_body: BeforeBody) -> Fetched | str:
         """Return the page, or the target of its redirect."""
         async with self._connections.request(checked, request_headers()) as answer:
             if answer.status_code in REDIRECTS:
                 hop: Fetched | str = _location(answer)
             else:
-                hop = await _page(answer, checked.address, request)
+                hop = await _page(answer, checked.address, request, before_body)
         return hop
 
 
-async def _page(answer: httpx2.Response, address: PageAddress, request: PageRequest) -> Fetched:
+async def _page(
+    answer: httpx2.Response, address: PageAddress, request: PageRequest, before_body: BeforeBody
+) -> Fetched:
     if answer.status_code in request.absent:
         return Fetched(address, "", None, b"")
     if error := status_error(answer.status_code, retry_after_s(answer.headers)):
@@ -168,6 +184,7 @@ async def _page(answer: httpx2.Response, address: PageAddress, request: PageRequ
     media_type, charset = _media_type(answer)
     if not (media_type in request.media_types or f"{media_type.partition('/')[0]}/*" in request.media_types):
         raise PageError(WRONG_TYPE)
+    await before_body()
     return Fetched(address, media_type, charset, await _body(answer, request.max_bytes))
 
 

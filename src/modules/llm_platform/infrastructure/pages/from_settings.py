@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 JINA_RPS_WITH_KEY = 5.0  # pages per second
 JINA_RPS_WITHOUT_KEY = 0.33  # Jina serves about twenty pages per minute without a key
 MAX_CONCURRENT_PAGES = 5  # pages read at once by Jina; a higher rate raises it
-MAX_DIRECT_READS = 32  # concurrent reads of all hosts and callers; a caller that is alone gets half of them
+# Pages of all hosts and callers that are requested at once; a caller that is alone has half of them. Most of them wait for
+# their servers: few are in memory (MAX_BODIES of direct.py).
+MAX_DIRECT_READS = 128
 # Running reads and reads that wait for their turn at their site; the reader itself reads few at once.
 MAX_CRAWL_READS = 1000
 PAGE_TIMEOUT_S = 20.0  # limit of one reader for one page, redirects included
