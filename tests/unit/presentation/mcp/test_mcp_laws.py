@@ -16,6 +16,7 @@ import pytest
 from mcp import Client, types
 from mcp.shared.exceptions import MCPError
 from tests.support.cases import for_each
+from tests.support.limits import most
 from tests.support.virtual_time import in_virtual_time
 from tests.unit.domain.research.test_long_message import AGENT
 from tests.unit.presentation.mcp.test_server import ANSWER, QUESTION, SCHEMA, SECRET, connected, stored_reports, text_of
@@ -41,6 +42,7 @@ from modules.llm_platform.domain.exceptions import (
     TopicNotFoundError,
     WebSearchBlockedError,
 )
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.mcp import text as texts
 from modules.llm_platform.presentation.mcp.calls import Call, ClientLeftError, run_call
 from modules.llm_platform.presentation.mcp.results import FoundItems, RunState
@@ -48,6 +50,8 @@ from modules.llm_platform.presentation.mcp.server import MAX_LISTED_REPORTS, NAM
 from modules.llm_platform.presentation.mcp.tools import MAX_SNIPPET_CHARS, POLL_S, TOOLS, Choices
 from shared.exceptions import AppException
 
+COUNT, DOMAINS = most(WebSearchRequest, "count"), most(WebSearchRequest, "domains")
+INSTRUCTIONS, CONTEXT = most(ResearchRequest, "instructions"), most(ResearchRequest, "context")
 SEARCH_ARGUMENTS: Mapping[str, Any] = {
     "query": "asyncio",
     "count": 3,
@@ -232,13 +236,18 @@ class TestArguments:
     @for_each(
         ("tool", "argument", "accepted", "refused"),
         [
-            ("search", "query", ["q", "w" * 32_500], ["", " ", "w" * 32_501]),
-            ("search", "count", [1, 50, "3", ""], [0, 51, "51", "three", 2.5, True]),
+            ("search", "query", ["q", "w" * MAX_MESSAGE_CHARS], ["", " ", "w" * (MAX_MESSAGE_CHARS + 1)]),
+            ("search", "count", [1, COUNT, "3", ""], [0, COUNT + 1, str(COUNT + 1), "three", 2.5, True]),
             ("search", "sources", [["web"], "web"], [[], ["web"] * 5]),
-            ("search", "domains", [["a.example"] * 300, "NASA.gov, *.edu", "", [""]], [["a.example"] * 301, ["no domain"]]),
-            ("research", "query", ["Why", "w " * 16_250], ["ab", "w" * 32_501]),
-            ("research", "instructions", ["w" * 2000], ["w" * 2001]),
-            ("research", "context", ["w" * 32_000], ["w" * 32_001]),
+            (
+                "search",
+                "domains",
+                [["a.example"] * DOMAINS, "NASA.gov, *.edu", "", [""]],
+                [["a.example"] * (DOMAINS + 1), ["no domain"]],
+            ),
+            ("research", "query", ["Why", "w " * (MAX_MESSAGE_CHARS // 2)], ["ab", "w" * (MAX_MESSAGE_CHARS + 1)]),
+            ("research", "instructions", ["w" * INSTRUCTIONS], ["w" * (INSTRUCTIONS + 1)]),
+            ("research", "context", ["w" * CONTEXT], ["w" * (CONTEXT + 1)]),
             ("research", "previous_id", ["r", "r" * 128, ""], ["r" * 129, "ü"]),
             ("research", "output_schema", [SCHEMA, '{"type": "object"}'], ["{", "[]", "[" * 100_000, 5]),
             (

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx2
 from tests.support.cases import for_each
+from tests.support.limits import most
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -30,6 +31,9 @@ from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat.tavily.crawl import TavilyCrawlRequest, TavilyMapRequest
 
+DOMAINS = most(ResearchRequest, "domains")
+FEW, MANY = MAX_INSTRUCTION_CHARS * 2 // 5, MAX_INSTRUCTION_CHARS * 3 // 4  # less and more than a half
+REST = MAX_INSTRUCTION_CHARS - FEW - 1
 QUESTION = "What is asyncio?"
 ASKED = [{"role": "user", "content": QUESTION}]
 LLM = "fake/fake-1"
@@ -334,9 +338,9 @@ async def test_a_conversation_is_bounded(path: str, body: Mapping[str, Any], fie
     [
         ("w" * MAX_INSTRUCTION_CHARS, "w" * MAX_INSTRUCTION_CHARS, None),
         ("w" * (MAX_INSTRUCTION_CHARS + 1), "w" * MAX_INSTRUCTION_CHARS, "w"),
-        ("a" * 1500 + "\n" + "b " * 1500, "a" * 1500, "b " * 1499 + "b"),
-        ("a" * 1500 + " " + "b" * 1500, "a" * 1500, "b" * 1500),
-        ("a" * 900 + " " + "b" * 1500, "a" * 900 + " " + "b" * 1099, "b" * 401),
+        ("a" * MANY + "\n" + "b " * MANY, "a" * MANY, "b " * (MANY - 1) + "b"),
+        ("a" * MANY + " " + "b" * MANY, "a" * MANY, "b" * MANY),
+        ("a" * FEW + " " + "b" * MANY * 2, "a" * FEW + " " + "b" * REST, "b" * (MANY * 2 - REST)),
     ],
 )
 async def test_long_instructions_are_continued_as_context(wishes: str, instructions: str, context: str | None) -> None:
@@ -382,7 +386,7 @@ async def test_long_instructions_are_continued_as_context(wishes: str, instructi
          [[], None, [{"role": "user", "content": [{"type": "text", "text": "x"}] * 1001}], [{"role": "user", "content": [
              {"type": "t" * 101}]}], [{"role": "user", "content": [{"type": "image", "source": {}}]}]]),
         (MESSAGES, {"model": "research-deep", "messages": ASKED, "max_tokens": 9}, "tools",
-         [[WEB_SEARCH] * MAX_TOOLS, [{**WEB_SEARCH, "allowed_domains": ["a.example"] * MAX_SITES}],
+         [[WEB_SEARCH] * MAX_TOOLS, [{**WEB_SEARCH, "allowed_domains": ["a.example"] * DOMAINS}],
           [{**WEB_SEARCH, "max_uses": 1}], [{"type": "web_fetch_20250910"}]],
          [[WEB_SEARCH] * (MAX_TOOLS + 1), [{**WEB_SEARCH, "allowed_domains": ["a.example"] * (MAX_SITES + 1)}],
           [{**WEB_SEARCH, "max_uses": 0}], [{**WEB_SEARCH, "max_uses": "1"}],
@@ -393,7 +397,7 @@ async def test_long_instructions_are_continued_as_context(wishes: str, instructi
          [{"type": "auto"}, {"type": "tool", "name": "web_fetch"}],
          [{"type": "any"}, {"type": "tool", "name": "bash"}, {"type": "t" * 101}]),
         (SONAR, {"model": "sonar", "messages": ASKED}, "search_domain_filter",
-         [["a.example"] * MAX_SITES], [["a.example"] * (MAX_SITES + 1), ["x y"]]),
+         [["a.example"] * DOMAINS], [["a.example"] * (MAX_SITES + 1), ["x y"]]),
         (SONAR, {"model": "sonar", "messages": ASKED}, "search_language_filter", [["de"] * 10], [["de"] * 11, ["klingon!"]]),
         (SONAR, {"model": "sonar", "messages": ASKED}, "search_recency_filter", ["year", None], ["decade"]),
         (SONAR, {"model": "sonar", "messages": ASKED}, "search_after_date_filter", ["3/31/2026"], ["2026-03-31", 5]),

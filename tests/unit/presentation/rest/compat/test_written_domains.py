@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from tests.support.cases import for_each
+from tests.support.limits import most
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
+from modules.llm_platform.domain.urls.site_names import MAX_SITES
+
+MOST = min(most(ResearchRequest, "domains"), most(WebSearchRequest, "domains"))
 QUESTION = "What is asyncio?"
 ASKED = [{"role": "user", "content": QUESTION}]
 SEARCH_TOOL = {"type": "web_search_20250305", "name": "web_search"}
@@ -37,14 +43,14 @@ NAMES = ("nasa.gov", "edu", "xn--bcher-kva.de")
 
 @for_each(("path", "body"), DOORS)
 async def test_domains_in_any_form_are_understood(path: str, body: Any) -> None:
-    """The service is asked for the same sites, whichever form a client wrote; 300 of them are taken, blank ones left out."""
+    """The service is asked for the same sites, whichever form a client wrote; many are taken, blank ones left out."""
     services = FakeServices()
     async with app_client(services) as client:
         for form in FORMS:
             response = await client.post(path, json=body(form))
             assert response.status_code == 200, response.text
             assert services.requests[-1].domains == NAMES
-        assert (await client.post(path, json=body(["a.org"] * 300))).status_code == 200
+        assert (await client.post(path, json=body(["a.org"] * MOST))).status_code == 200
         assert (await client.post(path, json=body([""]))).status_code == 200
     assert services.requests[-1].domains == ()
 
@@ -53,8 +59,9 @@ async def test_domains_in_any_form_are_understood(path: str, body: Any) -> None:
 async def test_what_names_no_site_is_refused(path: str, body: Any) -> None:
     """The error names the field, says what is allowed, and does not repeat what was sent."""
     services = FakeServices()
+    many = ["a.org"] * (MAX_SITES + 1)
     async with app_client(services) as client:
-        for wrong in (["a.org", "secret b"], ["secret.*"], "secret..b", ["a.org"] * 301, ["ftp://secret"], {"secret": 1}):
+        for wrong in (["a.org", "secret b"], ["secret.*"], "secret..b", many, ["ftp://secret"], {"secret": 1}):
             response = await client.post(path, json=body(wrong))
             assert response.status_code in (400, 422), response.text
             assert "domain" in response.text
@@ -63,10 +70,11 @@ async def test_what_names_no_site_is_refused(path: str, body: Any) -> None:
 
 
 async def test_both_lists_of_tavily_have_one_limit() -> None:
-    """300 sites altogether: more were an internal error."""
+    """It holds for all sites together: more were an internal error."""
+    half = MAX_SITES // 2
     async with app_client(FakeServices()) as client:
-        for number, status in ((150, 200), (151, 400)):
-            body = {"query": "q", "include_domains": ["a.org"] * 150, "exclude_domains": ["b.org"] * number}
+        for number, status in ((MAX_SITES - half, 200), (MAX_SITES - half + 1, 400)):
+            body = {"query": "q", "include_domains": ["a.org"] * half, "exclude_domains": ["b.org"] * number}
             response = await client.post("/tavily/search", json=body)
             assert response.status_code == status, response.text
-    assert "exclude_domains: must have at most 300 sites together with include_domains" in response.text
+    assert f"exclude_domains: must have at most {MAX_SITES} sites together with include_domains" in response.text
