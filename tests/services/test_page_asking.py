@@ -22,8 +22,9 @@ LONG = "We read answers of several engines and want to know how far they can be 
 PLAN = {"query": QUESTION, "language": "en", "questions": ["What is a solar sail?"], "planner": "m", "degraded": []}
 OPTIONS = {
     "depths": ["shallow", "deep", "report"], "sources": ["web", "news", "documents"], "default_sources": ["web"],
-    "models": ["one/small", "two/large"], "max_query_chars": 500, "max_context_chars": 32000, "max_files": 2,
-    "max_file_bytes": 1000, "background": True, "document_titles": [], "favicons": False,
+    "models": ["one/small", "two/large"], "max_query_chars": 500, "max_context_chars": 32000,
+    "max_instruction_chars": 2000, "max_domains": 300, "max_urls": 20, "max_files": 2, "max_file_bytes": 1000,
+    "background": True, "document_titles": [], "favicons": False,
 }
 QUOLL = {"name": "a.md", "content": base64.b64encode(b"A quoll weighs 900 g.").decode()}
 HOSTILE_NAME = '<img src="x" onerror="alert(1)">\u202efdp.md'

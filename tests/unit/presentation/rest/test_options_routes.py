@@ -10,10 +10,12 @@ from typing import Any
 
 import httpx2
 import pytest
+from tests.support.limits import most
 from tests.unit.presentation.rest.fake_platform import app_client
 from tests.unit.presentation.rest.test_research_job_routes import ALICE, KEYS
 
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 from shared.config import Settings
@@ -63,8 +65,11 @@ async def test_the_options_are_all_there(tmp_path: Path) -> None:
     assert sorted(found.pop("document_titles")) == ["Bats", "Owls"]
     assert found == {
         "depths": ["shallow", "deep", "report"], "sources": ["web", "news", "academic", "documents"],
-        "default_sources": ["web"], "models": ["openai/small"], "max_query_chars": 500, "max_context_chars": 32000,
-        "max_files": 5, "max_file_bytes": 10_000_000, "background": True, "favicons": False,
+        "default_sources": ["web"], "models": ["openai/small"], "max_query_chars": most(ResearchRequest, "query"),
+        "max_context_chars": most(ResearchRequest, "context"),
+        "max_instruction_chars": most(ResearchRequest, "instructions"), "max_domains": most(ResearchRequest, "domains"),
+        "max_urls": most(ResearchRequest, "urls"), "max_files": most(ResearchRequest, "files"),
+        "max_file_bytes": 10_000_000, "background": True, "favicons": False,
     }
 
 

@@ -6,9 +6,10 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from modules.llm_platform.application.platform import LLMPlatform
-from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, Depth
+from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, MAX_INSTRUCTION_CHARS, MAX_URLS, Depth
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, MAX_FILES_BYTES
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, SourceKind
+from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.http.problems import problem_responses
 from modules.llm_platform.presentation.rest.http.request_scope import services
 from modules.llm_platform.presentation.rest.http.responses import json_response
@@ -39,6 +40,9 @@ class ResearchChoices(BaseModel):
     models: tuple[str, ...] = ()
     max_query_chars: int = MAX_QUERY_CHARS
     max_context_chars: int = MAX_CONTEXT_CHARS
+    max_instruction_chars: int = MAX_INSTRUCTION_CHARS
+    max_domains: int = MAX_SITES
+    max_urls: int = MAX_URLS
     max_files: int = MAX_FILES
     max_file_bytes: int = MAX_FILES_BYTES
     background: bool

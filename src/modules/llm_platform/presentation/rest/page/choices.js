@@ -18,9 +18,6 @@ export const LANGUAGES = {
   en: "English", de: "Deutsch", fr: "Français", es: "Español", it: "Italiano", pl: "Polski", ru: "Русский", uk: "Українська",
   zh: "中文", ja: "日本語", ar: "العربية", he: "עברית",
 };
-const MAX_INSTRUCTION_CHARS = 2000;
-const MAX_SITES = 300;
-const MAX_ADDRESSES = 20;
 const MAX_ADDRESS_CHARS = 2000;
 const SITE = /^-?([a-z0-9_-]+\.)*[a-z0-9_-]+$/;
 const NONE = { depth: "shallow", sources: null, besideFiles: [], language: "", model: "", time_range: "", sites: "", instructions: "", addresses: "" };
@@ -153,6 +150,11 @@ export class Choices {
     ].filter(Boolean);
   }
 
+  /** A limit of the server; none before it has said so. */
+  #most(name) {
+    return this.offered?.[name] ?? Infinity;
+  }
+
   #sourceProblem() {
     return this.sources.length || this.addresses.length || this.hasFiles ? "" : t("Choose at least one source.");
   }
@@ -160,17 +162,19 @@ export class Choices {
   #siteProblem() {
     const wrong = this.sites.find((site) => !SITE.test(site));
     if (wrong) return t("“{text}” is not a site: write it as python.org.", { text: wrong });
-    return this.sites.length > MAX_SITES ? t("At most {n} sites.", { n: MAX_SITES }) : "";
+    const most = this.#most("max_domains");
+    return this.sites.length > most ? t("At most {n} sites.", { n: most }) : "";
   }
 
   #addressProblem() {
     const wrong = this.addresses.find((address) => !/^https?:\/\/[^/]/i.test(address) || address.length > MAX_ADDRESS_CHARS);
     if (wrong) return t("“{text}” is not an address: it begins with https://.", { text: wrong.slice(0, 100) });
-    return this.addresses.length > MAX_ADDRESSES ? t("At most {n} addresses.", { n: MAX_ADDRESSES }) : "";
+    const most = this.#most("max_urls");
+    return this.addresses.length > most ? t("At most {n} addresses.", { n: most }) : "";
   }
 
   #instructionProblem() {
-    const most = MAX_INSTRUCTION_CHARS - (instructions() ? [...instructions()].length + 1 : 0); // those for every answer come first
+    const most = this.#most("max_instruction_chars") - (instructions() ? [...instructions()].length + 1 : 0); // those for every answer come first
     const over = [...this.values.instructions.trim()].length - most;
     return over > 0 ? t("Instructions have at most {max} characters: these are {n} too long.", { max: number(most), n: number(over) }) : "";
   }
