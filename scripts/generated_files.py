@@ -19,6 +19,7 @@ from scripts import (  # noqa: E402
     cli_reference,
     dialect_table,
     event_table,
+    limit_column,
     metrics_reference,
     provider_table,
     public_stub,
@@ -55,7 +56,8 @@ def texts() -> dict[str, str]:
         "docs/reference/metrics.md": metrics_reference.reference(),
         "docs/reference/cli.md": cli_reference.reference(),
         dialect_table.PAGE: dialect_table.page(ROOT),
-        event_table.PAGE: event_table.page(ROOT),
+        event_table.PAGE: limit_column.filled(event_table.page(ROOT)),
+        limit_column.MCP_PAGE: limit_column.filled((ROOT / limit_column.MCP_PAGE).read_text(encoding="utf-8")),
         provider_table.PAGE: provider_table.page(ROOT),
         **{f"docs/reference/{name}": json_text(document) for name, document in documents.items()},
     }

@@ -6,7 +6,7 @@ import json
 import re
 
 from pydantic import BaseModel
-from scripts import quality
+from scripts import limit_column, quality
 from tests.docs.pages import rows_in, rows_of, text_of
 from tests.support.cases import for_each
 
@@ -68,17 +68,13 @@ def test_every_field_is_described(model: type[BaseModel]) -> None:
     assert [name for name in fields if name not in named] == []
 
 
-def test_every_bound_of_a_research_request_is_described() -> None:
-    """The row of a field has its largest number, count of entries or count of characters; a list of names has the names."""
-    fields = text_of(HTTP).partition("## POST /research\n")[2].partition("\n### ")[0]
-    numbers = {row[0].strip("`"): re.findall(r"\d+", row[-1].replace(",", "")) for row in rows_in(fields)}
-    lacking = {}
-    for name, schema in ResearchApiRequest.model_json_schema()["properties"].items():
-        [accepted, *_] = schema.get("anyOf", [schema])
-        bounds = [accepted[key] for key in ("maximum", "maxItems", "maxLength") if key in accepted]
-        if "enum" not in accepted.get("items", {}) and any(str(bound) not in numbers[name] for bound in bounds):
-            lacking[name] = bounds
-    assert lacking == {}, f"{HTTP} lacks these bounds in the rows of POST /research"
+@for_each(("heading", "model"), limit_column.REQUESTS.items())
+def test_every_field_of_a_request_has_its_row(heading: str, model: type[BaseModel]) -> None:
+    """Each has one of its own, in which `make docs` writes its limit, and there is no row of another field."""
+    section = text_of(HTTP).partition(heading)[2].partition("\n## ")[0]
+    tables = [part.partition("\n\n")[0] for part in section.split(limit_column.HEAD)[1:]]
+    rows = [row[0].strip("`") for table in tables for row in rows_in(table)]
+    assert sorted(rows) == sorted(model.model_json_schema()["properties"]), f"{HTTP}, {heading.strip()}"
 
 
 def test_every_event_is_described_with_its_fields() -> None:
