@@ -8,8 +8,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.installed
 KAFKA := build/kafka
 DEBIAN_PYTHON := build/debian-python
-# Tests wait for processes, sockets and timers, so five workers fill two processors.
-WORKERS ?= 5
+# Tests wait for processes, sockets and timers: two processors are idle for a fifth of the time with five workers.
+WORKERS ?= 7
 # These wait for brokers and browsers most of the time. One runs a Kafka of three brokers (2 GB of memory), the others need 1 GB each.
 SERVICE_WORKERS ?= 5
 # Folders without a test of `make test`: each worker would import them, and browsers and databases with them.
@@ -29,7 +29,7 @@ help:  ## this list
 demo: $(READY)  ## ask a question about this project's own documents: no key, no network
 	@$(BIN)/llm-platform research "$(QUESTION)" --documents docs --offline
 
-# Style and types run beside the tests. With more processors: make test WORKERS=8
+# Style and types run beside the tests. With more processors: make test WORKERS=12
 test: $(READY)  ## everything that CI checks
 	@$(MAKE) --no-print-directory --jobs=2 lint check-docs suite
 
