@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 from tests.docs.pages import ROOT, files_in, shell, text_of
-from tests.unit.presentation.rest.fake_platform import REF, FakeServices, app_client
+from tests.unit.presentation.rest.fake_platform import REF, FakeServices, app_client, hits
 
 from modules.llm_platform.presentation.rest import app
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect
@@ -48,9 +48,9 @@ def test_the_search_provider_of_the_page_keeps_the_contract(tmp_path: Path) -> N
 def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
     """Return the API of the page. It is served beside the others."""
     monkeypatch.setattr(openapi, "_BODIES", dict(openapi._BODIES))  # a declaration adds its body
-    module = ModuleType("acme_answers")
+    module = ModuleType("acme_api")
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    exec(files_in(PAGE)["acme_answers.py"], vars(module))
+    exec(files_in(PAGE)["acme_api.py"], vars(module))
     dialect: Dialect = module.DIALECT
     monkeypatch.setattr(app, "ROUTERS", (*app.ROUTERS, dialect.router))
     monkeypatch.setattr(app, "DIALECT_OF_PREFIX", {**app.DIALECT_OF_PREFIX, "acme": dialect})
@@ -59,14 +59,26 @@ def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
 
 async def test_the_api_of_the_page_answers(acme: Dialect) -> None:
     """A client of Acme gets an answer with its sources, the name of a field without effect, and errors in Acme's form."""
-    [(route, example)] = acme.examples.items()
-    method, path = route.split(" ")
+    example = acme.examples["post /acme/ask"]
     services = FakeServices()
     async with app_client(services) as client:
-        found = await client.request(method, path, json={**(example.request or {}), "colour": "red"})
-        refused = await client.request(method, path, json={"query": 5})
+        found = await client.post("/acme/ask", json={**(example.request or {}), "colour": "red"})
+        refused = await client.post("/acme/ask", json={"query": 5})
     assert found.json().keys() == example.response.keys()
     assert found.json()["answer"] == services.answer
     assert found.json()["sources"] == [{"title": REF.title, "url": REF.url, "text": "An event loop."}]
     assert found.headers["x-ignored-fields"] == "colour"
     assert (refused.status_code, refused.json()) == (422, {"error": "query: must be a valid string"})
+
+
+async def test_the_api_of_the_page_searches(acme: Dialect) -> None:
+    """A client of Acme gets no more results than it asks for, of the sites that it names."""
+    example = acme.examples["post /acme/search"]
+    services = FakeServices()
+    services.found = services.found.model_copy(update={"results": hits(9)})
+    async with app_client(services) as client:
+        found = await client.post("/acme/search", json={**(example.request or {}), "sites": "example.org"})
+    assert found.json().keys() == example.response.keys()
+    assert [result["url"] for result in found.json()["results"]] == [hit.url for hit in hits(3)]
+    [asked] = services.requests
+    assert (asked.count, asked.domains) == (3, ("example.org",))

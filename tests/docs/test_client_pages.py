@@ -14,7 +14,7 @@ from modules.llm_platform.presentation.rest.app import ROUTERS
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
 from modules.llm_platform.presentation.rest.http.access import first_segment
 
-HOWTO = "docs/howto/use-existing-clients.md"
+HOWTO, REFERENCE = "docs/howto/use-existing-clients.md", "docs/reference/compatible-apis.md"
 ADDRESS = re.compile(r"http://(?:user:KEY@)?localhost:8000(/[\w/-]+)")
 PROGRAM_NAMES = {  # the word of the how-to's line, and the program that tries it
     "Perplexity(": "with_perplexityai", "OpenAI(": "with_openai", "Anthropic(": "with_anthropic",
@@ -42,11 +42,11 @@ def test_cells_of_the_table_are_shown_by_checks(client: client_table.Client) -> 
 
 
 def test_addresses_lead_to_a_compatible_api() -> None:
-    """The how-to shows an address below each prefix of DIALECTS, and no other address."""
+    """The two pages show an address below each prefix of DIALECTS. Those of the how-to lead to a route."""
     paths = ADDRESS.findall(text_of(HOWTO))
-    shown = {first_segment(path) for path in paths}
-    assert set(DIALECT_OF_PREFIX) - shown == set(), f"{HOWTO} needs an address http://localhost:8000/… below these prefixes"
-    assert shown - set(DIALECT_OF_PREFIX) == set(), f"{HOWTO} has addresses that lead to no compatible API"
+    shown = {first_segment(path) for path in (*paths, *ADDRESS.findall(text_of(REFERENCE)))}
+    assert set(DIALECT_OF_PREFIX) - shown == set(), "add http://localhost:8000/… of these prefixes to `clients` of DIALECT"
+    assert shown - set(DIALECT_OF_PREFIX) == set(), f"{HOWTO} or {REFERENCE} has addresses that lead to no compatible API"
     routes = {route.path for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
     assert all(any(route.startswith(path) for route in routes) for path in paths)
 

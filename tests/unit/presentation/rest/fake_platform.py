@@ -386,7 +386,7 @@ def platform_of(
 
 @cache
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document, which takes half a second to write and is the same for all settings: see test_openapi.py."""
+    """Return the OpenAPI document. It takes half a second, and is the same for all settings: see http/test_openapi.py."""
     return create_app(platform_of(FakeServices()), Settings.without_environment()).openapi()
 
 
