@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -129,7 +130,7 @@ async def test_a_run_is_removed_while_its_events_are_written(tmp_path: Path) -> 
     jobs = [await claimed(here, name) for name in "abcd"]
 
     async def work(job: ClaimedJob) -> None:
-        for number in range(1, 200):
+        for number in itertools.count(1):  # until its run is removed
             await here.append(job, [event(number)], PROGRESS)
 
     working = [asyncio.create_task(work(job)) for job in jobs]
