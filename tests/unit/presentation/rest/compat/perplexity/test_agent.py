@@ -13,7 +13,7 @@ from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, REF, SEARCHED, FakeServices, app_client
 
 from modules.llm_platform.application.research.events import Done, Read, Reset, SourcesNumbered, Started, Token
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, Source
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, EFFORTS
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
@@ -155,6 +155,20 @@ async def test_addresses_of_the_question_are_read(client: httpx2.AsyncClient, se
     alone, beside = services.requests
     assert (alone.urls, "sources" in alone.model_fields_set) == (("https://example.org/a", "https://example.org/b"), False)
     assert (beside.urls, "sources" in beside.model_fields_set) == (("https://example.org/a",), True)
+
+
+async def test_more_addresses_than_a_report_reads_are_refused(client: httpx2.AsyncClient, services: FakeServices) -> None:
+    """The error names the message and the limit. With a `max_urls` within it, the first addresses are read."""
+    urls = tuple(f"https://example.org/{number}" for number in range(MAX_URLS + 1))
+    read, read_more = {"type": "fetch_url"}, {"type": "fetch_url", "max_urls": MAX_URLS + 1}
+    for tool in (read, read_more):
+        response = await create(client, input=f"Compare {' '.join(urls)}", tools=[tool])
+        assert response.status_code == 422
+        assert f"input: must have at most {MAX_URLS} addresses" in response.text
+    assert services.requests == []
+    await create(client, input=f"Compare {' '.join(urls[:-1])}", tools=[read_more])
+    await create(client, input=f"Compare {' '.join(urls)}", tools=[{**read, "max_urls": MAX_URLS}, read_more])
+    assert [request.urls for request in services.requests] == [urls[:-1]] * 2
 
 
 async def test_snippet_of_what_no_search_found_is_the_beginning_of_its_text(

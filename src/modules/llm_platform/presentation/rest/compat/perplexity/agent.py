@@ -32,6 +32,7 @@ from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, Envelope, ResponseEncoder
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import data_stream_response
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import request_id
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE
 
@@ -45,6 +46,7 @@ REFUSED: Final = {
     "profile": "profiles are not stored: send effort, tools and instructions",
     "skills": "skills are not supported",
 }
+TOO_MANY_URLS: Final = f"must have at most {MAX_URLS} addresses: send fewer, or max_urls of fetch_url, at most {MAX_URLS}"
 NO_DEPTH: Final = f"name what answers: effort, preset or model, one of {', '.join(EFFORTS)}"
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"'`]+", re.I)
 _AROUND_ADDRESS: Final = ".,;:!?)]}»”’"
@@ -107,12 +109,12 @@ class PerplexityAgentRequest(dialect.WrittenBody, frozen=True):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses that the tool fetch_url reads."""
-        limits = [tool.max_urls or MAX_URLS for tool in self.served_tools if isinstance(tool, AgentFetchUrlTool)]
-        text = self.conversation.messages[-1].text if limits else ""
+        """The addresses that the tool fetch_url reads: those of the last message, or the first `max_urls` of them."""
+        tools = [tool for tool in self.served_tools if isinstance(tool, AgentFetchUrlTool)]
+        text = self.conversation.messages[-1].text if tools else ""
         found = (address.rstrip(_AROUND_ADDRESS) for address in _ADDRESS.findall(text))
         usable = (address for address in found if len(address) <= MAX_URL_CHARS and address.isprintable())
-        return tuple(dict.fromkeys(usable))[: min([MAX_URLS, *limits])]
+        return tuple(dict.fromkeys(usable))[: min((tool.max_urls for tool in tools if tool.max_urls), default=None)]
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -235,9 +237,13 @@ def _envelope(
 
 
 def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, Any] | None) -> ResearchRequest:
+    """Return the research request. Raises InvalidRequestError, also for more addresses than a report reads."""
+    urls = body.urls
+    if len(urls) > MAX_URLS:
+        raise InvalidRequestError.at(("body", *body.conversation.position), TOO_MANY_URLS, "too_long")
     filters: Sequence[SearchFilters] = body.filters
-    fields: dict[str, Any] = {"urls": body.urls} if body.urls else {}
-    if body.urls and body.searches:
+    fields: dict[str, Any] = {"urls": urls} if urls else {}
+    if urls and body.searches:
         fields["sources"] = ("web",)  # otherwise only the given addresses are read
     return chat_completions.research_request(
         body.conversation.messages,
