@@ -29,7 +29,9 @@ def ours(platform: LLMPlatform) -> dict[str, Work]:
 
     async def research(query: str, depth: Literal["shallow", "deep"]) -> object:
         text = ""
-        async for event in platform.research.stream(ResearchRequest(query=query, depth=depth, omit_raw=True)):
+        rounds = 0 if depth == "deep" else None  # no floor makes a further round
+        asked = ResearchRequest(query=query, depth=depth, omit_raw=True, rounds=rounds)
+        async for event in platform.research.stream(asked):
             if event.type == "done":
                 text = event.response.synthesis
         return text

@@ -22,7 +22,7 @@ WARM_S = 1.5
 ROUTES: dict[str, tuple[str, dict[str, Any]]] = {
     "search": ("/llm-platform/web-search", {"count": 10}),
     "shallow": ("/research", {"depth": "shallow"}),
-    "deep": ("/research", {"depth": "deep"}),
+    "deep": ("/research", {"depth": "deep", "rounds": 0}),  # no floor makes a further round
 }
 SERVERS = {"floor": "benchmarks.floor_server:app", "ours": "modules.llm_platform.asgi:app"}
 TICKS = os.sysconf("SC_CLK_TCK")
