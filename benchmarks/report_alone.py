@@ -22,7 +22,8 @@ REPLAYS = 5
 def report_of(platform: LLMPlatform) -> Work:
     async def report(query: str) -> str:
         text = ""
-        async for event in platform.research.stream(ResearchRequest(query=query, depth="report", omit_raw=True)):
+        asked = ResearchRequest(query=query, depth="report", omit_raw=True, rounds=0)  # no floor makes a further round
+        async for event in platform.research.stream(asked):
             if event.type == "done":
                 text = event.response.synthesis
             elif event.type == "failed":
