@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from modules.llm_platform.presentation.rest.compat.openai.response_writer import UNUSED
 from modules.llm_platform.presentation.rest.http.route_example import Example
 
 MODEL: Final = {"id": "research-deep", "object": "model", "created": 0, "owned_by": "llm-platform"}
@@ -31,7 +32,7 @@ RESPONSE: Final[Mapping[str, Any]] = {
         {"id": "msg_3f2c8a5e", "type": "message", "role": "assistant", "status": "completed", "content": [ANSWER]},
     ],
     "store": True,
-    "error": None,
+    **UNUSED,
     "usage": {
         "input_tokens": 310,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -39,20 +40,6 @@ RESPONSE: Final[Mapping[str, Any]] = {
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": 322,
     },
-    "completed_at": None,
-    "frequency_penalty": 0.0,
-    "incomplete_details": None,
-    "parallel_tool_calls": False,
-    "presence_penalty": 0.0,
-    "prompt_cache_key": None,
-    "reasoning": None,
-    "safety_identifier": None,
-    "service_tier": "default",
-    "temperature": 1.0,
-    "tool_choice": "auto",
-    "top_logprobs": 0,
-    "top_p": 1.0,
-    "truncation": "disabled",
     "instructions": None,
     "max_output_tokens": None,
     "max_tool_calls": None,
