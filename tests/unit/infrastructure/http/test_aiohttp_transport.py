@@ -18,6 +18,7 @@ from modules.llm_platform.infrastructure.http.client import NEVER_SENT, body_chu
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
 PEM = Path(__file__).parent / "guarded" / "pages.example.net.pem"
+MAX_BUFFERED_BYTES = 1 << 20  # three reads of 256 KiB are usual
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
@@ -278,3 +279,28 @@ async def test_what_arrives_during_a_pause_is_read_at_once() -> None:
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await ended.wait()
         assert first + await anext(chunks) == b"." * 100
+
+
+async def test_a_body_without_end_fills_no_memory_during_a_pause() -> None:
+    """Beyond a small buffer it is not read from the network, so the service has to wait for the reader."""
+    block, sent = b"." * 65_536, 0
+
+    async def answer(exchange: Exchange) -> None:
+        nonlocal sent
+        await exchange.send(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        while True:
+            await exchange.send(block)
+            sent += len(block)
+
+    async def is_held_up() -> bool:
+        before = sent
+        await asyncio.sleep(0.05)
+        return sent == before
+
+    async with serving(answer) as server, make_client(server.url) as client, client.stream("GET", "/") as response:
+        chunks = body_chunks(response)
+        await anext(chunks)
+        async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            while not await is_held_up():
+                pass
+        assert len(await anext(chunks)) <= MAX_BUFFERED_BYTES
