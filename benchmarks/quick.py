@@ -4,8 +4,9 @@
 
 Settings are the defaults of a server with a model: pages are read, doubted sentences are judged. Ours reads some pages before
 the text is written and others, which the text cites, while it is written. CPU is compared with a floor that reads as many of
-both, and the log of the fake upstreams tells how many pages each has read. Answers a second and the slowest answer are compared
-with a floor that reads only the pages before the text. A deep answer is compared without its further round, which no floor
+both, and the log of the fake upstreams tells how many pages each has read: no two questions have a page in common, because
+researches that read the same page at once share it. Answers a second and the slowest answer are compared with a floor that
+reads only the pages before the text. A deep answer is compared without its further round, which no floor
 makes; what it takes with the round is told. CPU is that of the server with its parsers. Run it before and after a change of
 what lies on an answer's path, on a machine that is otherwise idle.
 """
@@ -43,7 +44,6 @@ PAGE_MS = 150.0
 SAMPLE_S = 0.1
 ONE_S, CROWD_S, WARM_S = 6.0, 5.0, 4.0
 ONE_ROUNDS, CROWD_ROUNDS = 2, 2
-ONE_QUESTION_S = 0.3  # shorter than an answer, so that a client asks once
 CROWD, PLAIN_CROWD = 20, 50
 ASKED: dict[str, dict[str, object]] = {"shallow": {"depth": "shallow"}, "deep": {"depth": "deep", "rounds": 0}}
 DEEP_WITH_ROUNDS: dict[str, object] = {"depth": "deep"}
@@ -66,11 +66,12 @@ class Side(NamedTuple):
 
 
 class Figures(NamedTuple):
-    """Of one run: seconds, milliseconds of CPU an answer, and answers a second."""
+    """Of one run: seconds, milliseconds of CPU and pages an answer, and answers a second."""
 
     wall_s: float
     p99_s: float
     cpu_ms: float
+    pages: float
     a_second: float
     errors: int
 
@@ -136,22 +137,25 @@ def running(app: str, upstream: str, **settings: str) -> Iterator[Server]:
 
 
 class Numbered(Load):
-    """Asks no question twice in the whole run."""
+    """Asks no question twice in the whole run, and no two that have the same results."""
 
     asked = 0
 
     def _body(self, query: str) -> dict[str, object]:
         Numbered.asked += 1
-        return {**self.body, "query": f"{query} number {Numbered.asked}"}
+        return {**self.body, "query": f"{Numbered.asked} {query}"}
 
 
 async def loaded(server: Server, asked: dict[str, object], clients: int, seconds: float) -> Figures:
+    upstream = os.environ["FLOOR_UPSTREAM"]
+    control(upstream, "reset")
     load = Numbered(server.port, "/research", asked, clients)
     cpu, began = cpu_ms(server.pid), time.monotonic()
     await load.run(seconds)
     took, count = time.monotonic() - began, len(load.walls)
     used = (cpu_ms(server.pid) - cpu) / count
-    return Figures(median(load.walls), percentile(load.walls, 0.99), used, count / took, load.errors)
+    pages = sum(entry["path"].startswith(PAGE) for entry in control(upstream, "log")) / count
+    return Figures(median(load.walls), percentile(load.walls, 0.99), used, pages, count / took, load.errors)
 
 
 async def in_turn(sides: dict[str, Side], clients: int, seconds: float, rounds: int) -> dict[str, Figures]:
@@ -163,22 +167,21 @@ async def in_turn(sides: dict[str, Side], clients: int, seconds: float, rounds: 
     return {name: _medians(found) for name, found in runs.items()}
 
 
-async def pages_of_one(upstream: str, side: Side) -> int:
-    """Return how many pages one answer reads."""
-    control(upstream, "reset")
-    load = Numbered(side.server.port, "/research", side.asked, 1)
-    await load.run(ONE_QUESTION_S)
-    return sum(entry["path"].startswith(PAGE) for entry in control(upstream, "log"))
-
-
 def _medians(runs: list[Figures]) -> Figures:
     return Figures(
         median([run.wall_s for run in runs]),
         median([run.p99_s for run in runs]),
         median([run.cpu_ms for run in runs]),
+        median([run.pages for run in runs]),
         median([run.a_second for run in runs]),
         sum(run.errors for run in runs),
     )
+
+
+def reads_as_many(what: str, floor: Figures, ours: Figures) -> bool:
+    """Print how many pages each reads for an answer. Return whether ours reads as many as the floor."""
+    print(f"{what}: pages an answer: {floor.pages:.1f} of the floor, {ours.pages:.1f} of ours", flush=True)
+    return round(ours.pages, 1) >= round(floor.pages, 1)
 
 
 def row(what: str, floor: float, ours: float, bar: float, unit: str, *, least: bool = False) -> bool:
@@ -207,11 +210,9 @@ async def with_pages(upstream: str) -> list[bool]:
             for depth, asked in ASKED.items()
         }
         for depth, compared in sides.items():
-            pages = {name: await pages_of_one(upstream, side) for name, side in compared.items()}
-            print(f"{depth}: an answer of the floor reads {pages['equal floor']} pages, one of ours {pages['ours']}")
-            held.append(pages["equal floor"] <= pages["ours"])
             one = await in_turn({name: compared[name] for name in ("equal floor", "ours")}, 1, ONE_S, ONE_ROUNDS)
             equal, own = one["equal floor"], one["ours"]
+            held.append(reads_as_many(f"{depth}, one client", equal, own))
             held.append(row(f"{depth}, one client, CPU", equal.cpu_ms, own.cpu_ms, ONE_CPU[depth], "ms"))
             held.append(row(f"{depth}, one client, wall", equal.wall_s, own.wall_s, ONE_WALL[depth], "s"))
         before, _ = resident_mb(ours.pid)
@@ -220,6 +221,7 @@ async def with_pages(upstream: str) -> list[bool]:
                 crowd = await in_turn(compared, CROWD, CROWD_S, CROWD_ROUNDS)
             base, equal, own = crowd["floor"], crowd["equal floor"], crowd["ours"]
             of = f"{depth}, {CROWD} clients"
+            held.append(reads_as_many(of, equal, own))
             held.append(row(f"{of}, CPU", equal.cpu_ms, own.cpu_ms, CROWD_CPU, "ms"))
             held.append(row(f"{of}, answers a second", base.a_second, own.a_second, CROWD_RATE, "/s", least=True))
             held.append(row(f"{of}, p99", base.p99_s, own.p99_s, CROWD_P99, "s"))
