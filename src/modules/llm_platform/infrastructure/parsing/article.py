@@ -5,7 +5,7 @@ docs/adr/0057-rules-of-our-own-select-the-article.md.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -26,7 +26,6 @@ MAX_NAME_CHARS = 300  # longest class or id that is examined
 
 _PARTS = "article,div,main,section"
 _CONTENT = "p,ul,ol,dl,blockquote,pre,table,h1,h2,h3,h4,h5,h6,q"
-_CONTENT_TAGS = frozenset(_CONTENT.split(","))
 _NO_TEXT = (
     "figure,figcaption,ins,label,legend,fieldset,textarea,time,audio,video,canvas,map,math,menu,embed,header h2,header h3"
 )
@@ -61,25 +60,25 @@ def article_of(tree: Any, page: str) -> str:
 
     The precise mode is tried first, without comments of readers.
     """
-    sentences = sentence_words(page)
+    words, sentences = _word_counts(page)
     if not sentences:
         return ""
     try:
         with cpu_limit(MAX_CPU_SECONDS):
-            if sentences >= MIN_SENTENCE_SHARE * len(page.split()):
+            if sentences >= MIN_SENTENCE_SHARE * words:
                 text = _content(tree, precise=True)
-                if sentence_words(text) >= MIN_PRECISE_SHARE * sentences:
+                if _word_counts(text)[1] >= MIN_PRECISE_SHARE * sentences:
                     return text
             text = _content(tree, precise=False)
-            return text if sentence_words(text) >= MIN_ARTICLE_SHARE * sentences else ""
+            return text if _word_counts(text)[1] >= MIN_ARTICLE_SHARE * sentences else ""
     except OutOfTimeError:
         return ""
 
 
-def sentence_words(text: str) -> int:
-    """Return the number of words in lines that are sentences."""
-    counts = (len(line.split()) for line in text.split("\n"))
-    return sum(count for count in counts if count >= MIN_SENTENCE_WORDS)
+def _word_counts(text: str) -> tuple[int, int]:
+    """Return the number of words, and of those in lines that are sentences."""
+    counts = [len(line.split()) for line in text.split("\n")]
+    return sum(counts), sum([count for count in counts if count >= MIN_SENTENCE_WORDS])
 
 
 def without_repeats(text: str) -> str:
@@ -104,7 +103,7 @@ def _content(tree: Any, *, precise: bool) -> str:
     """Return the text of the first part of the page that its author names and that has enough of it."""
     for part in _named_parts(tree.body):
         text = _text_of_part(part, precise=precise)
-        if len(text.split()) >= MIN_ARTICLE_WORDS:
+        if len(text.split(maxsplit=MIN_ARTICLE_WORDS)) >= MIN_ARTICLE_WORDS:
             return text
     return ""
 
@@ -154,15 +153,17 @@ def _text_of_part(part: Any, *, precise: bool) -> str:
         remove(node for node in elements(body, _COMMENTS) if _matches_class_or_id(_COMMENTS_NAME, *_names(node)))
         remove(elements(body, "header"))
     surroundings = [node for node in elements(body, _NAMED) if _is_surrounding(node)]
-    if char_count(body.text) - _char_count_of(surroundings) > MIN_KEPT_SHARE * chars:
-        remove(surroundings)
+    if surroundings:
+        removed = sum(char_count(node.text) for node in _outermost(surroundings))
+        if char_count(body.text) - removed > MIN_KEPT_SHARE * chars:
+            remove(surroundings)
     for selector in ("div", "ul,ol,dl", "p"):
         remove(node for node in elements(body, selector) if _is_links(node, precise=precise))
     paragraphs = sum(char_count(paragraph.text) for paragraph in elements(body, "p"))
     if paragraphs < MIN_PARAGRAPH_CHARS * (1 if precise else 3):
         text = plain_text(tree)
     else:
-        text = plain_text("<hr>".join(node.outer_html for node in elements(body, _CONTENT) if not _is_within_content(node)))
+        text = plain_text("<hr>".join(node.outer_html for node in _outermost(elements(body, _CONTENT))))
     return without_repeats(text)
 
 
@@ -170,13 +171,13 @@ def _is_surrounding(node: Any) -> bool:
     return _matches_class_or_id(_SURROUNDING_NAME, *_names(node)) or "nav" in (node.getattr("role") or "").lower()
 
 
-def _char_count_of(nodes: list[Any]) -> int:
-    """Return the characters of the outermost of the nodes, which are in the order of the page."""
-    total, last = 0, None
+def _outermost(nodes: list[Any]) -> Iterator[Any]:
+    """Yield those of the nodes, in the order of the page, that none of the others contains."""
+    last = None
     for node in nodes:
         if last is None or not last.contains(node):
-            total, last = total + char_count(node.text), node
-    return total
+            last = node
+            yield node
 
 
 def _is_links(node: Any, *, precise: bool) -> bool:
@@ -195,10 +196,3 @@ def _is_links(node: Any, *, precise: bool) -> bool:
     if length >= few_chars:
         return False
     return not links or sum(links) > 0.8 * length or (len(links) > 1 and sum(link < 10 for link in links) > 0.8 * len(links))
-
-
-def _is_within_content(node: Any) -> bool:
-    while (node := node.parent) is not None and node.tag != "body":
-        if node.tag in _CONTENT_TAGS:
-            return True
-    return False

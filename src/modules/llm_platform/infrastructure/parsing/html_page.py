@@ -61,14 +61,16 @@ _BACKGROUND = re.compile(r"background(?<![-\w]background)(?:-color)?\s*:\s*([^;!
 _CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PLAIN_SELECTOR = re.compile(r"[\w\s.#>+~*=\"'\[\]-]{1,200}")
 _PAGE_SELECTORS = frozenset(("", "*", "html", "body", "main", "html body"))  # Some pages are hidden until a script has run.
-_HEADING_TAG = re.compile(r"<h([1-6])(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
-_ANY_CODE = re.compile(r"<(?i:pre|code|kbd|samp|tt)[\s>]")
+# A heading, a term, a definition, or the beginning of code.
+_MARKED_TAG = re.compile(
+    r"<(?:h([1-6])(?:\s[^<>]{0,1000})?>|(dt)(?:\s[^<>]{0,1000})?>|(dd)(?:\s[^<>]{0,1000})?>(?:\s*<p(?:\s[^<>]{0,1000})?>)?"
+    r"|(?:pre|code|kbd|samp|tt)(?=[\s>]))",
+    re.IGNORECASE,
+)
 _CODE_TAG = re.compile(r"<pre(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 _CODE_END = re.compile(r"</pre\s{0,10}>", re.IGNORECASE)
 _CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGNORECASE | re.DOTALL)
 _CODE_SPAN = re.compile(r"<(code|kbd|samp|tt)((?:\s[^<>]{0,1000})?)>([^`]{1,300}?)</\1\s{0,10}>", re.IGNORECASE)
-_DEFINITION_TAG = re.compile(r"<dd(?:\s[^<>]{0,1000})?>(?:\s*<p(?:\s[^<>]{0,1000})?>)?", re.IGNORECASE)
-_TERM_TAG = re.compile(r"<dt(?:\s[^<>]{0,1000})?>", re.IGNORECASE)
 
 
 def html_text(html: str) -> Answer:
@@ -290,9 +292,21 @@ def _rules(css: str) -> Iterator[tuple[str, str]]:
 
 def _with_structure(html: str) -> str:
     """Mark headings, code and definitions as Markdown does. The source is changed, because changing the tree is slow."""
-    html = _HEADING_TAG.sub(lambda tag: tag[0] + "#" * int(tag[1]) + " ", html.replace(TERM_MARK, ""))
-    html = _DEFINITION_TAG.sub(lambda tag: tag[0] + ": ", _TERM_TAG.sub(lambda tag: tag[0] + TERM_MARK, html))
-    if not _ANY_CODE.search(html):
+    has_code = False
+
+    def marked(tag: re.Match[str]) -> str:
+        nonlocal has_code
+        if tag[1]:
+            return tag[0] + "#" * int(tag[1]) + " "
+        if tag[2]:
+            return tag[0] + TERM_MARK
+        if tag[3]:
+            return tag[0] + ": "
+        has_code = True
+        return tag[0]
+
+    html = _MARKED_TAG.sub(marked, html.replace(TERM_MARK, ""))
+    if not has_code:
         return html
     end = max((end.end() for end in _CODE_END.finditer(html)), default=0)
     # Behind the last end there is no complete block, and the search for one would read all of the rest each time.
