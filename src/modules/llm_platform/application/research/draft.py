@@ -65,7 +65,7 @@ class Draft:
         self._is_long = sum(len(source.text) for source in sources) > PREPARED_IN_THREAD_CHARS
         loop = asyncio.get_running_loop()
         self._preparing = loop.run_in_executor(None, self._checker.prepare) if self._is_long else None
-        self._is_streamed = streamed
+        self.is_streamed = streamed
         self._on_text, self._on_reset = on_text, on_reset
         self.lacks_markers = True
         self._begin()
@@ -121,7 +121,7 @@ class Draft:
             else:
                 self._add_written((*units, rest))
         self._is_finished = True
-        if not self._is_streamed and self._parts:
+        if not self.is_streamed and self._parts:
             self._on_text(self.text)
 
     async def check(self) -> CheckedAnswer:
@@ -152,12 +152,12 @@ class Draft:
         """Add a text that needs no sanitising."""
         if safe:
             self._parts.append(safe)
-            if self._is_streamed or self._is_finished:
+            if self.is_streamed or self._is_finished:
                 self._on_text(safe)
 
     def reset(self, reason: str) -> None:
         """Take back the text so far."""
-        was_shown = bool(self._parts) and (self._is_streamed or self._is_finished)
+        was_shown = bool(self._parts) and (self.is_streamed or self._is_finished)
         self._begin()
         if self._early is not None:
             self._early.discard()

@@ -92,8 +92,7 @@ class WritingRequest:
     evidence: tuple[EvidenceRow, ...] = ()
     stop_note: str = ""
 
-    @property
-    def synthesis(self) -> SynthesisRequest:
+    def synthesis(self, *, is_streamed: bool) -> SynthesisRequest:
         return SynthesisRequest(
             question=self.question,
             sources=self.sources if self.excerpts is None else self.excerpts,
@@ -103,6 +102,7 @@ class WritingRequest:
             context=self.context or None,
             questions=self.questions,
             evidence=self.evidence,
+            is_streamed=is_streamed,
         )
 
 
@@ -311,7 +311,7 @@ async def _cut(request: WritingRequest, output: Draft, spent: Spending) -> Synth
 async def _stream(request: WritingRequest, writer: ISynthesizer, output: Draft) -> Synthesis:
     synthesis: Synthesis | None = None
     output.lacks_markers = writer is not request.fallback or request.by_model  # texts of quotes have all their markers
-    parts = request.synthesis.stream_with(writer)
+    parts = request.synthesis(is_streamed=output.is_streamed).stream_with(writer)
     async with aclosing(parts) as stream:  # type: ignore[type-var]  # every implementation is an async generator
         async for part in stream:
             if isinstance(part, SynthesisToken):

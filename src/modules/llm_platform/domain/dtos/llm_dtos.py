@@ -20,6 +20,7 @@ MAX_CHOICES = 8  # answers to one request
 MAX_ANSWER_TOKENS = 131_072
 MAX_TOOLS = 512  # tools of a request, and calls of them in a message
 MAX_EXTRA_BYTES = 1 << 20  # JSON of the extra fields for the service
+READER_STEP_S = 0.04  # A reader sees 25 steps a second. To pass on each token would cost a dozen layers of calls.
 # What a caller may send to the service as it is. None of them names an address, a key or a model.
 EXTRA_FIELDS = frozenset(
     {
@@ -111,6 +112,7 @@ class LLMRequest(BaseModel, frozen=True):
     - `extra` are EXTRA_FIELDS of a caller for the service, which gets them unchanged.
     - `as_it_comes` is True for a program that reads the answer as the service writes it, with its reasoning, even if it is
       empty.
+    - `step_s` is the time in seconds for which the parts of a stream are gathered before they are passed on.
     """
 
     messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
@@ -125,6 +127,7 @@ class LLMRequest(BaseModel, frozen=True):
     is_callers_schema: bool = False
     extra: dict[str, Any] = Field(default_factory=dict)
     as_it_comes: bool = False
+    step_s: float = Field(default=READER_STEP_S, exclude=True)  # equal requests of other steps are the same request
 
     @property
     def choices(self) -> int:

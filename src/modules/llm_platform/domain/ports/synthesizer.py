@@ -23,6 +23,7 @@ class SynthesisRequest:
     - `instructions` are the person's own wishes for the text.
     - `context` is text of the person beyond the question. It is untrusted data, and no source.
     - `evidence` are the rows of the ledger whose answer takes sentences of several sources, quoted from `sources`.
+    - `is_streamed` is False if nobody reads the text before its end, so that it may come in larger parts.
 
     With `questions` the text is a report: an introduction, one `##` section for each of them, where the sources disagree, and
     what could not be found. Only a writer with `writes_reports` gets them.
@@ -36,6 +37,7 @@ class SynthesisRequest:
     questions: Sequence[str] = ()
     context: str | None = None
     evidence: Sequence[EvidenceRow] = ()
+    is_streamed: bool = True
 
     def stream_with(self, writer: ISynthesizer) -> AsyncIterator[SynthesisPart]:
         """Return the text of `writer` for this request; of one that writes no reports, one answer to the whole question."""

@@ -13,6 +13,7 @@ from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import (
     MAX_MESSAGES,
+    READER_STEP_S,
     ChatMessage,
     LLMRequest,
     LLMResponse,
@@ -59,6 +60,7 @@ class ChatApiRequest(LLMRequest, frozen=True):
     is_callers_schema: SkipJsonSchema[Annotated[bool, _fixed(False)]] = Field(default=False, exclude=True)
     extra: SkipJsonSchema[Annotated[dict[str, Any], _fixed({})]] = Field(default_factory=dict, exclude=True)
     as_it_comes: SkipJsonSchema[Annotated[bool, _fixed(False)]] = Field(default=False, exclude=True)
+    step_s: SkipJsonSchema[Annotated[float, _fixed(READER_STEP_S)]] = Field(default=READER_STEP_S, exclude=True)
 
 
 class ChatApiResponse(LLMResponse, frozen=True):

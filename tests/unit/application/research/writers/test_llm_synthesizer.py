@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.application.research.writers.llm_synthesizer import WHOLE_TEXT_STEP_S, LLMSynthesizer
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import (
+    READER_STEP_S,
     LLMRequest,
     LLMReset,
     LLMResponse,
@@ -80,6 +81,16 @@ async def test_the_model_is_called_once_with_the_callers_limit() -> None:
     assert request.max_tokens == 77
     assert request.provider is None
     assert "Be brief." in request.messages[1].content
+
+
+async def test_a_text_that_nobody_reads_before_its_end_comes_in_larger_parts() -> None:
+    """The model's stream is passed on less often. Both requests are the same for what joins equal ones."""
+    llm = FakeLLM(["Water [1]."])
+    for is_streamed in (True, False):
+        await LLMSynthesizer(llm).synthesize(SynthesisRequest(QUESTION, SOURCES, "en", is_streamed=is_streamed))
+    streamed, whole = llm.requests
+    assert (streamed.step_s, whole.step_s) == (READER_STEP_S, WHOLE_TEXT_STEP_S)
+    assert streamed.model_dump_json() == whole.model_dump_json()
 
 
 async def test_a_text_without_markers_is_returned_unchanged() -> None:

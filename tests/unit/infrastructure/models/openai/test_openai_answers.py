@@ -237,6 +237,19 @@ async def test_tokens_arrive_as_they_are_written(serve: Callable) -> None:
     await asyncio.wait_for(server.gone.wait(), AT_ONCE_S)
 
 
+async def test_what_a_model_writes_within_a_step_comes_together(serve: Callable) -> None:
+    """The end of the answer does not wait for the end of a step."""
+    words = [part for _ in range(100) for part in (chunk("word "), 0.005)]
+    provider, _ = await serve(stream(*words, chunk("end", "stop"), DONE))
+    began = time.monotonic()
+    parts = [part async for part in provider.stream(question().model_copy(update={"step_s": 0.2}))]
+    took_s = time.monotonic() - began
+    assert sum(isinstance(part, LLMToken) for part in parts) <= took_s / 0.2 + 2
+    began = time.monotonic()
+    assert await provider.generate(question().model_copy(update={"step_s": 3600.0}))
+    assert time.monotonic() - began < AT_ONCE_S
+
+
 async def test_a_plain_body_is_accepted_as_a_stream(serve: Callable) -> None:
     """Whatever its content type is."""
     for content_type in ("application/json", EVENTS):

@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.answer_prompt import (
 )
 from modules.llm_platform.application.research.model_output.cleaning import TemplateTokenRemover
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMToken
+from modules.llm_platform.domain.dtos.llm_dtos import READER_STEP_S, LLMRequest, LLMReset, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMProviderException
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
@@ -28,6 +28,7 @@ CONTEXT_CUT = Degraded(
     reason="length: the model read its beginning and its end alone: shorten it, or use a model with a larger context window",
 )
 WRITING_TEMPERATURE = 0.2  # a little variety in a text; the other stages have none
+WHOLE_TEXT_STEP_S = 0.2  # Sentences are checked while the model writes, and several at a time cost less.
 INLINE_CHARS = 30_000  # all sources together, about 10 ms of packing; longer sources are packed in a thread
 
 
@@ -68,7 +69,11 @@ class LLMSynthesizer(StreamingSynthesizer):
             return
         prompt = await self._prompt(request)
         asked = LLMRequest(
-            messages=prompt.messages, max_tokens=prompt.max_tokens, temperature=WRITING_TEMPERATURE, data_kind="page text"
+            messages=prompt.messages,
+            max_tokens=prompt.max_tokens,
+            temperature=WRITING_TEMPERATURE,
+            data_kind="page text",
+            step_s=READER_STEP_S if request.is_streamed else WHOLE_TEXT_STEP_S,
         )
         reader, written = _AnswerReader(), ""
         response: LLMResponse | None = None

@@ -34,7 +34,6 @@ MAX_CONTEXT_TOKENS: Final = 100_000_000
 MAX_NAMED_MODELS: Final = 8  # An error names so many of the service's models.
 MAX_CALL_S: Final = 3600.0  # The limit for a service that never stops sending. Most callers have an earlier deadline.
 LOADING_PAUSE_S: Final = 1.0  # The pause between two tries while a server loads its model.
-GATHER_S: Final = 0.04  # A reader sees 25 steps a second. To pass on each token would cost a dozen layers of calls.
 TAIL_S: Final = 2.0  # The wait for the usage and [DONE] after the answer itself is complete.
 DRAIN_S: Final = 0.05  # The wait for the end of the body after [DONE], so that the connection can be reused.
 PING_TIMEOUT_S: Final = 5.0
@@ -102,7 +101,7 @@ class OpenAIProvider(ILLMProvider):
             with self._translated(answer):
                 response = await self._send(body, request, first)
                 try:
-                    async with aclosing(self._read_stream(answer, response, first)) as reads:
+                    async with aclosing(self._read_stream(answer, response, request.step_s, first)) as reads:
                         async for _ in reads:
                             for part in answer.new_parts():
                                 yield part
@@ -198,12 +197,12 @@ class OpenAIProvider(ILLMProvider):
                 raise errors.status_error(self._connection, response.status_code, content, response.headers)
 
     async def _read_stream(
-        self, answer: streaming.AnswerBuilder, response: httpx2.Response, limit: _TimeLimit
+        self, answer: streaming.AnswerBuilder, response: httpx2.Response, step_s: float, limit: _TimeLimit
     ) -> AsyncGenerator[None]:
         """Read until the answer is complete, and yield after each read that adds deltas to the answer."""
         reader = streaming.StreamReader()
         tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
-        async with aclosing(gather_chunks(body_chunks(response), GATHER_S, body_end(response))) as chunks:
+        async with aclosing(gather_chunks(body_chunks(response), step_s, body_end(response))) as chunks:
             while not reader.done and not answer.is_looping:
                 received = await self._next_chunk(chunks, answer, limit, tail, whole)
                 has_new, known = False, answer.chars
