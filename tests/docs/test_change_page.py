@@ -6,10 +6,11 @@ import re
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from tests.docs.pages import ROOT, files_in, shell, text_of
-from tests.unit.presentation.rest.fake_platform import REF, FakeServices, app_client, hits
+from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.presentation.rest import app
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect
@@ -35,8 +36,9 @@ providers.SEARCH_PROVIDERS = (*providers.SEARCH_PROVIDERS, {row})
 
 def test_the_search_provider_of_the_page_keeps_the_contract(tmp_path: Path) -> None:
     """Adapter, row and test are copied as they stand there, and all laws of a service with a key hold."""
-    for name, program in files_in(PAGE).items():
-        (tmp_path / name).write_text(program, encoding="utf-8")
+    programs = files_in(PAGE)
+    for name in ("acme.py", "test_acme_web_search.py"):
+        (tmp_path / name).write_text(programs[name], encoding="utf-8")
     [row] = _ROW.findall(text_of(PAGE))
     conftest = CONFTEST.format(adapter=str(tmp_path / "acme.py"), row=row)
     (tmp_path / "conftest.py").write_text(conftest, encoding="utf-8")
@@ -57,28 +59,21 @@ def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
     return dialect
 
 
-async def test_the_api_of_the_page_answers(acme: Dialect) -> None:
-    """A client of Acme gets an answer with its sources, the name of a field without effect, and errors in Acme's form."""
-    example = acme.examples["post /acme/ask"]
-    services = FakeServices()
-    async with app_client(services) as client:
-        found = await client.post("/acme/ask", json={**(example.request or {}), "colour": "red"})
-        refused = await client.post("/acme/ask", json={"query": 5})
-    assert found.json().keys() == example.response.keys()
-    assert found.json()["answer"] == services.answer
-    assert found.json()["sources"] == [{"title": REF.title, "url": REF.url, "text": "An event loop."}]
-    assert found.headers["x-ignored-fields"] == "colour"
-    assert (refused.status_code, refused.json()) == (422, {"error": "query: must be a valid string"})
+async def test_the_api_of_the_page_passes_the_test_of_the_page(acme: Dialect) -> None:
+    """Each law has services of its own, and they are asked through the routes of the page."""
+    program: dict[str, Any] = {}
+    exec(files_in(PAGE)["test_acme_api.py"], program)
+    laws = [value for name, value in program.items() if name.startswith("test_")]
+    assert len(laws) == 3
+    for law in laws:
+        services = FakeServices()
+        async with app_client(services) as client:
+            await law(client, services)
 
 
-async def test_the_api_of_the_page_searches(acme: Dialect) -> None:
-    """A client of Acme gets no more results than it asks for, of the sites that it names."""
-    example = acme.examples["post /acme/search"]
-    services = FakeServices()
-    services.found = services.found.model_copy(update={"results": hits(9)})
-    async with app_client(services) as client:
-        found = await client.post("/acme/search", json={**(example.request or {}), "sites": "example.org"})
-    assert found.json().keys() == example.response.keys()
-    assert [result["url"] for result in found.json()["results"]] == [hit.url for hit in hits(3)]
-    [asked] = services.requests
-    assert (asked.count, asked.domains) == (3, ("example.org",))
+async def test_the_examples_of_the_page_are_answers(acme: Dialect) -> None:
+    """A request of the page gets the fields that its example shows."""
+    async with app_client(FakeServices()) as client:
+        for route, example in acme.examples.items():
+            answered = await client.post(route.removeprefix("post "), json=example.request)
+            assert answered.json().keys() == example.response.keys()
