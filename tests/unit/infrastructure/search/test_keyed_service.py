@@ -11,6 +11,8 @@ from tests.support.loopback_upstream import json_reply, reply, serving
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
+from modules.llm_platform.infrastructure.http.client import Reply
+from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 from modules.llm_platform.infrastructure.search.exa import ExaWebSearchAdapter
 
@@ -83,3 +85,18 @@ async def test_a_key_may_be_a_parameter_of_the_address() -> None:
         with pytest.raises(WebSearchConfigError, match="check MOJEEK_API_KEY") as caught:
             await KeyInTheAddress("key-0123456789", upstream.url).search(WebSearchRequest(query="tea"))
     assert "key-0123456789" not in str(caught.value)
+
+
+class ErrorWithStatus200(KeyInTheAddress):
+    """A service that reports a wrong key in the body of a successful reply."""
+
+    def refusal(self, reply: Reply) -> Rule | None:
+        return Rule("config", "does not accept the key: check MOJEEK_API_KEY") if b"Invalid API key" in reply.body else None
+
+
+async def test_an_error_with_status_200_is_an_error() -> None:
+    """A wrong key is never an empty list of results."""
+    async with serving(json_reply({"response": {"status": "Invalid API key"}})) as server:
+        adapter = ErrorWithStatus200("secret-0123456789", server.url)
+        with pytest.raises(WebSearchConfigError, match="MOJEEK_API_KEY"):
+            await adapter.search(WebSearchRequest(query="python"))

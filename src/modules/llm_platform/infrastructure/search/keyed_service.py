@@ -127,7 +127,7 @@ class KeyedWebSearch(IWebSearchProvider):
         """Search one of `kinds`. `window` is the age limit of the request, whose `count` is at most `max_results`."""
 
     def refusal(self, reply: Reply) -> Rule | None:
-        """Return the error of a reply whose body says more than its status."""
+        """Return the error of a reply whose body says more than its status; some services report errors with status 200."""
         return None
 
     def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
@@ -158,8 +158,7 @@ class KeyedWebSearch(IWebSearchProvider):
 
     def answer_of(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON object of a successful reply. Raises the error of the tables for any other reply."""
-        is_small_error = reply.status // 100 != 2 and len(reply.body) <= MAX_ERROR_BYTES
-        if is_small_error and (rule := self.refusal(reply)):
+        if len(reply.body) <= MAX_ERROR_BYTES and (rule := self.refusal(reply)):
             raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
         return self._upstream.json_object(reply)
 
