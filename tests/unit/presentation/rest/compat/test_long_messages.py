@@ -13,7 +13,7 @@ from tests.unit.application.services.test_research_service import Library, servi
 from tests.unit.domain.research.test_long_message import AGENT
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
-from modules.llm_platform.domain.dtos.research_dtos import MAX_STORED_TURNS, ShortMessage
+from modules.llm_platform.domain.dtos.research_dtos import MAX_INSTRUCTION_CHARS, MAX_STORED_TURNS, ShortMessage
 from modules.llm_platform.presentation.rest.compat import chat_completions
 
 Body = Mapping[str, Any]
@@ -70,8 +70,8 @@ async def test_long_message_is_a_question_with_context(client: httpx2.AsyncClien
 async def test_long_system_message_goes_on_in_the_context(
     client: httpx2.AsyncClient, services: FakeServices, door: str
 ) -> None:
-    """Nothing of it is lost: 2000 characters are instructions, the rest context."""
-    lines = [f"Rule {number}: write plainly." for number in range(200)]
+    """Nothing of it is lost: what is longer than the longest instructions is context."""
+    lines = [f"Rule {number}: write plainly." for number in range(MAX_INSTRUCTION_CHARS // 10)]
     assert (await post(client, door, "\n".join(lines), "What is tea?")).status_code == 200
     [request] = services.requests
     assert request.query == "What is tea?"

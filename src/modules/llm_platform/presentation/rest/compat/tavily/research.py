@@ -59,7 +59,7 @@ class TavilyResearchRequest(TavilyDomains, frozen=True):
     def question(self) -> ResearchRequest:
         """Raises InvalidRequestError."""
         chat_completions.refuse_fields(self, REFUSED)
-        wishes = {"output_schema": self.output_schema} if self.output_schema is not None else {}
+        wishes: dict[str, Any] = {"output_schema": self.output_schema} if self.output_schema is not None else {}
         return chat_completions.research_request(
             [chat_completions.CompletionMessage(role="user", content=self.input)],
             DEPTHS[self.model],
