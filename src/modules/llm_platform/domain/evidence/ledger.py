@@ -80,7 +80,11 @@ class LedgerReader:
     def read(self, sources: Sequence[Source], rounds: Mapping[str, int]) -> tuple[ReadRow, ...]:
         """Return the rows; `rounds` has the round that found each canonical address."""
         known = [self._names(source) for source in sources]
-        return tuple(self._row(number, known, rounds) for number in range(len(self._questions)))
+        rows: list[ReadRow] = []
+        for number, question in enumerate(self._questions):
+            candidates = [self._compared(number, source, rank) for rank, source in enumerate(known)]
+            rows.append(_read_row(Statements(question, known, candidates, self._matchers[number]), rounds))
+        return tuple(rows)
 
     def _names(self, source: Source) -> SourceNames:
         key = (source.url, source.title, source.text, source.published)
@@ -88,10 +92,6 @@ class LedgerReader:
             sentences = SourceSentences(source, blocks_of(source.text), self._language, self._relevance)
             self._sources[key] = SourceNames(sentences)
         return self._sources[key]
-
-    def _row(self, number: int, sources: Sequence[SourceNames], rounds: Mapping[str, int]) -> ReadRow:
-        candidates = [self._compared(number, source, rank) for rank, source in enumerate(sources)]
-        return _read_row(Statements(self._questions[number], sources, candidates, self._matchers[number]), rounds)
 
     def _compared(self, number: int, source: SourceNames, rank: int) -> list[Candidate]:
         key = number, id(source)

@@ -110,7 +110,9 @@ class _ProseReader:
         self._lines, self._kind, self._term = [], "paragraph", ""
         if not lines or _is_navigation(kind, lines) or (kind == "table" and not is_table(lines)):
             return
-        parts = _paragraphs(lines) if kind == "code" and not self._announced else []
+        parts: list[list[str]] = []
+        if kind == "code" and not self._announced:
+            parts = [list(part) for is_text, part in itertools.groupby(lines, key=bool) if is_text]
         if any(map(_is_prose, parts)):
             for part in parts:
                 text = "\n".join(map(str.strip, part)) if _is_prose(part) else _code_text(part)
@@ -187,10 +189,6 @@ def _as_term(line: str) -> str:
 def is_table(lines: Sequence[str]) -> bool:
     """Return whether the lines are a Markdown table: column names, a delimiter row, rows."""
     return len(lines) > 2 and bool(_TABLE_RULE.match(lines[1]))
-
-
-def _paragraphs(lines: Sequence[str]) -> list[list[str]]:
-    return [list(part) for is_text, part in itertools.groupby(lines, key=bool) if is_text]
 
 
 def _code_text(lines: Sequence[str]) -> str:

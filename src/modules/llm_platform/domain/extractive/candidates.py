@@ -269,6 +269,10 @@ class SourceSentences:
         shown = f"{lead}: {sentence.text}" if lead else sentence.text
         own = words(" ".join((shown, *sentence.columns)) if sentence.columns else shown)
         is_alone = sentence.text == bare
+        is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
+        is_usable = is_long_enough and len(own) <= MAX_WORDS
+        if is_usable and not sentence.item:
+            is_usable = not (sentence.text[0].islower() and own[0] in self.stop_words)  # `of the …`: its beginning is missing
         return SentenceForm(
             sentence=sentence,
             lead=lead,
@@ -277,16 +281,9 @@ class SourceSentences:
             above=sentence.above if refers_back and sentence.above and is_short(sentence.above) else None,
             refers_back=refers_back,
             is_alone=is_alone,
-            is_usable=self._is_usable(sentence, own, is_alone=is_alone),
+            is_usable=is_usable,
             context=(sentence.heading, sentence.term, sentence.intro, *sentence.columns),
         )
-
-    def _is_usable(self, sentence: Sentence, own: Sequence[str], *, is_alone: bool) -> bool:
-        is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
-        if not is_long_enough or len(own) > MAX_WORDS:
-            return False
-        begins_in_middle = sentence.text[0].islower() and own[0] in self.stop_words  # `of the …`
-        return sentence.item or not begins_in_middle
 
 
 @dataclass(slots=True, eq=False)

@@ -127,8 +127,13 @@ def find_readings(question: Question, candidates: Sequence[Candidate]) -> Readin
     asked = {term.word for term in question.terms if term.weight > WEAK_WEIGHT}
     if not 0 < len(asked) <= MAX_SUBJECT_WORDS:
         return None
+    openings: dict[int, Candidate] = {}  # the best sentence of each source that depends on no other one, by rank
+    for one in candidates:
+        if not one.is_dependent and not one.attached and not one.sentence.row:
+            openings.setdefault(one.rank, one)
     found: dict[str, tuple[str, Reading]] = {}
-    for opening in _openings(candidates):
+    for rank in sorted(openings):
+        opening = openings[rank]
         title = _QUALIFIED.match(opening.source.title) or _APPOSED.match(opening.source.title)
         if not title or set(words(title["base"])) != asked:
             continue
@@ -138,12 +143,3 @@ def find_readings(question: Question, candidates: Sequence[Candidate]) -> Readin
         return None
     readings = tuple(reading for _, reading in found.values())[:MAX_READINGS]
     return Readings(next(iter(found.values()))[0], readings)
-
-
-def _openings(candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Yield the best sentence of each source that does not depend on another sentence, best source first."""
-    best: dict[int, Candidate] = {}
-    for one in candidates:
-        if not one.is_dependent and not one.attached and not one.sentence.row:
-            best.setdefault(one.rank, one)
-    return [best[rank] for rank in sorted(best)]

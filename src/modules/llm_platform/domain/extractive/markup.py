@@ -38,16 +38,15 @@ def strip_markup(text: str) -> str:
         spans.append(span[0])
         return f"{_HIDDEN}{len(spans) - 1}{_HIDDEN}"
 
-    shown = _CODE_SPAN.sub(hide, _with_plain_code(shown.replace(_HIDDEN, "")))
-    return _HIDDEN_SPAN.sub(lambda hidden: spans[int(hidden[1])], _without_markup(shown))
-
-
-def _with_plain_code(shown: str) -> str:
-    """Convert roles and links of reStructuredText, and double backticks, to Markdown code spans and text."""
+    shown = shown.replace(_HIDDEN, "")
+    # Links and roles of reStructuredText, and double backticks, become text and code spans of Markdown.
     if "`_" in shown:
         shown = _RST_LINK.sub(lambda link: link[1] or link[2], shown)
     shown = _ROLE.sub(r"`\1`", shown).replace("``", "`")
-    return shown.replace("`", "") if shown.count("`") % 2 else shown
+    if shown.count("`") % 2:
+        shown = shown.replace("`", "")
+    shown = _without_markup(_CODE_SPAN.sub(hide, shown))
+    return _HIDDEN_SPAN.sub(lambda hidden: spans[int(hidden[1])], shown)
 
 
 def _without_markup(shown: str) -> str:

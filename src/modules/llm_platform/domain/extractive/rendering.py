@@ -143,8 +143,8 @@ def _indices(quote: Quote) -> list[int]:
     return [quote.source.index, *quote.also]
 
 
-def _text_with_lead(quotes_left: Quote | Candidate) -> str:
-    return _with_lead(quotes_left.lead, quotes_left.sentence.text)
+def _text_with_lead(quote: Quote | Candidate) -> str:
+    return _with_lead(quote.lead, quote.sentence.text)
 
 
 def _with_lead(lead: str, text: str) -> str:

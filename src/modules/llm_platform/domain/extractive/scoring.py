@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
@@ -64,15 +64,12 @@ def best_first(candidate: Candidate) -> tuple[float, int, int]:
 
 def score(candidate: Candidate, focus: Sequence[float], weights: Weights, asked: Iterable[int]) -> float:
     """Return how well the sentence matches the terms, weighted by `focus`, in its source and by its form."""
-    sharp: float = _share(candidate.met, focus) ** SHARPNESS
+    total = sum(focus)
+    share = sum(focus[number] * credit for number, credit in candidate.met.items()) / total if total else 0.0
+    sharp: float = share**SHARPNESS
     fits = (1 - PASSAGE_SHARE) * sharp + PASSAGE_SHARE * candidate.passage
     subject = OFF_SUBJECT if weights.names.intersection(asked) - candidate.met.keys() else 1.0
     return fits * candidate.quality * subject / (1 + RANK_STEP * candidate.rank)
-
-
-def _share(met: Mapping[int, float], weights: Sequence[float]) -> float:
-    total = sum(weights)
-    return sum(weights[number] * credit for number, credit in met.items()) / total if total else 0.0
 
 
 def coverage(chosen: Iterable[Candidate], weights: Sequence[float], numbers: Iterable[int]) -> float:

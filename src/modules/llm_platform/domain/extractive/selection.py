@@ -82,7 +82,12 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
     ]
     if coverage(chosen, weights.subject, range(len(weights.subject))) < ANSWERS_FROM or lacks_exact(question, chosen):
         return Extraction([], fit, candidates)
-    return Extraction(_in_reading_order(chosen, fit), fit, candidates)
+    # Sources in the order of selection, sentences by their position in the source.
+    order: dict[int, int] = {}
+    for candidate in chosen:
+        order.setdefault(candidate.rank, len(order))
+    chosen.sort(key=lambda candidate: (order[candidate.rank], candidate.sentence.position))
+    return Extraction([quote_of(candidate, fit) for candidate in chosen], fit, candidates)
 
 
 def _choose(
@@ -198,15 +203,6 @@ def with_antecedent(candidate: Candidate) -> list[Candidate]:
     ):
         return []
     return [before, candidate] if len(before.words) <= LONG_WORDS else []
-
-
-def _in_reading_order(chosen: Sequence[Candidate], fit: Sequence[Candidate]) -> list[Quote]:
-    """Sources in the order of selection, sentences by their position in the source."""
-    order: dict[int, int] = {}
-    for candidate in chosen:
-        order.setdefault(candidate.rank, len(order))
-    ordered = sorted(chosen, key=lambda candidate: (order[candidate.rank], candidate.sentence.position))
-    return [quote_of(candidate, fit) for candidate in ordered]
 
 
 def quote_of(candidate: Candidate, fit: Sequence[Candidate]) -> Quote:

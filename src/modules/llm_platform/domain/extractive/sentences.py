@@ -61,20 +61,17 @@ class Sentence:
 
 def blocks_of(text: str) -> Sequence[Block]:
     """Return the blocks of a source's text."""
-    blocks = list(read_blocks(_with_fences(text[:MAX_TEXT_CHARS])))
+    text = text[:MAX_TEXT_CHARS]
+    # An opening fence is followed by code, a closing one by an empty line or nothing. The first fence of a passage that was
+    # cut inside of code is a closing one: it gets its opening one back.
+    ends = [(fence[1].strip(), text[fence.end() : fence.end() + 2]) for fence in _FENCE_LINE.finditer(text)]
+    empty = [not name and not following.strip("\n") for name, following in ends]
+    if sum(empty[::2]) > sum(empty[1::2]):
+        text = f"```\n{text}"
+    blocks = list(read_blocks(text))
     if len(blocks) == 1 and blocks[0].kind == "heading":
         blocks[0].kind = "paragraph"  # a bare answer ("Paris") looks like a heading
     return blocks
-
-
-def _with_fences(text: str) -> str:
-    """Add a fence to a passage that was cut inside of code, whose first fence is a closing one.
-
-    An opening fence is followed by code, a closing one by an empty line or nothing.
-    """
-    ends = [(fence[1].strip(), text[fence.end() : fence.end() + 2]) for fence in _FENCE_LINE.finditer(text)]
-    empty = [not name and not following.strip("\n") for name, following in ends]
-    return f"```\n{text}" if sum(empty[::2]) > sum(empty[1::2]) else text
 
 
 def read_sentences(
@@ -87,33 +84,30 @@ def read_sentences(
 def sentences_in(
     blocks: Sequence[Block], language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
-    """Yield the sentences of parsed blocks."""
-    read = (
-        sentence
-        for number in _most_relevant(blocks, relevance, most)
-        for sentence in _sentences_of(blocks, number, language)
-    )
+    """Yield the sentences of parsed blocks, in order; of many blocks only those of the `most` relevant ones."""
+    numbers = [number for number, block in enumerate(blocks) if block.kind != "code"]
+    if len(numbers) > most:
+        numbers = sorted(heapq.nlargest(most, numbers, key=lambda number: (relevance(blocks[number].text), -number)))
+    read = (sentence for number in numbers for sentence in _sentences_of(blocks, number, language))
     for position, sentence in enumerate(itertools.islice(read, MAX_SENTENCES), 1):
         sentence.position = position
         yield sentence
 
 
-def _most_relevant(blocks: Sequence[Block], relevance: Callable[[str], int], most: int) -> Sequence[int]:
-    """Numbers of the blocks to read, in order."""
-    numbers = [number for number, block in enumerate(blocks) if block.kind != "code"]
-    if len(numbers) <= most:
-        return numbers
-    best = heapq.nlargest(most, numbers, key=lambda number: (relevance(blocks[number].text), -number))
-    return sorted(best)
-
-
 def _sentences_of(blocks: Sequence[Block], number: int, language: str) -> Iterator[Sentence]:
     block = blocks[number]
     if block.kind == "table":
-        return _rows(block)
-    if block.kind == "heading":
-        return _announcement(blocks, number)
-    return _sentences(blocks, number, language)
+        columns, rows = read_table(block)
+        if block.heading and 1 < len(rows) <= MAX_ROWS:
+            yield _announced(block.heading, block, columns)
+        for cells in rows:
+            yield Sentence(" | ".join(cells), 0, block.heading, item=True, is_complete=True, row=cells, columns=columns)
+    elif block.kind == "heading":  # right above code it announces the code
+        after = blocks[number + 1 : number + 2]
+        if after and after[0].kind == "code" and block.text:
+            yield _announced(block.text, after[0])
+    else:
+        yield from _sentences(blocks, number, language)
 
 
 def _sentences(blocks: Sequence[Block], number: int, language: str) -> Iterator[Sentence]:
@@ -156,13 +150,6 @@ def _intro(blocks: Sequence[Block], number: int) -> str:
     return above.text
 
 
-def _announcement(blocks: Sequence[Block], number: int) -> Iterator[Sentence]:
-    """Yield a heading right above code announces it."""
-    after = blocks[number + 1 : number + 2]
-    if after and after[0].kind == "code" and blocks[number].text:
-        yield _announced(blocks[number].text, after[0])
-
-
 def _announced(heading: str, block: Block, columns: tuple[str, ...] = ()) -> Sentence:
     title = heading.rstrip(":：")
     return Sentence(
@@ -178,15 +165,6 @@ def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
         return columns, []
     rows = (_cells(line) for line in lines if len(line) <= MAX_SENTENCE_CHARS)
     return columns, [cells for cells in rows if len(cells) == len(columns) and sum(map(bool, cells)) > 1]
-
-
-def _rows(block: Block) -> Iterator[Sentence]:
-    """Yield the announcement of a small table with a heading, then each row."""
-    columns, rows = read_table(block)
-    if block.heading and 1 < len(rows) <= MAX_ROWS:
-        yield _announced(block.heading, block, columns)
-    for cells in rows:
-        yield Sentence(" | ".join(cells), 0, block.heading, item=True, is_complete=True, row=cells, columns=columns)
 
 
 def _cells(line: str) -> tuple[str, ...]:

@@ -30,8 +30,10 @@ def sides_of(conflict: tuple[Candidate, Candidate], candidates: Sequence[Candida
 def _voices(side: Candidate, other: Candidate, candidates: Sequence[Candidate]) -> int:
     """Return how many sources say what `side` says. Sources with nearly identical passages are one voice."""
     of_source = {side.rank: side}
+    enough = SAME_SUBJECT * sum(side.met.values())
     for candidate in candidates:
-        if _is_about(candidate, side) and says_the_same(candidate, side, other):
+        shared = sum(min(credit, candidate.met.get(number, 0.0)) for number, credit in side.met.items())
+        if shared >= enough and says_the_same(candidate, side, other):
             of_source.setdefault(candidate.rank, candidate)
     passages: list[frozenset[tuple[str, ...]]] = []
     for candidate in of_source.values():
@@ -39,12 +41,6 @@ def _voices(side: Candidate, other: Candidate, candidates: Sequence[Candidate]) 
         if all(len(shingles & known) < SAME_PASSAGE * min(len(shingles), len(known)) for known in passages):
             passages.append(shingles)
     return len(passages)
-
-
-def _is_about(candidate: Candidate, side: Candidate) -> bool:
-    """Return whether a sentence has most words of the question that `side` has."""
-    shared = sum(min(credit, candidate.met.get(number, 0.0)) for number, credit in side.met.items())
-    return shared >= SAME_SUBJECT * sum(side.met.values())
 
 
 def _passage(one: Candidate, candidates: Sequence[Candidate]) -> list[str]:
