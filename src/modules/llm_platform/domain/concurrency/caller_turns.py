@@ -59,18 +59,16 @@ class CallerTurns:
 
     def _fill(self) -> None:
         """Give free places to those whose turn it is."""
-        while (caller := next((name for name in self._waiting if self._may_take(name)), None)) is not None:
-            self._give(caller)
-
-    def _may_take(self, caller: str) -> bool:
-        return self._free > (self._taken[caller] if self._keeps_room else 0)
-
-    def _give(self, caller: str) -> None:
-        queue = self._waiting.pop(caller)
-        slot = queue.popleft()
-        if queue:
-            self._waiting[caller] = queue  # goes behind all others
-        if slot.set_running_or_notify_cancel():
-            self._free -= 1
-            self._taken[caller] += 1
-            slot.set_result(None)
+        while True:
+            fitting = (name for name in self._waiting if self._free > (self._taken[name] if self._keeps_room else 0))
+            caller = next(fitting, None)
+            if caller is None:
+                return
+            queue = self._waiting.pop(caller)
+            slot = queue.popleft()
+            if queue:
+                self._waiting[caller] = queue  # goes behind all others
+            if slot.set_running_or_notify_cancel():
+                self._free -= 1
+                self._taken[caller] += 1
+                slot.set_result(None)

@@ -61,7 +61,8 @@ def address_at(text: str, at: int, floor: int) -> tuple[int, int] | None:
         host = _HOST.match(text, at + 1)
         return (name.start(), host.end()) if name and host else None
     if sign == ".":
-        return _host_with_path(text, at, floor)
+        labels = _LABELS.search(text, max(floor, at - MAX_NAME_CHARS), at) if _TOP_LEVEL.match(text, at) else None
+        return _extend(text, labels.start(), at) if labels else None
     return _extend(text, at, at + 4) if at == 0 or not text[at - 1].isalnum() else None
 
 
@@ -73,13 +74,6 @@ def _after_colon(text: str, at: int, floor: int) -> tuple[int, int] | None:
         return None
     scheme = _SCHEME_WITHOUT_SLASHES.search(text, max(floor, at - MAX_SCHEME_CHARS), at)
     return _extend(text, scheme.start(), at + 1) if scheme else None
-
-
-def _host_with_path(text: str, at: int, floor: int) -> tuple[int, int] | None:
-    if not _TOP_LEVEL.match(text, at):
-        return None
-    labels = _LABELS.search(text, max(floor, at - MAX_NAME_CHARS), at)
-    return _extend(text, labels.start(), at) if labels else None
 
 
 def _extend(text: str, start: int, at: int) -> tuple[int, int] | None:

@@ -90,7 +90,11 @@ class BlockTracker:
     def take(self, text: str) -> Line:
         """Read the next line; tabs among its markers are expanded (`expand_tabs`)."""
         if self.fence is not None and self.is_code(text):
-            return self._take_code(self.fence, text)
+            at, _ = _match(self._containers[: self.fence.depth], self._empty_item, text)
+            if not self.fence.is_closed_by(text[at:]):
+                return Line("code", at)
+            self.fence = None
+            return Line("fence", at)
         self.fence = None
         if not text and not self._containers:
             self._paragraph = False
@@ -102,13 +106,6 @@ class BlockTracker:
         if reading.opens_fence:
             self.fence = reading.fence()
         return Line(reading.kind, reading.at, reading.started)
-
-    def _take_code(self, fence: Fence, text: str) -> Line:
-        at, _ = _match(self._containers[: fence.depth], self._empty_item, text)
-        if fence.is_closed_by(text[at:]):
-            self.fence = None
-            return Line("fence", at)
-        return Line("code", at)
 
 
 class _Reading:

@@ -87,7 +87,7 @@ def check_output_schema(schema: Mapping[str, Any]) -> None:
 
 
 def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
-    """Yield the first errors of a value: where, and what the checked schema says there; empty if it is valid.
+    """Return the first errors of a value: where, and what the checked schema says there; empty if it is valid.
 
     Raises InvalidSchemaError if the schema refers to itself too often.
     """
@@ -128,7 +128,7 @@ def _is_stack_nearly_full() -> bool:
 
 
 def _check_depth(value: object, depth: int) -> None:
-    """Recursion is safe: it ends at the limit."""
+    """Raise InvalidSchemaError beyond MAX_SCHEMA_DEPTH levels, where the recursion ends."""
     if depth > MAX_SCHEMA_DEPTH:
         raise InvalidSchemaError(TOO_DEEP)
     if isinstance(value, Mapping | list | tuple):

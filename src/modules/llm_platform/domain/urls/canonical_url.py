@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
-from urllib.parse import SplitResult, quote_plus, urlsplit
+from urllib.parse import quote_plus, urlsplit
 
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.urls.site_names import ascii_host
@@ -110,28 +110,19 @@ def canonical_url(url: str) -> str:
     It ignores http or https, `www.`, a default port, the fragment (unless it is a route: `#/…`, `#!…`), tracking parameters,
     the order of the others, and a trailing slash. A URL of another scheme is returned unchanged.
     """
-    parts = _split(url.strip())
-    if parts is None or parts.scheme not in _DEFAULT_PORTS or not parts.netloc:
-        return url.strip()
-    query = _clean_query(parts.query)
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # unbalanced brackets, characters that turn into others under NFKC
+        return url
+    if parts.scheme not in _DEFAULT_PORTS or not parts.netloc:
+        return url
+    kept = [part for part in parts.query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
+    query = "&".join(sorted(kept))
     route = parts.fragment if parts.fragment.startswith(("/", "!")) else ""
     host = parts.netloc.rpartition("@")[2].lower().removesuffix(_DEFAULT_PORTS[parts.scheme]).removesuffix(":")
     host = host.rstrip(".").removeprefix("www.")
     return f"//{host}{parts.path.rstrip('/')}{'?' + query if query else ''}{'#' + route if route else ''}"
-
-
-def _split(url: str) -> SplitResult | None:
-    try:
-        return urlsplit(url)
-    except ValueError:  # unbalanced brackets, characters that turn into others under NFKC
-        return None
-
-
-def _clean_query(query: str) -> str:
-    if not query:
-        return ""
-    parts = [part for part in query.split("&") if part and not _TRACKING.fullmatch(part.partition("=")[0])]
-    return "&".join(sorted(parts))
 
 
 def quote_url(url: str, quote: str, page: int | None = None) -> str | None:
