@@ -1,7 +1,6 @@
 """Questions that rules make of one question, where no model plans: its parts, and aspects of its topic."""
 
 import re
-from collections.abc import Sequence
 
 from modules.llm_platform.domain.research.content_words import content_words, shares_content_word
 from modules.llm_platform.domain.text.data_files import load_data
@@ -24,8 +23,13 @@ _CLAUSE = re.compile(
 def decompose_question(question: str, language: str) -> list[str]:
     """Return searches for a question: the question itself, its parts, then aspects of its topic."""
     topic = content_words(question, language)
-    parts = [part.strip(" ?？.!") for part in _AND.split(question)]
-    parts = [_with_topic(part, topic, language) for part in parts if len(content_words(part, language)) >= 1]
+    parts: list[str] = []
+    for part in (piece.strip(" ?？.!") for piece in _AND.split(question)):
+        own = content_words(part, language)
+        if len(own) == 1:  # too little to search for without words of the topic
+            parts.append(" ".join([part, *[word for word in topic if word not in part][:3]]))
+        elif own:
+            parts.append(part)
     subject = (" ".join(topic[:MAX_TOPIC_WORDS]) or question)[:MAX_TOPIC_CHARS].rstrip()
     aspects = [f"{subject} {aspect}" for aspect in _aspects(language)]
     return [question, *(parts if len(parts) > 1 else []), *aspects]
@@ -55,13 +59,6 @@ def _aspects(language: str) -> list[str]:
     """Return aspects that a search for the bare topic misses, in the language or in English."""
     by_language: dict[str, list[str]] = load_data("aspects")
     return by_language.get(language.partition("-")[0], by_language["en"])
-
-
-def _with_topic(part: str, topic: Sequence[str], language: str) -> str:
-    """Return the part, with words of the topic if it has a single content word."""
-    own = content_words(part, language)
-    missing = [word for word in topic if word not in part]
-    return part if len(own) > 1 or not missing else " ".join([part, *missing[:3]])
 
 
 def _is_question(part: str, language: str) -> bool:

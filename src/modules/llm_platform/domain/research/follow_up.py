@@ -87,12 +87,15 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
     own = _terms(question, language)
     if not own:
         return True
-    opening = _rules(primary).opening
-    found = opening.match(question)
+    rules = _rules(primary)
+    found = rules.opening.match(question)
     text = question[found.end() :] if found else question
-    if text != question or _rules(primary).is_closing(question):
-        return not _is_new_clause(text, own, turns, primary)
-    return _refers_back(question, primary)
+    if text == question and not (rules.closing and rules.closing.search(question)):
+        return _refers_back(question, primary)
+    # The text behind `And` can be a whole question about something that the turns do not mention.
+    first = next(iter(words(text)), "")
+    is_clause = len(own) >= MAX_SHORT_TERMS and first in stop_words(primary) and not _refers_back(text, primary)
+    return not is_clause or bool(_known(own, _text_of(turns)))
 
 
 def has_content_words(question: str, language: str, terms: int = 1) -> bool:
@@ -192,13 +195,6 @@ def _text_of(turns: Sequence[Turn]) -> str:
     return " ".join(f"{turn.question} {turn.answer}" for turn in turns)[-MAX_HISTORY_CHARS:]
 
 
-def _is_new_clause(text: str, own: Sequence[Term], turns: Sequence[Turn], primary: str) -> bool:
-    """Return whether the text behind `And` is a whole question about something that the turns do not mention."""
-    first = next(iter(words(text)), "")
-    is_clause = first in stop_words(primary) and len(own) > 1 and not _refers_back(text, primary)
-    return is_clause and len(own) >= MAX_SHORT_TERMS and not _known(own, _text_of(turns))
-
-
 def _is_definite(question: str, own: Sequence[Term], language: str) -> bool:
     """Return whether the question asks for `the` thing of a few words, without a name and without saying of what."""
     definite = _rules(language.partition("-")[0].lower()).definite
@@ -239,9 +235,6 @@ class _Rules:
     expletives: re.Pattern[str]
     definite: re.Pattern[str] | None
     function_words: re.Pattern[str] | None
-
-    def is_closing(self, question: str) -> bool:
-        return self.closing is not None and bool(self.closing.search(question))
 
 
 @cache

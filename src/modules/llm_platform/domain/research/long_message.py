@@ -74,16 +74,25 @@ def question_of(text: str) -> str:
     text = text.strip()
     if len(text) <= MAX_QUERY_CHARS:
         return text
-    return _shortened(_asking_part(_marked_question(text) or text))
+    text = _marked_question(text) or text
+    if len(text) > MAX_QUERY_CHARS:
+        language = detect(text) or DEFAULT_LANGUAGE
+        sentences = list(_sentences(text, language))
+        text = _last_question(sentences, language) or _last_instruction(sentences, language) or next(iter(sentences), text)
+    line = one_line(text)
+    if len(line) <= MAX_QUERY_CHARS:
+        return line
+    head = line[:MAX_QUERY_CHARS]
+    return head.rpartition(" ")[0] or head  # cut between words
 
 
 SearchQuery = Annotated[LongQuery, AfterValidator(question_of)]  # the question in a long query
 
 
 def join_context(message: str | None, other: str | None = None) -> str | None:
-    """The `context` of a research run, at most MAX_CONTEXT_CHARS: the message behind the other text. None without any.
+    """Return the `context` of a research run: the message behind the other text. None without any.
 
-    What is too long lacks its middle: of the other text first, since the message is what the user wrote.
+    Beyond MAX_CONTEXT_CHARS it lacks its middle: of the other text first, since the message is what the user wrote.
     """
     own, before = (text.replace("\x00", "").strip() if text else "" for text in (message, other))
     if own and before:
@@ -97,10 +106,13 @@ def is_excerpt(question: str, context: str) -> bool:
 
 
 def _marked_question(text: str) -> str | None:
-    """The text that a key of a JSON object marks as the question, else the last quotation, tag or last line that does."""
+    """Return what a key of a JSON object marks as the question, else the last quotation, tag or last line that does."""
     fields = _fields(text)
     marked = [fields[key] for key in _KEYS if isinstance(fields.get(key), str)]
-    bare = _without_end_labels(_CODE.sub("\n\n", text))
+    lines = _CODE.sub("\n\n", text).splitlines()
+    while lines and _EMPTY_LABEL.fullmatch(lines[-1]):
+        lines.pop()
+    bare = "\n".join(lines)
     found = sorted((match for form in _FORMS for match in form.finditer(bare)), key=lambda match: -match.start("question"))
     last_asked = max(map(bare.rfind, QUESTION_MARKS))  # a question behind a quotation asks about the quotation
     marked += [match["question"] for match in found if match.end() > last_asked or "tag" in match.re.groupindex]
@@ -116,22 +128,6 @@ def _fields(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def _without_end_labels(text: str) -> str:
-    lines = text.splitlines()
-    while lines and _EMPTY_LABEL.fullmatch(lines[-1]):
-        lines.pop()
-    return "\n".join(lines)
-
-
-def _asking_part(text: str) -> str:
-    """The last question of the text, else its last instruction, else its first line; a short text is its own question."""
-    if len(text) <= MAX_QUERY_CHARS:
-        return text
-    language = detect(text) or DEFAULT_LANGUAGE
-    sentences = list(_sentences(text, language))
-    return _last_question(sentences, language) or _last_instruction(sentences, language) or next(iter(sentences), text)
 
 
 def _last_question(sentences: list[str], language: str) -> str | None:
@@ -188,12 +184,3 @@ def _without_middle(text: str, max_chars: int) -> str:
     kept = max_chars - len(MIDDLE_CUT)
     end = kept // 2
     return f"{text[: kept - end]}{MIDDLE_CUT}{text[len(text) - end :]}"
-
-
-def _shortened(text: str) -> str:
-    """Return the text on one line, cut between words."""
-    line = one_line(text)
-    if len(line) <= MAX_QUERY_CHARS:
-        return line
-    head = line[:MAX_QUERY_CHARS]
-    return head.rpartition(" ")[0] or head

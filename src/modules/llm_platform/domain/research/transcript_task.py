@@ -116,23 +116,23 @@ def _task(order: str, turns: tuple[tuple[str, str], ...], *, is_marked: bool) ->
     said = _QUOTED.sub(" ", order)
     if _QUESTION.search(said) or not _ORDER.search(said):
         return None
-    product = _product_of(said, found["key"] if found else "")
+    key = found["key"] if found else ""
+    if key:
+        named = key.replace("_", "-")
+        product = next((product for product, form in _PRODUCTS.items() if form.search(named)), None)
+    else:
+        positions = [(match.start(), product) for product, form in _PRODUCTS.items() if (match := form.search(said))]
+        product = min(positions)[1] if positions else None
     if product is None and not (is_marked and found and re.search(r"\bJSON\b", order)):
         return None
-    return TranscriptTask(product or "other", turns, found["key"] if found else "", bool(found and found["value"] == "["))
-
-
-def _product_of(order: str, key: str) -> Product | None:
-    """Return the product that the key names, else the first one in the order."""
-    by_key = next((product for product, form in _PRODUCTS.items() if key and form.search(key.replace("_", "-"))), None)
-    if key:
-        return by_key
-    positions = [(found.start(), product) for product, form in _PRODUCTS.items() if (found := form.search(order))]
-    return min(positions)[1] if positions else None
+    return TranscriptTask(product or "other", turns, key, bool(found and found["value"] == "["))
 
 
 def _labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The order and the turns of a message that ends with lines of roles. Both roles must speak, unless a label is before."""
+    """Return the order and the turns of a message that ends with lines of roles.
+
+    Both roles must speak, unless a label stands before them.
+    """
     first = _ROLE_LINE.search(last)
     if first is None:
         return "", ()
@@ -167,28 +167,19 @@ def _made(task: TranscriptTask) -> list[str]:
     asked = [text for role, text in task.turns if role == "user" and text] or [task.turns[0][1]]
     language = language_of(" ".join(asked)[:2000])
     if task.product == "title":
-        return [_title(asked[0])]
-    if task.product == "tags":
-        return _tags(asked, language)
+        title = " ".join(_line(asked[0]).split()[:MAX_TITLE_WORDS])
+        return [title[:MAX_TITLE_CHARS].rstrip(" .,:;!?？。！…-")]
+    if task.product == "tags":  # the words that are said most, or first, without those that say nothing
+        stops = stop_words(language)
+        words = [word for text in asked for word in _WORD.findall(text[:2000]) if word.lower() not in stops]
+        written = {word.lower(): word for word in reversed(words)}
+        common = Counter(word.lower() for word in words).most_common(MAX_TAGS)
+        return [written[word][:1].upper() + written[word][1:] for word, _ in common] or [NO_TAG]
     if task.product == "queries":
         earlier = [Turn(question=text[:MAX_QUERY_CHARS], answer="") for text in asked[:-1] if len(text) >= 3]
         return [standalone_by_rules(_line(asked[-1])[:MAX_QUERY_CHARS], earlier, language)]
     return []
 
 
-def _title(text: str) -> str:
-    words = _line(text).split()[:MAX_TITLE_WORDS]
-    return " ".join(words)[:MAX_TITLE_CHARS].rstrip(" .,:;!?？。！…-")
-
-
 def _line(text: str) -> str:
     return _NO_WORD.sub(" ", text).strip()
-
-
-def _tags(asked: Sequence[str], language: str) -> list[str]:
-    """Return the words that are said most, or first, without those that say nothing."""
-    stops = stop_words(language)
-    words = [word for text in asked for word in _WORD.findall(text[:2000]) if word.lower() not in stops]
-    written = {word.lower(): word for word in reversed(words)}
-    common = Counter(word.lower() for word in words).most_common(MAX_TAGS)
-    return [written[word][:1].upper() + written[word][1:] for word, _ in common] or [NO_TAG]
