@@ -61,7 +61,7 @@ def detect(text: str) -> str | None:
 
 
 def language_of_script(text: str) -> str | None:
-    """The language of a text that is not in Latin letters, for texts of so few letters that Latin ones decide nothing."""
+    """Return the language of a text in other letters than Latin, for texts whose few Latin letters decide nothing."""
     letters = _letters_by_script(text)
     script, _ = _leading_script(letters)
     return None if script == "latin" else _of_script(script, letters, text)
@@ -136,12 +136,16 @@ def _by_letters(text: str, letters: dict[str, str]) -> str | None:
 def _by_function_words(text: str, script: str) -> str | None:
     """Return the language whose function words the text uses most; a word of several languages counts in part for each."""
     table = _languages_of_words(script)
+    lowered = text.lower()
     evidence: dict[str, float] = {}
-    for word, times in _counted(text.lower()).items():
+    for word, times in _counted(lowered).items():
         for language, weight in table.get(word, ()):
             evidence[language] = evidence.get(language, 0.0) + weight * times
     if script == "latin" and not text.isascii():
-        _add_letters(text.lower(), evidence)
+        present = set(lowered)
+        for language, own in _LATIN_LETTERS.items():
+            if not present.isdisjoint(own):
+                evidence[language] = evidence.get(language, 0.0) + LETTER_EVIDENCE
     if not evidence:
         return None
     (best, most), *others = sorted(evidence.items(), key=lambda item: -item[1])
@@ -150,20 +154,14 @@ def _by_function_words(text: str, script: str) -> str | None:
 
 
 def _counted(lowered: str) -> dict[str, int]:
-    """The number of occurrences of each word, in the order of the text. Split at blanks: the pattern takes twice as long."""
+    """Return how often each word occurs, in the order of the text."""
+    # Text is split at blanks, because the pattern takes twice as long.
     apart = lowered.encode("utf-8", "surrogatepass").translate(_LETTERS_APART).decode("utf-8", "surrogatepass")
     counts: dict[str, int] = {}
     for found, times in Counter(apart.split()).items():
         for word in (found,) if found.isalpha() else _WORD.findall(found):
             counts[word] = counts.get(word, 0) + times
     return counts
-
-
-def _add_letters(lowered: str, evidence: dict[str, float]) -> None:
-    present = set(lowered)
-    for language, own in _LATIN_LETTERS.items():
-        if not present.isdisjoint(own):
-            evidence[language] = evidence.get(language, 0.0) + LETTER_EVIDENCE
 
 
 @cache

@@ -120,7 +120,7 @@ def reading_of(value: str) -> Reading:
 
 
 def numbers_in(text: str) -> list[tuple[Reading, int]]:
-    """The numbers that a text writes in figures or Chinese characters: all the values that each can mean, and its offset."""
+    """Return the numbers in figures or Chinese characters: all the values that each can mean, and its offset in the text."""
     if "-" in text:
         text = _ISO_MONTH.sub("--", text)  # a month is compared by its name
     found: list[tuple[Reading, int]] = []

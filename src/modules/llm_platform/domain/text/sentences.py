@@ -39,7 +39,10 @@ def is_question(text: str) -> bool:
 
 
 def sentence_spans(text: str, language: str = "en") -> list[Span]:
-    """Start and end of each sentence, blanks trimmed, in code points; a line break ends one only where a paragraph ends."""
+    """Return the start and end of each sentence, without blanks, in code points.
+
+    A line break ends a sentence only where a paragraph ends.
+    """
     return list(each_sentence(text, language))
 
 
@@ -76,18 +79,14 @@ def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
 def _continues(text: str, at: int) -> bool:
     """Return whether a sentence goes on after a stop that has no blank behind it.
 
-    It does in a name, and before a small letter of any alphabet, as in `www.éa.fr`. The splitter only knows the small letters
-    of English.
+    It does before a small letter of any alphabet, as in `www.éa.fr` (the splitter only knows those of English), and in a name,
+    as in `asyncio.Task.cancel()`, which has further stops, `_`, `()` or capitals.
     """
-    before = text[at - 1]
-    return (text[at].islower() and before not in WIDE_STOPS) or (before == "." and _is_in_name(text, at))
-
-
-def _is_in_name(text: str, at: int) -> bool:
-    """Return whether the stop before `at` is part of a name, as in `asyncio.Task.cancel()`.
-
-    Further stops, `_`, `()` and capitals make a name of it.
-    """
+    stop = text[at - 1]
+    if text[at].islower() and stop not in WIDE_STOPS:
+        return True
+    if stop != ".":
+        return False
     before, behind = _NAME_BEFORE.search(text, max(0, at - MAX_NAME_CHARS), at), _NAME_BEHIND.match(text, at)
     if before is None or behind is None:
         return False

@@ -31,17 +31,14 @@ def stem(word: str) -> str:
         word = word[:-3] + "y"
     elif word.endswith("s") and not word.endswith(NO_PLURAL):
         word = word[:-1]
-    inflected = len(word) >= MIN_INFLECTED
-    bare = _uninflected(word) if inflected else word
-    return bare[:-1] if bare.endswith("e") and len(word) >= MIN_WITH_E else bare
-
-
-def _uninflected(word: str) -> str:
-    for ending in ENDINGS:
+    bare = word
+    for ending in ENDINGS if len(word) >= MIN_INFLECTED else ():
         if word.endswith(ending) and len(word) - len(ending) >= MIN_LEFT:
             bare = word[: -len(ending)]
-            return bare[:-1] if bare[-1] == bare[-2] and bare[-1] not in DOUBLED_IN_STEM else bare
-    return word
+            if bare[-1] == bare[-2] and bare[-1] not in DOUBLED_IN_STEM:
+                bare = bare[:-1]
+            break
+    return bare[:-1] if bare.endswith("e") and len(word) >= MIN_WITH_E else bare
 
 
 def is_form(one: str, other: str) -> bool:
