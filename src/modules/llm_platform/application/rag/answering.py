@@ -152,7 +152,7 @@ class ContextResolver:
 
     @stage("read")
     async def collect(self, context: Sequence[ContextItem], filters: Filters, until: float) -> CollectedContext:
-        """The passages in the order of the context that are available at `until` (event loop time)."""
+        """Return the passages that are available at `until` (event loop time), in the order of the context."""
         collected = CollectedContext()
         items = [item for item in context if _snippet(item) or item.url or item.doc_id]
         if len(items) > MAX_PASSAGES:

@@ -49,10 +49,14 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
     passages = []
     for span in split_chunks(read.text, language=lang or "en", overlap=OVERLAP_WORDS):
         text = read.text[span.start : span.end]
+        # The label has the title and the headings above the passage, without those that its beginning repeats.
+        beginning = _plain(text[:LABEL_SEARCH_CHARS])
+        above = {_plain(heading): heading for heading in (read.title, *span.heading.split(HEADING_SEPARATOR))}
+        label = "\n".join(heading for plain, heading in above.items() if plain and plain not in beginning)
         passages.append(
             Passage(
                 id=passage_id(doc_id, text, occurrences[text]), doc_id=doc_id, title=read.title, text=text, start=span.start,
-                url=read.url, source=read.source, lang=lang, fields=fields, label=_label(read.title, span.heading, text),
+                url=read.url, source=read.source, lang=lang, fields=fields, label=label,
                 pages=part_starts(read.pages, span.start, span.end),
             )
         )
@@ -62,13 +66,6 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
         origin=origin, form=FORM,
     )
     return ChunkedDocument(document, passages)
-
-
-def _label(title: str, headings: str, text: str) -> str:
-    """Return the title and the headings above the passage, without those that the beginning of the passage repeats."""
-    beginning = _plain(text[:LABEL_SEARCH_CHARS])
-    labels = {_plain(heading): heading for heading in (title, *headings.split(HEADING_SEPARATOR))}
-    return "\n".join(label for plain, label in labels.items() if plain and plain not in beginning)
 
 
 def _plain(text: str) -> str:

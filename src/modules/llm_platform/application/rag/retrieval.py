@@ -115,7 +115,7 @@ class RetrievalService:
         return await self._store.passages(self.collection, doc_id)
 
     async def titles(self, limit: int, origins: Container[str | None] | None = None) -> list[str]:
-        """Different titles of indexed documents, at most `limit`, of these origins only where they are given.
+        """Return different titles of indexed documents, at most `limit`, of these origins only where they are given.
 
         Only the first MAX_TITLED documents are looked at: the titles of a collection of many origins may be missed.
         """
@@ -219,7 +219,7 @@ class _Query:
 
 
 def _by_document(found: Iterable[dtos.FoundPassage]) -> list[list[dtos.FoundPassage]]:
-    """The passages of each document, best first; the document with the best passage first. Equal scores are ordered by id."""
+    """Return the passages of each document, best first, the document with the best one first. Equal scores go by id."""
     documents: dict[str, list[dtos.FoundPassage]] = {}
     for hit in sorted(found, key=lambda hit: (-hit.score, hit.passage.doc_id, hit.passage.start)):
         documents.setdefault(hit.passage.doc_id, []).append(hit)
