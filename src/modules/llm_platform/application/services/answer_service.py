@@ -182,7 +182,7 @@ class AnswerService:
 
 
 def _document_keys(passages: Iterable[answering.ContextPassage]) -> Iterable[tuple[str, str]]:
-    """Keys that two passages of one document share."""
+    """Yield the keys that two passages of one document share."""
     for passage in passages:
         if passage.document.doc_id:
             yield "id", passage.document.doc_id
@@ -191,4 +191,4 @@ def _document_keys(passages: Iterable[answering.ContextPassage]) -> Iterable[tup
 
 
 def _ignore(text: str) -> None:
-    """Parts of the answer are not shown: its numbers change at the end."""
+    """Ignore a part of the answer: it is not shown, because its numbers change at the end."""

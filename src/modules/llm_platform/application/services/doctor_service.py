@@ -25,7 +25,7 @@ from shared.exceptions import AppException
 CHECK_DEADLINE_S = 30.0
 PROBE_QUERY = "python"  # every search engine has results for this word
 FEW_RESULTS = 3
-MAX_ENGINES_TRIED = 6  # for the list of engines that is proposed
+MAX_ENGINES_TRIED = 6  # the proposed list has those of them that answer
 PROBE_PROMPT = "Answer with the detail ready."
 PROBE_MAX_TOKENS = 1024  # leaves room for reasoning
 JUDGE_DEADLINE_S = 1200.0  # a small model on a CPU reads the pairs for minutes
@@ -219,7 +219,11 @@ class DoctorService:
             question = ChatMessage(role="user", content=PROBE_PROMPT)
             answer = await model.generate(LLMRequest(messages=(question,), max_tokens=PROBE_MAX_TOKENS))
             answered = f"{answer.model} answered in {self._clock() - began:.1f} s"
-            return [CheckResult(model.name, "ok", answered), *await _small_context(model)]
+            results = [CheckResult(model.name, "ok", answered)]
+            tokens = await model.context_tokens() if isinstance(model, IContextWindow) else None
+            if tokens is not None and tokens < SMALL_CONTEXT_TOKENS:
+                results.append(CheckResult(model.name, "warning", SMALL_CONTEXT.format(tokens=tokens)))
+            return results
         except AppException as error:
             return [CheckResult(model.name, "failed", error.message)]
 
@@ -240,13 +244,6 @@ class DoctorService:
         return [
             CheckResult(INDEX, "ok", _joined(detail, f"a search took {(self._clock() - began) * 1000:.0f} ms", *problems))
         ]
-
-
-async def _small_context(model: ILLMProvider) -> list[CheckResult]:
-    tokens = await model.context_tokens() if isinstance(model, IContextWindow) else None
-    if tokens is None or tokens >= SMALL_CONTEXT_TOKENS:
-        return []
-    return [CheckResult(model.name, "warning", SMALL_CONTEXT.format(tokens=tokens))]
 
 
 async def _store(store: IHealthProbe) -> list[CheckResult]:

@@ -66,24 +66,18 @@ class HealthService:
     async def _check_all(self) -> dtos.HealthReport:
         began = self._clock()
         kinds: dict[dtos.ComponentKind, Providers] = {"search": self._search, "llm": self._llms, "store": self._stores}
-        pings = {
-            key: ping for kind, providers in kinds.items() for key, ping in self._start_pings(kind, providers).items()
-        }
-        if pings:
-            _, hanging = await asyncio.wait(pings.values(), timeout=self._deadline_s)
+        for kind, providers in kinds.items():
+            for name, provider in providers.items():
+                last = self._pings.get((kind, name))
+                if isinstance(provider, IHealthProbe) and (last is None or last.done()):
+                    self._pings[kind, name] = asyncio.create_task(_ping(provider))
+        if self._pings:
+            _, hanging = await asyncio.wait(self._pings.values(), timeout=self._deadline_s)
             for task in hanging:
                 task.cancel()  # it is not awaited: a ping that ignores the cancellation must not delay the report
         search, llms, stores = (self._components(kind, providers) for kind, providers in kinds.items())
         self._report, self._checked_at = _report(search, llms, stores, self._searxng, self._kimi), began
         return self._report
-
-    def _start_pings(self, kind: str, providers: Providers) -> dict[tuple[str, str], asyncio.Task[str]]:
-        """Start a ping of each health probe, unless its last ping still runs."""
-        for name, provider in providers.items():
-            last = self._pings.get((kind, name))
-            if isinstance(provider, IHealthProbe) and (last is None or last.done()):
-                self._pings[kind, name] = asyncio.create_task(_ping(provider))
-        return {key: task for key, task in self._pings.items() if key[0] == kind}
 
     def _components(self, kind: dtos.ComponentKind, providers: Providers) -> dict[str, dtos.ComponentHealth]:
         circuits = self._circuits.get(kind, {})
@@ -92,8 +86,13 @@ class HealthService:
             status, detail = self._result(self._pings.get((kind, name)))
             if kind == "store" and not detail:  # files that can be written
                 continue
-            component = dtos.ComponentHealth(kind=kind, status=status, detail=detail, checked_at=datetime.now(UTC))
-            components[name] = _with_circuit(component, circuits.get(name))
+            circuit = circuits.get(name)
+            # The error of a failed check says more than an open circuit.
+            if circuit is not None and circuit.state == "open" and status != "unhealthy":
+                status, detail = "unhealthy", CIRCUIT_OPEN.format(failures=circuit.failures)
+            components[name] = dtos.ComponentHealth(
+                kind=kind, status=status, detail=detail, checked_at=datetime.now(UTC)
+            )
         return components
 
     def _result(self, ping: asyncio.Task[str] | None) -> tuple[dtos.ComponentStatus, str]:
@@ -110,14 +109,6 @@ class HealthService:
         return "unhealthy", CHECK_FAILED
 
 
-def _with_circuit(component: dtos.ComponentHealth, circuit: ICircuit | None) -> dtos.ComponentHealth:
-    """Return the component, unhealthy while its circuit is open; the error of a failed check says more than the circuit."""
-    if circuit is None or circuit.state != "open" or component.status == "unhealthy":
-        return component
-    detail = CIRCUIT_OPEN.format(failures=circuit.failures)
-    return component.model_copy(update={"status": "unhealthy", "detail": detail})
-
-
 async def _ping(probe: IHealthProbe) -> str:
     return await probe.ping()
 
@@ -129,16 +120,15 @@ def _report(
     searxng: Collection[str],
     kimi: Collection[str],
 ) -> dtos.HealthReport:
+    components = (*search.values(), *{**llms, **stores}.values())
+    status: dtos.OverallStatus = "healthy"
+    if all(component.status == "unhealthy" for component in search.values()):
+        status = "unhealthy"
+    elif any(component.status == "unhealthy" for component in components):
+        status = "degraded"
     return dtos.HealthReport(
-        status=_overall(search, {**llms, **stores}),
+        status=status,
         searxng_connected=any(search[name].status == "healthy" for name in search if name in searxng),
         kimi_coding_available=any(llms[name].status != "unhealthy" for name in llms if name in kimi),
         components={**stores, **llms, **search},
     )
-
-
-def _overall(search: Mapping[str, dtos.ComponentHealth], others: Mapping[str, dtos.ComponentHealth]) -> dtos.OverallStatus:
-    if all(component.status == "unhealthy" for component in search.values()):
-        return "unhealthy"
-    failing = any(component.status == "unhealthy" for component in (*search.values(), *others.values()))
-    return "degraded" if failing else "healthy"

@@ -41,7 +41,7 @@ JobKey = tuple[str, str]  # owner and id
 
 LOST: Final = "lost"  # the result of a run that was deleted or cancelled, or that another worker runs
 INTERRUPTED: Final = "interrupted"  # the reason of the event `reset` when a run begins again
-MAX_ATTEMPTS: Final = 5  # without a result, as when the process is killed
+MAX_ATTEMPTS: Final = 5  # attempts without a result, as when the process is killed
 RETRIES_PER_LEASE: Final = 3
 QUICK_PER_REPORT: Final = 4  # shallow and deep runs take seconds, and should not wait for reports
 CLEAN_EVERY_S: Final = 3600.0  # the interval at which expired runs are removed
@@ -98,7 +98,7 @@ class ResearchJobWorker:
         self._metrics = metrics
         self._tracer = tracer
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
-        self._early_finishes: dict[JobKey, EarlyFinish] = {}  # for the runs in `_running`
+        self._early_finishes: dict[JobKey, EarlyFinish] = {}  # those of the runs in `_running`
         self._work = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._store_failed = False

@@ -258,7 +258,12 @@ class _TextVerification:
         self._emit(
             events.SourcesNamed(request_id=self._request_id, sources=named, sentences=len(check.answer.sentences))
         )
-        await self._read_and_check(cited, check)
+        # A sentence is checked as soon as all sources that it cites are read.
+        async with aclosing(self._reading(cited.sources, READING_SHARE)) as reads:
+            async for read in reads:
+                self._sources |= {source.index: source for source in read}
+                checked = await asyncio.to_thread(check.settle, [source.as_source() for source in read])
+                await self._show(check, checked)
         uncited = check.uncited()
         await asyncio.to_thread(check.find_sources, uncited)
         if self._request.find_sources:
@@ -266,14 +271,6 @@ class _TextVerification:
         await self._ask_judge(cited, check)
         await self._show(check, range(len(check.answer.sentences)))
         return self._response(check, uncited, egress_log)
-
-    async def _read_and_check(self, cited: CitedText, check: SentenceCheck) -> None:
-        """Read the sources, and check each sentence as soon as all sources that it cites are read."""
-        async with aclosing(self._reading(cited.sources, READING_SHARE)) as reads:
-            async for read in reads:
-                self._sources |= {source.index: source for source in read}
-                checked = await asyncio.to_thread(check.settle, [source.as_source() for source in read])
-                await self._show(check, checked)
 
     def _reading(self, sources: Sequence[NamedSource], share: float) -> AsyncGenerator[list[ReadSource], None]:
         def on_read(url: str, status: str, chars: int) -> None:

@@ -113,19 +113,16 @@ def _cleaned(answer: WebSearchResponse) -> WebSearchResponse:
         if is_openable(item.url):
             optional = (item.summary, item.site_name, item.source, item.published_date)
             texts = "\n".join((item.title, item.snippet, *filter(None, optional)))
-            is_clean = "@" not in item.url and CONTROL_CHARACTERS.search(texts) is None
-            results.append(item if is_clean else _cleaned_item(item))
+            if "@" in item.url or CONTROL_CHARACTERS.search(texts):
+                cleaned = {name: without_controls(value) for name, value in item if isinstance(value, str)}
+                item = item.model_copy(update={**cleaned, "url": without_userinfo(item.url)})
+            results.append(item)
     if results != list(answer.results):
         changes["results"] = tuple(results)
     if answer.correction is not None or answer.suggestions:
         changes["correction"] = answer.correction and _hint(answer.correction)
         changes["suggestions"] = tuple(map(_hint, answer.suggestions[:MAX_SUGGESTIONS]))
     return answer.model_copy(update=changes) if changes else answer
-
-
-def _cleaned_item(item: WebSearchResultItem) -> WebSearchResultItem:
-    texts = {name: without_controls(value) for name, value in item if isinstance(value, str)}
-    return item.model_copy(update={**texts, "url": without_userinfo(item.url)})
 
 
 def _hint(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.citation_forms import CitedText
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, Source, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.text.sentences import Span
 
@@ -134,15 +134,13 @@ class SentenceCheck:
         return position not in self.answer.labels and self._checker.is_statement(sentence)
 
     def _in_original(self, citation: Citation) -> Citation:
-        start, end = self._text.span(citation.start, citation.end)
         cells = tuple(cell.model_copy(update=self._span(cell.start, cell.end)) for cell in citation.cells)
-        difference = citation.difference and self._moved(citation.difference)
-        return citation.model_copy(update={"start": start, "end": end, "cells": cells, "difference": difference})
-
-    def _moved(self, difference: Difference) -> Difference:
-        start, end = self._text.words_span(difference.claimed.start, difference.claimed.end)
-        claimed = TextSpan(start=start, end=end)
-        return difference.model_copy(update={"claimed": claimed})
+        difference = citation.difference
+        if difference is not None:
+            start, end = self._text.words_span(difference.claimed.start, difference.claimed.end)
+            difference = difference.model_copy(update={"claimed": TextSpan(start=start, end=end)})
+        span = self._span(citation.start, citation.end)
+        return citation.model_copy(update={**span, "cells": cells, "difference": difference})
 
     def _span(self, start: int, end: int) -> dict[str, int]:
         return dict(zip(("start", "end"), self._text.span(start, end), strict=True))
