@@ -21,9 +21,9 @@ Price = Callable[[int, int], float]  # returns US dollars for the tokens of a pr
 PRIORITY: Final[tuple[LLMStage, ...]] = ("write", "output", "plan", "rank", "queries", "summarize", "judge")  # highest first
 # The calls that each stage needs, until the pipeline reports its own counts.
 DEFAULT_EXPECTED_CALLS: Final[Mapping[LLMStage, int]] = {"write": 1, "rank": 1}
-MAX_EXTRA_TRIES: Final = 2  # for retries and failovers of one call
-MAX_RESERVED_SHARE: Final = 0.6  # of the dollars, for one stage: even an expensive text needs the other stages
-ANSWER_SHARE: Final = 0.5  # of the dollars of a call whose answer must be shortened; the rest pays for its prompt
+MAX_EXTRA_TRIES: Final = 2  # retries and failovers of one call
+MAX_RESERVED_SHARE: Final = 0.6  # share of the dollars for one stage: even an expensive text needs the others
+ANSWER_SHARE: Final = 0.5  # share of a call's dollars for an answer that must be shortened; the prompt gets the rest
 PRICED_TOKENS: Final = 1_000_000
 
 # The tokens of the prompt and of the longest answer of one call, until the pipeline reports its own.
@@ -215,7 +215,10 @@ class Budget:
             return None
         self._expected_calls[stage] = max(0, self._expected_calls.get(stage, 0) - 1)
         self._set_aside.pop(stage, None)
-        tries = 1 + self._extra_tries(usd)
+        spare = min(MAX_EXTRA_TRIES, self._calls_left() - 1 - sum(self._expected_calls.values()))
+        if usd > 0:
+            spare = min(spare, (self._usd_left() - sum(map(self._reserved_usd, PRIORITY))) / usd - 1)
+        tries = 1 + max(0, int(spare))
         reservation = Reservation(stage, tries, usd * tries)
         self._reservations.add(reservation)
         return reservation
@@ -261,12 +264,6 @@ class Budget:
         dollars = sum(reservation.usd for reservation in self._reservations)
         fits = self._calls_left(stage) + tries >= 1 and self.usd_left(stage) + dollars >= usd
         return bool(self._reservations) and fits
-
-    def _extra_tries(self, usd: float) -> int:
-        spare = min(MAX_EXTRA_TRIES, self._calls_left() - 1 - sum(self._expected_calls.values()))
-        if usd > 0:
-            spare = min(spare, (self._usd_left() - sum(map(self._reserved_usd, PRIORITY))) / usd - 1)
-        return max(0, int(spare))
 
     def _time_left(self, phase: Phase) -> float:
         return self.phase_end(phase) - self._clock()

@@ -36,7 +36,7 @@ from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, 
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
 
-FOLLOW_UP_TTL_S: Final = 3600.0  # for foreground runs; a background run can be followed up as long as it is stored
+FOLLOW_UP_TTL_S: Final = 3600.0  # a foreground run can be followed up this long, a background run while it is stored
 UNDERSTAND_TIMEOUT_S: Final = 20.0
 UNDERSTAND_MAX_TOKENS: Final = 1024  # leaves room for reasoning before the question
 MIN_CALLS: Final = 2  # one call for the question and one for the text
@@ -187,9 +187,13 @@ class FollowUps:
         if query is None:
             unusable = Degraded(component=component, reason=UNUSABLE)
             return replace(by_rules, spent=answer.spent, degraded=(*answer.degraded, unusable))
-        planned = _planned(answer.content, query, language) if request.depth == "deep" else ()
+        questions: tuple[str, ...] = ()
+        if request.depth == "deep":
+            lines = [line for line in strip_reasoning(answer.content).splitlines() if not _marked(line)]
+            searches = [*parse_questions("\n".join(lines), query, language), *decompose_question(query, language)]
+            questions = distinct_questions(searches, language, written=(query,))
         return FollowUp(
-            asked=request.query, query=query, questions=planned, spent=answer.spent, degraded=answer.degraded
+            asked=request.query, query=query, questions=questions, spent=answer.spent, degraded=answer.degraded
         )
 
     def _is_affordable(self, request: dtos.ResearchRequest, prompt: LLMRequest) -> bool:
@@ -311,14 +315,6 @@ def _marked(line: str) -> str:
     """Return the question behind the mark `Standalone:`; empty for a line without the mark."""
     head, _, rest = line[:MAX_LINE_CHARS].replace("：", ":", 1).partition(":")
     return one_line(rest).strip(_AROUND) if head.strip(_AROUND).casefold().startswith(_MARK) else ""
-
-
-def _planned(text: str, query: str, language: str) -> tuple[str, ...]:
-    lines = [line for line in strip_reasoning(text).splitlines() if not _marked(line)]
-    searches = parse_questions("\n".join(lines), query, language)
-    return distinct_questions(
-        [*searches, *decompose_question(query, language)], language, written=(query,)
-    )
 
 
 def _as_data(text: str) -> str:

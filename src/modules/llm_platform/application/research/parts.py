@@ -21,7 +21,7 @@ class ResearchParts(NamedTuple):
 
     @asynccontextmanager
     async def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> AsyncIterator[Self]:
-        """The parts of one run over files of its request, beside the sources or in their place."""
+        """Yield the parts of one run over files of its request, beside the sources or in their place."""
         quick = self.quick.with_files(files, beside_sources=beside_sources)
         reporter = self.reporter.with_files(files, beside_sources=beside_sources)
         try:

@@ -49,7 +49,7 @@ from modules.llm_platform.domain.research.follow_up import has_content_words
 log = logging.getLogger(__name__)
 
 MAX_FUSED = 200  # the results of all rounds from which the sources are chosen
-MAX_SOURCES = 20  # of up to 30 that are found; the last ones cost tokens and are seldom cited
+MAX_SOURCES = 20  # up to 30 are found; the last ones cost tokens and are seldom cited
 RESERVE_SHARE = 0.1  # the share of the time that is kept for the extractive answer
 RESERVE_MAX_S = 3.0
 PLAN_SHARE = 0.3
@@ -159,7 +159,10 @@ class QuickResearch:
             )
             found = await self._search_and_read(context, planned.questions, rounds, reads)
             context.early_finish.close()
-            await _emit_and_store(context, found.sources)
+            ranked = tuple(events.RankedResult(url=source.url, title=source.title) for source in found.sources)
+            context.emit(events.Ranked(request_id=context.request_id, query=asked.query, kept=ranked))
+            context.emit(events.SourcesNumbered.of(context.request_id, found.sources))
+            await context.store_sources(found.sources)  # quotes point into their texts
             written = await self._write_and_check(context, found, reads, rounds)
             sources = written.sources if written else found.sources
             result = ResearchResult(
@@ -247,11 +250,3 @@ class QuickResearch:
             reading=SourcesBeingRead(found.sources, reads, context.store_sources),
         )
         return await write_events(context, writing)
-
-
-async def _emit_and_store(context: ResearchContext, sources: tuple[Source, ...]) -> None:
-    """Emit the sources, and store their texts, which quotes point into."""
-    ranked = tuple(events.RankedResult(url=source.url, title=source.title) for source in sources)
-    context.emit(events.Ranked(request_id=context.request_id, query=context.request.query, kept=ranked))
-    context.emit(events.SourcesNumbered.of(context.request_id, sources))
-    await context.store_sources(sources)

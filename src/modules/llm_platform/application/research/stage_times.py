@@ -59,7 +59,7 @@ class StageTimes:
         self._traced.__exit__(kind, error, trace)
 
     def end_verification(self) -> None:
-        """The answer is complete but for its output."""
+        """Record the time at which the answer is complete except for its output."""
         self._verified = time.perf_counter()
 
     def emit(self, event: ResearchEvent) -> None:

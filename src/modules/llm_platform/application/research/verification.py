@@ -183,7 +183,7 @@ async def ask_judge(
 
 JUDGE_VERSION = "1"  # part of the store keys: raise it with every change of the prompt
 DEFAULT_CONTEXT_TOKENS = 32_000
-MAX_STORED_VERDICTS = 1000  # for one question
+MAX_STORED_VERDICTS = 1000  # verdicts on the claims of one question
 MAX_CLAIMS = 120  # later claims of an answer are not judged
 MAX_PAIR_CHARS = 6000  # a longer pair of claim and quote is not judged
 MAX_QUESTION_CHARS = 500
@@ -309,7 +309,11 @@ def build_request(
     question_line = one_line(question)[:MAX_QUESTION_CHARS]
     answer_tokens = min(ANSWER_TOKENS + ANSWER_TOKENS_PER_CLAIM * min(len(claims), MAX_CLAIMS), context_tokens // 2)
     room = context_tokens - answer_tokens - RESERVED_TOKENS - count_tokens(RULES) - count_tokens(question_line)
-    shown = _fitting(claims, room)
+    # The first claims that fit, without those that are too long.
+    short = [position for position, claim in enumerate(claims) if len(claim.claim) + len(claim.quote) <= MAX_PAIR_CHARS]
+    short = short[:MAX_CLAIMS]
+    ends = accumulate(count_tokens(_line(position, claims[position])) + 1 for position in short)
+    shown = tuple(position for position, end in zip(short, ends, strict=True) if end <= room)
     lines = [_line(number, claims[position]) for number, position in enumerate(shown, 1)]
     fence = fence_line(question_line, *lines)
     user = "\n".join([f"Question: {question_line}", fence, *lines, fence, f"The rows of all {len(lines)} claims:"])
@@ -318,14 +322,6 @@ def build_request(
         ChatMessage(role="user", content=user),
     )
     return LLMRequest(messages=messages, max_tokens=answer_tokens, data_kind="page text"), shown
-
-
-def _fitting(claims: Sequence[CitedClaim], room: int) -> tuple[int, ...]:
-    """Return the positions of the first claims that fit into `room` tokens, without those that are too long."""
-    short = [position for position, claim in enumerate(claims) if len(claim.claim) + len(claim.quote) <= MAX_PAIR_CHARS]
-    short = short[:MAX_CLAIMS]
-    ends = accumulate(count_tokens(_line(position, claims[position])) + 1 for position in short)
-    return tuple(position for position, end in zip(short, ends, strict=True) if end <= room)
 
 
 def _line(number: int, claim: CitedClaim) -> str:

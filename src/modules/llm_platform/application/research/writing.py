@@ -6,7 +6,7 @@ If a model leaves out markers, the platform adds them before the citations are c
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -192,7 +192,10 @@ async def _check(
     is_fallback = request.writer is not request.fallback and synthesis.synthesizer == request.fallback.name
     by_model = output.lacks_markers and not is_fallback
     if is_fallback and synthesis.answered:
-        output.add(f"\n\n{_why_quotes(request, (*degraded, *synthesis.degraded))}")
+        noted = (*degraded, *synthesis.degraded)  # the latter may come from the writer's own fallback
+        is_model_refused = any(degradation.component == DailyBudgetError.component for degradation in noted)
+        messages = messages_for(request.language)
+        output.add(f"\n\n{messages.quotes_only if is_model_refused else messages.model_failed}")
     for message in _messages_below(request, synthesis, checked, by_model=by_model):
         output.add(f"\n\n{message}")
     degraded = (*degraded, *_notes(synthesis, checked, by_model=by_model))
@@ -227,13 +230,6 @@ async def _verified(
     if early is None:
         return verified
     return replace(verified, spent=verified.spent + early.spent, degraded=(*early.degraded, *verified.degraded))
-
-
-def _why_quotes(request: WritingRequest, noted: Iterable[Degraded]) -> str:
-    """Return the message that says why the fallback wrote the text. `noted` may come from the writer's own fallback."""
-    messages = messages_for(request.language)
-    was_model_refused = any(degradation.component == DailyBudgetError.component for degradation in noted)
-    return messages.quotes_only if was_model_refused else messages.model_failed
 
 
 def _messages_below(

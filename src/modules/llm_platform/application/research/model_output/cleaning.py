@@ -50,20 +50,19 @@ def strip_reasoning(text: str) -> str:
         answer = answer.rpartition(_FINAL_CHANNEL)[2]
     if "<" in answer or "[" in answer:
         answer = TEMPLATE_TOKEN.sub("", answer)
-    return _without_fence(_without_reasoning_tags(answer).strip())
-
-
-def _without_fence(text: str) -> str:
-    """Return the content of a fence around the whole text, closed or cut off; other text unchanged."""
-    opening = _FENCE.match(text)
+    answer = _without_reasoning_tags(answer).strip()
+    opening = _FENCE.match(answer)
     if not opening:
-        return text
-    inner = text[opening.end() :].removesuffix(opening[1])
-    return text if opening[1] in inner else inner.strip()
+        return answer
+    inner = answer[opening.end() :].removesuffix(opening[1])  # the fence may be cut off
+    return answer if opening[1] in inner else inner.strip()
 
 
 def _without_reasoning_tags(text: str) -> str:
-    """Nested blocks count as one. All text before an unmatched closing tag is reasoning."""
+    """Return the text outside of reasoning blocks. Nested blocks count as one.
+
+    All text before an unmatched closing tag is reasoning.
+    """
     answer_parts: list[str] = []
     position = depth = 0
     for tag in _TAG.finditer(text):

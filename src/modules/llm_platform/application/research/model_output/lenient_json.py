@@ -73,7 +73,7 @@ def _parse_strict(text: str) -> tuple[list[Container], int]:
 
 @cache
 def _escape_or_end(quote: str) -> re.Pattern[str]:
-    """Finds the next escape in a string that this quote began, or the string's closing quote."""
+    """Return the pattern of the next escape in a string that this quote began, or of the string's closing quote."""
     return re.compile(rf"\\.|[{_CLOSING[quote]}](?={_AFTER})", re.S)
 
 

@@ -91,13 +91,13 @@ def _after_prefix(line: str) -> list[str]:
 
 
 def _prefix_of(line: str) -> re.Match[str] | None:
-    items = _PREFIX.match(line)
-    return items if items and items["label"].strip(" *_").lower() in list_words("labels") else None
+    found = _PREFIX.match(line)
+    return found if found and found["label"].strip(" *_").lower() in list_words("labels") else None
 
 
 @lru_cache(maxsize=64)
 def _repeated_prefix(label: str) -> re.Pattern[str]:
-    """Matches further occurrences of the same prefix in the line."""
+    """Return the pattern of further occurrences of a prefix in its line."""
     return re.compile(rf"[\s*_]{re.escape(label)}(?:\s?[#№]?\d{{1,3}})?[*_]{{0,3}}\s?[:：]")
 
 

@@ -85,7 +85,7 @@ _CELL_TRIM = " \t\"'“”«»`*"
 
 
 def read_written_rows(text: str) -> Iterator[Sequence[object]]:
-    """Lines as [number, title, score, ...]."""
+    """Yield the lines that have scores as [number, title, score, ...]."""
     for line in text.splitlines()[:MAX_LINES]:
         cells = _cells(_parts(line[:MAX_LINE_CHARS].strip().strip("|()[]{}* ")))
         if sum(read_number(cell) is not None for cell in cells) >= MIN_SCORES:
@@ -163,15 +163,11 @@ def _rows(value: object, depth: int) -> Iterator[Row]:
     if isinstance(value, dict):
         yield from _rows_of_object(value, depth + 1)
     elif isinstance(value, list):
-        yield from _rows_of_array(value, depth + 1)
-
-
-def _rows_of_array(array: list[object], depth: int) -> Iterator[Row]:
-    own = [item for item in array if not isinstance(item, dict | list)]
-    if len(own) > 2 or (len(own) == 2 and any(isinstance(item, str) for item in own)):  # [2, 3] points at sources
-        yield own
-    for item in array:
-        yield from _rows(item, depth)
+        own = [item for item in value if not isinstance(item, dict | list)]
+        if len(own) > 2 or (len(own) == 2 and any(isinstance(item, str) for item in own)):  # [2, 3] points at sources
+            yield own
+        for item in value:
+            yield from _rows(item, depth + 1)
 
 
 def _rows_of_object(pairs: dict[str, object], depth: int) -> Iterator[Row]:

@@ -40,7 +40,7 @@ from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
 
 SEARCH_VERSION = "1"  # part of the keys of stored results: raise it when they change
-CONCURRENT_SEARCHES = 8  # for one report; providers have rate limits of their own
+CONCURRENT_SEARCHES = 8  # searches of one report; providers have rate limits of their own
 CONCURRENT_RANKINGS = 16
 SEARCH_TIMEOUT = "timeout: {count} searches had no answer in time"
 RANK_TIMEOUT = "timeout: results that were not ranked in time were scored by keywords"
@@ -104,7 +104,11 @@ class Explorer:
         except ExceptionGroup as group:
             raise _first_error(group) from group  # callers do not handle exception groups
         self._expected.clear()
-        self._report_failed_searches()
+        state, run = self._state, self._run
+        if state.late:
+            run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=state.late)))
+        if not (state.candidates or state.answers or run.request.urls) and self._source_kinds:
+            raise state.failures[-1] if state.failures else ResearchTimeoutError()
         return self._exploration()
 
     @property
@@ -308,14 +312,6 @@ class Explorer:
         async with self._ranks_at_once:
             await self._ranker.rank(addresses, question, query, known)
         self._expected.add_batches(-1)
-
-    def _report_failed_searches(self) -> None:
-        """Report late searches in `degraded`. Raises the last error if no search succeeded and no `urls` were given."""
-        if self._state.late:
-            self._run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=self._state.late)))
-        if self._state.candidates or self._state.answers or not self._source_kinds or self._run.request.urls:
-            return
-        raise self._state.failures[-1] if self._state.failures else ResearchTimeoutError()
 
 
 def _first_error(group: ExceptionGroup) -> Exception:

@@ -164,6 +164,10 @@ def _writing_request(
     max_tokens: int,
     evidence: tuple[EvidenceRow, ...],
 ) -> WritingRequest:
+    verification: Verification | None = None
+    if run.tools.judge and (judge := run.tools.judge(run.llm("judge"))):
+        stored = CachedCitationJudge(judge, _CheckpointedVerdicts(run), math.inf, run.tools.label("judge"))
+        verification = Verification(stored, run.budget.phase_end("judge"))
     return WritingRequest(
         question=run.request.query,
         sources=sources,
@@ -176,17 +180,9 @@ def _writing_request(
         questions=explored.questions,
         instructions=run.request.instructions,
         context=run.request.context,
-        verification=_verification(run),
+        verification=verification,
         evidence=evidence,
     )
-
-
-def _verification(run: ReportRun) -> Verification | None:
-    judge = run.tools.judge(run.llm("judge")) if run.tools.judge else None
-    if judge is None:
-        return None
-    stored = CachedCitationJudge(judge, _CheckpointedVerdicts(run), math.inf, run.tools.label("judge"))
-    return Verification(stored, run.budget.phase_end("judge"))
 
 
 class _CheckpointedVerdicts(ICache[StoredVerdicts]):

@@ -161,4 +161,4 @@ def planner_of(tools: ReportTools, degraded: Sequence[Degraded]) -> str:
 
 
 def _ignore(question: str) -> None:
-    """Sub-questions are returned together, not streamed."""
+    """Ignore a sub-question: all are returned together."""

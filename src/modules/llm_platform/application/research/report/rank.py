@@ -124,23 +124,26 @@ def _fallback_ranking(
 
 
 def _keyword_scores(entries: Sequence[_Entry], question: str, direction: str) -> tuple[Score, ...]:
-    language = language_of(question)
-    return tuple(Score(value=_keyword_score(entry, question, direction, language), by="keywords") for entry in entries)
-
-
-def _keyword_score(entry: _Entry, question: str, direction: str, language: str) -> float:
     """Score by the words of the question, or for a page in another language by the words of the queries that found it."""
-    value = keyword_score(question, direction, entry.title, entry.text, language)
-    if value >= MIN_USABLE_SCORE or not entry.queries:
-        return value
-    found = max(keyword_score(query, query, entry.title, entry.text, language) for query in entry.queries[:MAX_QUERIES])
-    return max(value, round(QUERY_MATCH_SHARE * found, 1))
+    language = language_of(question)
+    scores: list[Score] = []
+    for entry in entries:
+        title, text = entry.title, entry.text
+        value = keyword_score(question, direction, title, text, language)
+        if value < MIN_USABLE_SCORE and entry.queries:
+            found = max(keyword_score(query, query, title, text, language) for query in entry.queries[:MAX_QUERIES])
+            value = max(value, round(QUERY_MATCH_SHARE * found, 1))
+        scores.append(Score(value=value, by="keywords"))
+    return tuple(scores)
 
 
 def _request(entries: Sequence[_Entry], question: str, direction: str, max_chars: int) -> LLMRequest:
-    listed = neutralised(
-        "\n".join(f"{number}. {_render_entry(entry, max_chars)}" for number, entry in enumerate(entries, 1))
-    )
+    lines: list[str] = []
+    for number, entry in enumerate(entries, 1):
+        title = one_line(entry.title[: 2 * RANK_TITLE_CHARS])[:RANK_TITLE_CHARS]
+        text = one_line(entry.text[: 2 * max_chars])[:max_chars]
+        lines += [f"{number}. {title}", f"{text} ({entry.note})" if entry.note else text]
+    listed = neutralised("\n".join(lines))
     fence = fence_line(question, listed)
     aim = "" if direction == question else f"Direction: {one_line(direction)}\n"
     user = f"Question: {one_line(question)}\n{aim}{fence}\n{listed}\n{fence}\nThe rows of all {len(entries)} results:"
@@ -149,12 +152,6 @@ def _request(entries: Sequence[_Entry], question: str, direction: str, max_chars
         ChatMessage(role="user", content=user),
     )
     return LLMRequest(messages=messages, max_tokens=RANK_MAX_TOKENS, data_kind="page text", json_schema=ROWS_SCHEMA)
-
-
-def _render_entry(entry: _Entry, max_chars: int) -> str:
-    title = one_line(entry.title[: 2 * RANK_TITLE_CHARS])[:RANK_TITLE_CHARS]
-    text = one_line(entry.text[: 2 * max_chars])[:max_chars]
-    return f"{title}\n{text} ({entry.note})" if entry.note else f"{title}\n{text}"
 
 
 def _host(url: str) -> str:

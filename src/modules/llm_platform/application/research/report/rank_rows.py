@@ -35,7 +35,7 @@ class MatchedRow:
 
 
 def match_rows_to_results(rows: Sequence[MatchedRow], titles: Sequence[str]) -> list[tuple[float, ...] | None]:
-    """The scores of each title, None without a row. A row is used once; of several rows for a title the first counts.
+    """Return the scores of each title, None without a row. A row is used once; of several rows for a title the first counts.
 
     Rows with neither number nor title are taken in order when there is one for each title.
     """
@@ -60,17 +60,13 @@ def match_rows_to_results(rows: Sequence[MatchedRow], titles: Sequence[str]) -> 
             found[at] = row.marks
         else:
             unmatched.append((levels, row))
+    # The best matching title gets the scores; of several, the first that has none.
     for levels, row in unmatched:
-        _assign_by_title(row, levels, found)
+        best = max(levels)
+        free = next((at for at, level in enumerate(levels) if level == best and found[at] is None), None)
+        if best and free is not None:
+            found[free] = row.marks
     return found
-
-
-def _assign_by_title(row: MatchedRow, levels: Sequence[int], found: list[tuple[float, ...] | None]) -> None:
-    """Assign the scores to the best matching title, of several to the first without scores."""
-    best = max(levels)
-    free = next((at for at, level in enumerate(levels) if level == best and found[at] is None), None)
-    if best and free is not None:
-        found[free] = row.marks
 
 
 def _title_variants(row: MatchedRow) -> tuple[str, ...]:
@@ -83,17 +79,17 @@ def _best_match_level(variants: tuple[str, ...], title: str) -> int:
     return max(_match_level(variant, title) for variant in variants)
 
 
-def _match_level(variants: str, title: str) -> int:
-    if not variants or not title:
+def _match_level(variant: str, title: str) -> int:
+    if not variant or not title:
         return NO_MATCH
-    if variants == title:
+    if variant == title:
         return EQUAL
-    shorter, longer = (variants, title) if len(variants) < len(title) else (title, variants)
+    shorter, longer = (variant, title) if len(variant) < len(title) else (title, variant)
     if longer.startswith(shorter) and (len(shorter) >= MIN_PREFIX_CHARS or longer[len(shorter)] == " "):
         return PREFIX
     if f" {shorter} " in f" {longer} ":
         return CONTAINS
-    own = set(variants.split())
+    own = set(variant.split())
     shared = len(own.intersection(title.split()))
     return SIMILAR if shared >= SIMILAR_WORDS and shared >= SIMILAR_FROM * len(own) else NO_MATCH
 
@@ -140,15 +136,11 @@ def _of_array(cells: Sequence[object]) -> MatchedRow:
     numbered = bool(words) or len(cells) != CRITERIA
     number = _number(cells[0]) if cells and numbered else None
     rest = cells if number is None else cells[1:]
-    if rest and not words and _may_be_title(rest):
-        words, rest = [str(rest[0])], rest[1:]
+    first = rest[0] if rest else None
+    # A title may read as a number (`Seven`): then all scores follow it.
+    if not words and len(rest) > CRITERIA and isinstance(first, str) and first.strip()[:1].isalpha():
+        words, rest = [first], rest[1:]
     return _matched_row(number, words[0] if words else "", _marks(rest))
-
-
-def _may_be_title(cells: Sequence[object]) -> bool:
-    """Return whether the first cell is a title that reads as a number (`Seven`): all scores follow it."""
-    first = cells[0]
-    return isinstance(first, str) and first.strip()[:1].isalpha() and len(cells) > CRITERIA
 
 
 def _of_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:

@@ -121,12 +121,15 @@ class ReportRun:
         return self.tools.options
 
     def llm(self, stage: LLMStage, phase: Phase | None = None) -> ILLMProvider | None:
-        """The stage's model within the budget and the deadline of `phase` (default: the stage's own); None without a model."""
+        """Return the stage's model within the budget and the deadline of `phase`; None without a model.
+
+        The phase is the stage's own by default.
+        """
         model = self.tools.llms.get(stage)
         return BudgetedLLM(model, self.budget, stage, phase) if model else None
 
     def context_tokens(self, stage: LLMStage, max_tokens: int) -> int:
-        """Tokens of prompt and answer together: the models' context, or less where the budget pays for less."""
+        """Return the tokens of prompt and answer together: the models' context, or less if the budget pays for less."""
         room = self.budget.set_aside_prompt_tokens(stage, max_tokens)
         return self.options.context_tokens if room is None else min(self.options.context_tokens, room + max_tokens)
 

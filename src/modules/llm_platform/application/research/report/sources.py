@@ -66,10 +66,15 @@ def _is_file(item: WebSearchResultItem) -> bool:
 def raw_results(best: Sequence[RankedCandidate], report_sources: ReportSources) -> tuple[RawResult, ...]:
     """Return the sources by number, then all other results, best first."""
     by_address = {canonical_url(ranked.candidate.item.url): ranked for ranked in best}
-    read = [
-        _raw_source(source, by_address.pop(canonical_url(source.url), None), report_sources)
-        for source in report_sources.sources
-    ]
+    read: list[RawResult] = []
+    for source in report_sources.sources:
+        found = by_address.pop(canonical_url(source.url), None)
+        if found is None:
+            text = source.text[:EXCERPT_CHARS]
+            read.append(RawResult(title=source.title, url=source.url, content=text, published=source.published))
+        else:  # a document has its full text, because it has no address where a reader could open it
+            is_document = source.url in report_sources.documents
+            read.append(_raw_result(found, source.text if is_document else found.candidate.item.text))
     rest = [_raw_result(ranked, ranked.candidate.item.text) for ranked in by_address.values()]
     return (*read, *rest)
 
@@ -89,14 +94,6 @@ def _tokens_cut(text: str) -> int:
     cut = len(text) - MAX_SOURCE_CHARS
     sample = text[MAX_SOURCE_CHARS : MAX_SOURCE_CHARS + SAMPLE_CHARS]
     return round(count_tokens(sample) * cut / len(sample))
-
-
-def _raw_source(source: Source, found: RankedCandidate | None, report_sources: ReportSources) -> RawResult:
-    """Return a source as a result. A document has its full text: it has no address where a reader could open it."""
-    if found is None:
-        text = source.text[:EXCERPT_CHARS]
-        return RawResult(title=source.title, url=source.url, content=text, published=source.published)
-    return _raw_result(found, source.text if source.url in report_sources.documents else found.candidate.item.text)
 
 
 def _raw_result(found: RankedCandidate, text: str) -> RawResult:

@@ -7,7 +7,7 @@ from modules.llm_platform.application.research.report.run import ReportRun
 from modules.llm_platform.application.research.writing import UNFINISHED
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import KeptSynthesis
-from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
+from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
 
@@ -30,12 +30,13 @@ class StoredWriter(StreamingSynthesizer):
             return
         async with aclosing(self._writer.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
             async for part in parts:
-                if isinstance(part, Synthesis) and self._is_final(part, tuple(request.sources)):
+                # A text is final if a model wrote it, and neither broke off nor wrote only what cannot be shown.
+                if (
+                    isinstance(part, Synthesis)
+                    and part.synthesizer != self._run.tools.fallback.name
+                    and part.finish_reason not in UNFINISHED
+                    and sanitize(part.text, request.sources).strip()
+                ):
                     synthesis = part.model_copy(update={"spent": NOTHING_SPENT, "cached": True})
                     await checkpoints.put("answers", self._key, KeptSynthesis(synthesis=synthesis))
                 yield part
-
-    def _is_final(self, synthesis: Synthesis, sources: tuple[Source, ...]) -> bool:
-        """Return whether a model wrote the text, and neither broke off nor wrote only what cannot be shown."""
-        is_whole = synthesis.synthesizer != self._run.tools.fallback.name and synthesis.finish_reason not in UNFINISHED
-        return is_whole and bool(sanitize(synthesis.text, sources).strip())

@@ -7,7 +7,6 @@ and the summary counts the cut tokens.
 import asyncio
 import itertools
 import re
-from collections.abc import Iterable, Sequence
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -44,18 +43,14 @@ def extractive_summary(page: Page, question: str, language: str, *, long: bool) 
     quotes = select_quotes(read_question(question, detect(question) or language), [source]).quotes
     answering = [quote.sentence for quote in quotes]
     count = POINTS if long else SENTENCES
-    opening = list(_opening(text, count if not answering else SENTENCES))
+    # The first sentences of paragraphs that can stand alone.
+    found = read_sentences(text[:OPENING_CHARS], language_of(text), lambda _: 1)
+    opening = list(itertools.islice(filter(_is_standalone, found), SENTENCES if answering else count))
     sentences = [*opening[:OPENING], *answering, *opening[OPENING:]]
     chosen = list(dict.fromkeys(sentence.text.strip() for sentence in sentences))[:count]
     if not chosen:
         return sanitize(text[:FALLBACK_CHARS], ()).strip()
     return sanitize("\n".join(f"- {sentence}" for sentence in chosen) if long else " ".join(chosen), ()).strip()
-
-
-def _opening(text: str, count: int) -> Iterable[Sentence]:
-    """Return the first sentences of paragraphs that can stand alone."""
-    found = read_sentences(text[:OPENING_CHARS], language_of(text), lambda _: 1)
-    return itertools.islice(filter(_is_standalone, found), count)
 
 
 def _is_standalone(sentence: Sentence) -> bool:
@@ -96,7 +91,7 @@ _TAG = re.compile(r"(`[^`]*`)|<[A-Za-z][^<>=]{0,200}=[^<>]{0,2000}>")
 async def summarize(
     page: Page, question: str, language: str, llm: ILLMProvider | None, *, context_tokens: int
 ) -> tuple[Summary, tuple[Degraded, ...]]:
-    """The summary, by the model in `language`, else extractive; and a degradation when the model failed or wrote nothing."""
+    """Return the summary, by the model in `language`, else extractive, and how the model failed or that it wrote nothing."""
     if llm is None:
         return await _extractive(page, question, language), ()
     if len(page.text) <= INLINE_CHARS:
@@ -132,19 +127,15 @@ def _request(page: Page, question: str, language: str, context_tokens: int) -> t
     title = neutralised(one_line(page.title))[:SUMMARY_TITLE_CHARS]
     closing = f"Question: {one_line(question)}\nThe summary:"
     answer_tokens = min(SUMMARY_MAX_TOKENS, context_tokens // 2)
-    text, cut = _truncate_page(page, context_tokens - answer_tokens, (rules, fence, fence, title, closing))
+    beside, room = (rules, fence, fence, title, closing), context_tokens - answer_tokens - RESERVED_TOKENS
+    text, cut = page.text, 0
+    if len(text) + sum(map(len, beside)) > room:  # a token has at least one character
+        source = Source(index=1, title=page.title, url=page.url, text=text)
+        packed = fit_to_budget([source], max(MIN_PAGE_TOKENS, room - sum(map(count_tokens, beside))))
+        text, cut = packed.sources[0].text, packed.truncated_tokens
     user = "\n\n".join([fence, title, neutralised(text), fence, closing])
     messages = (ChatMessage(role="system", content=rules), ChatMessage(role="user", content=user))
     return LLMRequest(messages=messages, max_tokens=answer_tokens, data_kind="page text"), cut
-
-
-def _truncate_page(page: Page, context_tokens: int, beside: Sequence[str]) -> tuple[str, int]:
-    """Return the beginning of the page that fits into the context beside the other parts, and how many tokens were cut."""
-    if len(page.text) + sum(map(len, beside)) + RESERVED_TOKENS <= context_tokens:  # a token has at least one character
-        return page.text, 0
-    room = max(MIN_PAGE_TOKENS, context_tokens - RESERVED_TOKENS - sum(map(count_tokens, beside)))
-    packed = fit_to_budget([Source(index=1, title=page.title, url=page.url, text=page.text)], room)
-    return packed.sources[0].text, packed.truncated_tokens
 
 
 async def _extractive(page: Page, question: str, language: str) -> Summary:

@@ -7,7 +7,7 @@ from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quo
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_answer, render_passage
 from modules.llm_platform.domain.extractive.report import write_report
-from modules.llm_platform.domain.extractive.selection import Quote, select_quotes
+from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import messages_for
@@ -47,17 +47,11 @@ class ExtractiveSynthesizer(ISynthesizer):
             question = read_question(request.question, detect(request.question) or language)
             extraction = select_quotes(question, request.sources)
             if evidence:
-                text = "\n\n".join(render_passage(_with_answer(evidence, extraction.quotes)))
+                # The evidence answers in part: it stands behind the first quote of a source that it lacks. If there are
+                # MAX_QUOTES already, the last one gives way to that quote.
+                quoted = {quote.source.url for quote in evidence}
+                first = [quote for quote in extraction.quotes if quote.source.url not in quoted][:1]
+                text = "\n\n".join(render_passage([*first, *evidence][: max(len(evidence), MAX_QUOTES)]))
             else:
                 text = render_answer(question, extraction, messages, request.max_tokens)
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
-
-
-def _with_answer(evidence: list[Quote], answer: list[Quote]) -> list[Quote]:
-    """Return evidence that answers in part, behind the first quote that answers without it.
-
-    That quote is from a source that the evidence lacks. If there are MAX_QUOTES already, the last one gives way to it.
-    """
-    quoted = {quote.source.url for quote in evidence}
-    first = [quote for quote in answer if quote.source.url not in quoted][:1]
-    return [*first, *evidence][: max(len(evidence), MAX_QUOTES)]
