@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from modules.llm_platform.domain.evidence.statements import Name, Statement, Statements
+from modules.llm_platform.domain.evidence.statements import Statement, Statements
 
 BEGINNINGS = 40  # best sentences from which a chain may begin
 LINK_VALUE = 0.05  # two sentences that share a name
@@ -30,17 +30,14 @@ def best_chains(found: Statements, enough: float) -> list[Chain]:
     chains = [Chain((statement,), statement.value, statement.value) for statement in best]
     if best and best[0].value >= enough:
         return chains
-    names = [_linking_names(first, found) for first in best]
+    names: list[list[str]] = []  # folded, that the question lacks: the title of the source, and those of the sentence
+    for first in best:
+        title = [first.title] if found.is_new(first.title) else []
+        names.append([name.folded for name in (*title, *found.names(first)) if name.folded.strip()])
     with_name = _statements_with({name for of_first in names for name in of_first}, quotable)
     for first, of_first in zip(best, names, strict=True):
         chains += _links(first, of_first, found, with_name)
     return sorted(chains, key=lambda chain: -chain.value)
-
-
-def _linking_names(first: Statement, found: Statements) -> list[str]:
-    """Return the names that the question lacks, folded: the title of the source, and those of the sentence."""
-    names: list[Name] = [first.title] if found.is_new(first.title) else []
-    return [name.folded for name in names + found.names(first) if name.folded.strip()]
 
 
 def _statements_with(names: set[str], statements: list[Statement]) -> dict[str, list[Statement]]:

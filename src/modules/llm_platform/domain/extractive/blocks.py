@@ -140,7 +140,8 @@ class _ProseReader:
             return
         line = _QUOTE.sub("", line, count=1)
         item = _ITEM.match(line)
-        if self._is_code(line, item is not None):
+        is_indented = len(line) - len(line.lstrip()) >= CODE_INDENT or line[0] == "\t"
+        if is_indented and (self._kind == "code" or (self._blank and not self._in_list and not item)):
             if self._kind != "code":
                 yield from self.close()
                 self._kind = "code"
@@ -172,12 +173,6 @@ class _ProseReader:
         if line[0].isspace() and self._kind == "paragraph" and [written.isupper() for written in self._lines] == [True]:
             yield from self.new_heading(self._lines.pop())  # a heading of a manual, with its text indented below
         self._lines.append(line)
-
-    def _is_code(self, line: str, item: bool) -> bool:
-        indented = len(line) - len(line.lstrip()) >= CODE_INDENT or line[0] == "\t"
-        if self._kind == "code":
-            return indented
-        return indented and self._blank and not self._in_list and not item
 
 
 def _as_term(line: str) -> str:

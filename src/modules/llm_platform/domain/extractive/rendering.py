@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import Candidate
-from modules.llm_platform.domain.extractive.conflicts import Readings, find_conflict, find_readings
+from modules.llm_platform.domain.extractive.conflicts import find_conflict, find_readings
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.selection import Extraction, Quote
@@ -48,21 +48,17 @@ def _blocks(question: Question, extraction: Extraction, messages: Messages) -> l
     if not extraction.quotes:
         return []
     if readings := find_readings(question, extraction.candidates):
-        return [_render_readings(readings, messages)]
+        lines = [messages.readings_of(strip_markup(readings.subject)), ""]
+        for reading in readings.readings:
+            cited = _with_markers(_text_with_lead(reading.opening), [reading.opening.source.index])
+            lines.append(f"- {strip_markup(reading.title)}: {cited}")
+        return ["\n".join(lines)]
     quotes = extraction.quotes
     conflict = find_conflict(extraction.candidates)
     if conflict is None:
         return render_passage(quotes)
     quotes_left = [quote for quote in quotes if not any(quote.sentence is side.sentence for side in conflict)]
     return [render_conflict(sides_of(conflict, extraction.sentences), messages), *render_passage(quotes_left)]
-
-
-def _render_readings(readings: Readings, messages: Messages) -> str:
-    lines = [
-        f"- {strip_markup(reading.title)}: {_with_markers(_text_with_lead(reading.opening), [reading.opening.source.index])}"
-        for reading in readings.readings
-    ]
-    return "\n".join([messages.readings_of(strip_markup(readings.subject)), "", *lines])
 
 
 def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:

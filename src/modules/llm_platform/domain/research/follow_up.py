@@ -72,11 +72,13 @@ def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
     if refers_to_thread(question, turns, language):
         return True
     own = _terms(question, language)
-    if _is_definite(question, own, language):
-        return True
-    is_thing = len(own) == 1 and own[0].weight < NAME_WEIGHT and not read_question(question, language).asks_what
+    definite = _rules(language.partition("-")[0].lower()).definite
+    has_name = any(term.weight >= NAME_WEIGHT for term in own)
+    if definite and len(own) <= MAX_DEFINITE_TERMS and not has_name and definite.search(question):
+        return True  # it asks for `the` thing of a few words, without saying of what
+    is_thing = len(own) == 1 and not has_name and not read_question(question, language).asks_what
     if is_thing and len(turns) > 1:
-        return True  # in a thread, `Does freezing work?` refers to the topic, and `What is photosynthesis?` does not
+        return True  # In a thread, `Does freezing work?` refers to the topic, and `What is photosynthesis?` does not
     topic = _known(own, turns[-1].question)
     return not topic and len(own) <= MAX_SHORT_TERMS and _known(own, _text_of(turns)) == {term.word for term in own}
 
@@ -193,13 +195,6 @@ def _known(terms: Sequence[Term], text: str) -> set[str]:
 
 def _text_of(turns: Sequence[Turn]) -> str:
     return " ".join(f"{turn.question} {turn.answer}" for turn in turns)[-MAX_HISTORY_CHARS:]
-
-
-def _is_definite(question: str, own: Sequence[Term], language: str) -> bool:
-    """Return whether the question asks for `the` thing of a few words, without a name and without saying of what."""
-    definite = _rules(language.partition("-")[0].lower()).definite
-    is_short = len(own) <= MAX_DEFINITE_TERMS and not any(term.weight >= NAME_WEIGHT for term in own)
-    return definite is not None and is_short and bool(definite.search(question))
 
 
 def _refers_back(question: str, primary: str) -> bool:

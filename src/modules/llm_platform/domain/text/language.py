@@ -173,9 +173,9 @@ def _languages_of_words(script: str) -> dict[str, tuple[tuple[str, float], ...]]
         for word in set(listed.split()):
             if own.fullmatch(word):
                 owners.setdefault(word, []).append(language)
-    return {word: _weights(found) for word, found in owners.items()}
-
-
-def _weights(languages: list[str]) -> tuple[tuple[str, float], ...]:
-    priors = [PRIOR.get(language, DEFAULT_PRIOR) for language in languages]
-    return tuple((language, prior / sum(priors)) for language, prior in zip(languages, priors, strict=True))
+    table: dict[str, tuple[tuple[str, float], ...]] = {}
+    for word, languages in owners.items():
+        priors = [PRIOR.get(language, DEFAULT_PRIOR) for language in languages]
+        total = sum(priors)
+        table[word] = tuple((language, prior / total) for language, prior in zip(languages, priors, strict=True))
+    return table

@@ -37,5 +37,8 @@ MARKS: Final = "\u0300-\u036f\u0591-\u05bd\u064b-\u065f\u0900-\u0963\u0966-\u0df
 
 
 def replace_surrogates(text: str) -> str:
-    """The text as UTF-8 can encode it: a lone surrogate, as in file names that are not UTF-8, becomes a question mark."""
+    """Return the text with a question mark for each lone surrogate, which UTF-8 cannot encode.
+
+    File names that are not UTF-8 have such.
+    """
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
