@@ -31,12 +31,12 @@ class EarlyFinish:
             listener()
 
     def found(self) -> None:
-        """Something was found from which a text can be written."""
+        """Note that something was found from which a text can be written."""
         self._has_found = True
         self._check()
 
     def close(self) -> None:
-        """The search has ended: who asks now asks for what happens anyway."""
+        """Ignore later requests, because the search has ended."""
         self._is_closed = True
 
     def _check(self) -> None:

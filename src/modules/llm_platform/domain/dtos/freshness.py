@@ -56,7 +56,10 @@ class Freshness:
 
 
 def days_between(first: date | None, last: date | None) -> str | None:
-    """The freshness of results from one day to another, both included; without the last one until today. None without both."""
+    """Return the freshness of results from one day to another, both included; None without both.
+
+    Without the last day it ends today.
+    """
     if first is None and last is None:
         return None
     first = first or FIRST_DAY

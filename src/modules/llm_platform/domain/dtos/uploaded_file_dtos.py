@@ -21,7 +21,7 @@ _SEPARATOR = re.compile(r"[/\\]")
 
 
 def clean_name(name: str) -> str:
-    """The last part of a path, without characters that cannot be printed, at most MAX_NAME_CHARS long with its suffix."""
+    """Return the last part of a path, without characters that cannot be printed, and of at most MAX_NAME_CHARS."""
     last = _SEPARATOR.split(name)[-1]
     plain = "".join(char if char.isprintable() else " " for char in last)
     tidy = PurePosixPath(" ".join(plain.split()).strip(". "))

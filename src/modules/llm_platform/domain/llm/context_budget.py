@@ -94,7 +94,7 @@ def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:
 
 
 def _ranked_shares(sizes: Sequence[int], budget: int) -> list[int]:
-    """Shares that fall as 1/rank; what a short text leaves goes to those after it."""
+    """Return shares that fall as 1/rank; what a short text leaves goes to those after it."""
     shares: list[int] = []
     weights = [1 / rank for rank in range(1, len(sizes) + 1)]
     left, waiting = budget, sum(weights)

@@ -26,7 +26,7 @@ _SIGNS = (
     rf"|\.(?=[A-Za-z:\d]{{2,30}}/\w)|(?<![\w\\`])(?={_NAME})"
 )
 SPECIAL = re.compile(rf"[\\`\[\]【［@]|{_SIGNS}")
-MAX_PLAIN_SIGNS = 1000  # in one match of `plain_text`, which takes memory for each sign
+MAX_PLAIN_SIGNS = 1000  # signs in one match of `plain_text`, which takes memory for each
 _TICKS = re.compile(r"`+")
 _CODE = re.compile(r"(?<!`{32})(`+)[^`]+\1")  # the look-behind keeps a long run from being searched again and again
 _BRACKET = re.compile(r"[\\`\[\]]")

@@ -21,7 +21,7 @@ class ICitationJudge(ABC):
         """
 
     async def recall(self, question: str, claims: Sequence[CitedClaim]) -> Mapping[CitedClaim, ModelVerdict | None]:
-        """The verdicts of earlier calls on these claims, which cost nothing; None where the judge said nothing of one.
+        """Return the verdicts of earlier calls on these claims, which cost nothing; None for a claim without a verdict.
 
         A judge that stores no verdicts returns none.
         """

@@ -211,7 +211,7 @@ class DatabaseCall(traced):
         self.span.rename(f"{self._system} {operation}")
 
     def _result(self, error: BaseException | None) -> str:
-        """The errors of drivers have no codes of ours: the name of the class says more than `internal`."""
+        """Return the code of our errors, and the class of a driver's error, which says more than `internal`."""
         label = super()._result(error)
         return type(error).__name__ if label == DEFECT else label
 

@@ -99,7 +99,7 @@ def record_sent() -> Iterator[EgressLog]:
 
 
 async def record_sent_by(items: AsyncIterator[Item], log: EgressLog) -> AsyncIterator[Item]:
-    """The items, with `log` as the current log only while the next one is made: the caller's own requests are not in it."""
+    """Yield the items, with `log` as the current log while the next one is made: it lacks the caller's own requests."""
     async with aclosing(items) as source:  # type: ignore[type-var]  # async generators
         while True:
             token = _CURRENT.set(log)

@@ -41,7 +41,7 @@ class Redactor:
         return text
 
     def without_those_in(self, *sent: bytes) -> Self:
-        """The redactor for what answers a client that sent these texts, JSON or an address: its secrets without theirs.
+        """Return the redactor for what answers a client that sent these texts, JSON or an address: its secrets without theirs.
 
         What a client sent comes back as sent. If it came back replaced, a client could find out a secret by guessing.
         """
