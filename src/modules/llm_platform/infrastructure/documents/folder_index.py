@@ -19,7 +19,7 @@ from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalS
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD, IndexProgress, IndexReport
-from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, Passage
+from modules.llm_platform.domain.dtos.retrieval_dtos import Filters, Passage
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
@@ -108,7 +108,7 @@ class FolderIndex:
         self._clock = clock
         self._origin = ""
         self._location: _Location | None = None
-        self._rejected_stamp: object = None  # of a shared state whose collection cannot be used
+        self._rejected_stamp: object = None  # the stamp of a shared state whose collection cannot be used
         self._store: IVectorStore | None = None
         self._retrieval: RetrievalService | None = None
         self._state: FolderState | None = None
@@ -380,14 +380,21 @@ class FolderIndex:
         return await self._update(location, listing, FolderState())
 
     async def _is_usable(self, location: _Location, listing: Listing, state: FolderState) -> bool:
+        """Return whether the collection can be read and updated.
+
+        One that began with too few passages for a mean of their vectors, and has many by now, must be rebuilt.
+        """
         try:
             collection_info = await self._opened(location).describe(location.collection)
-            return collection_info is not None and not await self._is_outgrown(
-                location, collection_info, listing, state
-            )
+            if collection_info is None:
+                return False
+            if collection_info.mean or not collection_info.dimension or self._external_store is not None:
+                return True
+            passages = [document.passages async for document in self._opened(location).documents(location.collection)]
         except exceptions.VectorStoreError as error:
             log.warning("folder index rebuilt", extra={"error": error.code})
             return False
+        return max(sum(passages), len(listing.files) - len(state.bad)) < OUTGROWN
 
     def _remove_own(self, location: _Location) -> None:
         """Remove the index of the folder's own.
@@ -398,15 +405,6 @@ class FolderIndex:
         with _as_config_error():
             location.states.remove(self._origin)
         shutil.rmtree(location.folder / location.collection, ignore_errors=True)
-
-    async def _is_outgrown(
-        self, location: _Location, collection_info: Collection, listing: Listing, state: FolderState
-    ) -> bool:
-        """Return whether the collection began with too few passages for a mean of their vectors, and has many by now."""
-        if collection_info.mean or not collection_info.dimension or self._external_store is not None:
-            return False
-        passages = [document.passages async for document in self._opened(location).documents(location.collection)]
-        return max(sum(passages), len(listing.files) - len(state.bad)) >= OUTGROWN
 
     async def _update(self, location: _Location, listing: Listing, state: FolderState) -> FolderState:
         unchanged = {path for path in listing.files if state.is_unchanged(path, listing)}

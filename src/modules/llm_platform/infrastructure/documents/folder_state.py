@@ -124,7 +124,10 @@ class FolderStates:
             stored = json.loads(self._path(origin).read_bytes())
             if stored["made_by"] != self._made_by:
                 return None
-            files = {str(path): _stamp(stamp) for path, stamp in stored["files"].items()}
+            files = {
+                str(path): (size, modified, changed, inode)
+                for path, (size, modified, changed, inode) in stored["files"].items()
+            }
             digests = {str(path): str(digest) for path, digest in stored["digests"].items()}
             return FolderState(
                 files, dict(stored["bad"]), dict(stored["notes"]), int(stored["documents"]), digests,
@@ -155,8 +158,3 @@ class FolderStates:
 
     def _path(self, origin: str) -> Path:
         return self._folder / f"{origin}.json"
-
-
-def _stamp(values: list[int]) -> Stamp:
-    size, modified, changed, inode = values
-    return size, modified, changed, inode

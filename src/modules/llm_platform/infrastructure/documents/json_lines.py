@@ -1,7 +1,7 @@
 """JSON lines as documents: `{doc_id?, title, text, url?, source?, lang?, …}`, every other scalar or list a filter."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -78,20 +78,19 @@ def filters_of(record: Record) -> dict[str, tuple[str, ...]]:
     """Return each scalar or list field except `text`: text as it is, other values as JSON."""
     filters: dict[str, tuple[str, ...]] = {}
     left = MAX_FILTER_VALUES
-    for key, value in record.items():
-        values = tuple(_values(value if isinstance(value, list) else [value]))[:left] if key != TEXT else ()
-        if values:
-            filters[replace_surrogates(key)] = values
-            left -= len(values)
+    for key, values in record.items():
+        if key == TEXT:
+            continue
+        texts = []
+        for value in values if isinstance(values, list) else [values]:
+            if isinstance(value, str) and len(value) <= MAX_FILTER_CHARS:
+                texts.append(replace_surrogates(value))
+            elif isinstance(value, bool | int | float):
+                texts.append(json.dumps(value))
+        if accepted := tuple(texts[:left]):
+            filters[replace_surrogates(key)] = accepted
+            left -= len(accepted)
     return filters
-
-
-def _values(values: Iterable[Any]) -> Iterator[str]:
-    for value in values:
-        if isinstance(value, str) and len(value) <= MAX_FILTER_CHARS:
-            yield replace_surrogates(value)
-        elif isinstance(value, bool | int | float):
-            yield json.dumps(value)
 
 
 def _short(record: Record, name: str) -> str | None:

@@ -53,9 +53,13 @@ class DocumentPageReader(IPageReader):
             raise exceptions.PageConfigError(error.message) from error
         except (exceptions.WebSearchConnectionError, exceptions.VectorStoreError) as error:
             raise exceptions.PageConnectionError(error.message) from error
-        if not passages:
-            raise _missing_error(doc_id, view)
-        return self._page(passages, url if view is None else self._search.address_of(passages[0]), view)
+        if passages:
+            return self._page(passages, url if view is None else self._search.address_of(passages[0]), view)
+        if view is not None and leaves_the_folder(doc_id):
+            raise exceptions.PageRequestError(OUTSIDE)
+        if view is not None and (reason := view.bad.get(printable(doc_id))):
+            raise exceptions.PageError(f"The document cannot be read: {reason}")
+        raise exceptions.PageError(MISSING)
 
     def _page(self, passages: Sequence[Passage], url: str, view: FolderView | None) -> Page:
         """Return a page from all passages of a document, without what became a secret after it was indexed."""
@@ -73,14 +77,6 @@ class DocumentPageReader(IPageReader):
             pages=merged.pages if text == merged.text else (),
             warning=view.notes.get(printable(passages[0].doc_id)) if view else None,
         )
-
-
-def _missing_error(doc_id: str, view: FolderView | None) -> exceptions.PageError | exceptions.PageRequestError:
-    if view is not None and leaves_the_folder(doc_id):
-        return exceptions.PageRequestError(OUTSIDE)
-    if view is not None and (reason := view.bad.get(printable(doc_id))):
-        return exceptions.PageError(f"The document cannot be read: {reason}")
-    return exceptions.PageError(MISSING)
 
 
 def leaves_the_folder(path: str) -> bool:

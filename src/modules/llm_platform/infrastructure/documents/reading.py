@@ -69,7 +69,12 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
         return Parsed(_as_table(decoded.text), None, note)
     if suffix == ".log":
         return Parsed(_ENTRY.sub("- ", decoded.text), None, note)  # a list, else its lines are read as one paragraph
-    return Parsed(decoded.text, None, note) if suffix in PLAIN_TEXT else _markdown(decoded.text, note)
+    # Front matter of Markdown is not part of the text. It may have the title.
+    matter = None if suffix in PLAIN_TEXT else _FRONT_MATTER.match(decoded.text)
+    if not matter:
+        return Parsed(decoded.text, None, note)
+    titled = _MATTER_TITLE.search(matter[0])
+    return Parsed(decoded.text[matter.end() :], titled["title"].strip() if titled else None, note)
 
 
 def _bytes(path: Path) -> bytes:
@@ -81,8 +86,9 @@ def _bytes(path: Path) -> bytes:
 
 
 def _as_table(text: str) -> str:
-    """Separated values as a Markdown table, whose rows are searched and quoted with the names of their columns. A text that is
-    no table stays as it is.
+    """Return separated values as a Markdown table, so that rows are searched and quoted with the names of their columns.
+
+    A text that is no table stays as it is.
     """
     names = text.partition("\n")[0]
     delimiter = max(DELIMITERS, key=names.count)
@@ -126,30 +132,16 @@ def _with_marked_headings(text: str) -> str:
     while position < len(lines):
         over = 1 if _ADORNMENT.fullmatch(lines[position].rstrip()) else 0
         title, under = [*lines[position + over : position + over + 2], "", ""][:2]
-        mark = under.rstrip()
-        is_heading = _is_underlined(title, mark) and (lines[position].rstrip() == mark if over else title[0] != " ")
-        if is_heading:
+        plain, mark = title.strip(), under.rstrip()
+        underlined = _ADORNMENT.fullmatch(mark) and 0 < len(plain) <= len(mark) and not _ADORNMENT.fullmatch(plain)
+        if underlined and (lines[position].rstrip() == mark if over else title[0] != " "):
             level = levels.setdefault((mark[0], bool(over)), len(levels) + 1)
-            marked += ["", f"{'#' * min(level, MAX_HEADING_LEVEL)} {title.strip()}", ""]
+            marked += ["", f"{'#' * min(level, MAX_HEADING_LEVEL)} {plain}", ""]
             position += 2 + over
         else:
             marked.append(lines[position])
             position += 1
     return "\n".join(marked)
-
-
-def _is_underlined(title: str, mark: str) -> bool:
-    plain = title.strip()
-    return bool(_ADORNMENT.fullmatch(mark)) and 0 < len(plain) <= len(mark) and not _ADORNMENT.fullmatch(plain)
-
-
-def _markdown(text: str, note: str | None) -> Parsed:
-    """Markdown without its front matter, whose title is used."""
-    matter = _FRONT_MATTER.match(text)
-    if not matter:
-        return Parsed(text, None, note)
-    titled = _MATTER_TITLE.search(matter[0])
-    return Parsed(text[matter.end() :], titled["title"].strip() if titled else None, note)
 
 
 def first_heading(text: str) -> str | None:

@@ -1,7 +1,7 @@
 """Documents as a search provider: an indexed collection, or a folder whose index follows its files."""
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -24,13 +24,13 @@ from modules.llm_platform.infrastructure.documents.folder_state import FolderVie
 from modules.llm_platform.infrastructure.parsing.decoding import printable
 from shared.exceptions import AppException
 
-MIN_PASSAGES: Final = 40  # looked at; more neighbours of the best passages blur extractive answers
+MIN_PASSAGES: Final = 40  # passages looked at; more neighbours of the best passages blur extractive answers
 REFRESH_TIMEOUT_S: Final = 90.0  # limit for reading a folder; reading goes on, and the next search finds it read
 PING_S: Final = 0.5  # health check of a folder that is being read
 TITLES_S: Final = 1.0
 MAX_TITLE_CHARS: Final = 200  # longest title in a list
-BAD_FILES_NAMED: Final = 5  # named in an error
-DEGRADED_FILES_NAMED: Final = 20  # named in an answer
+BAD_FILES_NAMED: Final = 5  # files named in an error
+DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
 NOTHING_READABLE: Final = "the documents folder holds nothing that can be read"
 ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: request an earlier page"
@@ -135,8 +135,11 @@ class DocumentWebSearch(IWebSearchProvider):
             query = RagSearch(query=request.query, top_k=min(last + 1, MAX_TOP_K), filters=filters)
             found = await self.retrieval.documents(query, MIN_PASSAGES)
         documents = found.documents
-        if self._needs_words and not _shares_a_word(request.query, documents):
-            documents = []
+        if self._needs_words:
+            words = set(question_words(request.query).indices)
+            texts = (f"{hit.passage.title}\n{hit.passage.text}" for hits in documents for hit in hits)
+            if all(words.isdisjoint(passage_words(text).indices) for text in texts):
+                documents = []  # No result has any significant word of the query.
         shown = documents[last - request.count : last]
         beyond = (Degraded(component=self.name, reason=ENOUGH),) if last > MAX_TOP_K and not shown else ()
         return WebSearchResponse(
@@ -199,7 +202,10 @@ class DocumentWebSearch(IWebSearchProvider):
     def _item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
         best = found[0].passage
         url = self.address_of(best)
-        self._remember(url, best.doc_id)
+        self._shown.pop(url, None)  # An address that is shown again becomes the newest one.
+        self._shown[url] = best.doc_id
+        if len(self._shown) > MAX_SHOWN:
+            del self._shown[next(iter(self._shown))]
         merged = merge_passages(found, query)
         snippet = self.redactor.text(merged.text)
         return WebSearchResultItem(
@@ -212,19 +218,6 @@ class DocumentWebSearch(IWebSearchProvider):
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
         )
 
-    def _remember(self, url: str, doc_id: str) -> None:
-        self._shown.pop(url, None)
-        self._shown[url] = doc_id
-        if len(self._shown) > MAX_SHOWN:
-            del self._shown[next(iter(self._shown))]
-
-
-def _shares_a_word(query: str, documents: Iterable[Iterable[FoundPassage]]) -> bool:
-    """Return whether any significant word of the query stands in a result."""
-    words = set(question_words(query).indices)
-    passages = (hit.passage for found in documents for hit in found)
-    return any(not words.isdisjoint(passage_words(f"{passage.title}\n{passage.text}").indices) for passage in passages)
-
 
 def _nothing_readable(view: FolderView) -> str:
     """Return the error for a folder without a readable document: why, and what to do."""
@@ -236,7 +229,7 @@ def _nothing_readable(view: FolderView) -> str:
 
 @contextmanager
 def _translated(otherwise: str) -> Iterator[None]:
-    """Turns errors of store and embedder into those of a search provider."""
+    """Turn errors of store and embedder inside the block into those of a search provider."""
     try:
         yield
     except (exceptions.VectorStoreConfigError, exceptions.EmbeddingConfigError) as error:
