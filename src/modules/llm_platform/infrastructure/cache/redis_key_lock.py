@@ -43,8 +43,13 @@ class RedisKeyLock(IKeyLock):
     @asynccontextmanager
     async def hold(self, key: str) -> AsyncIterator[bool]:
         name, token = self._prefix + key, secrets.token_hex(8)
-        is_waiting = name in self._locked_names or name in self._polls
-        acquired = False if is_waiting else await self._acquire(name, token)
+        acquired: bool | None = False
+        if name not in self._locked_names and name not in self._polls:
+            expiry_ms = int(self._expiry_s * 1000)
+            try:
+                acquired = bool(await self._client.call("SET", lambda redis: redis.set(name, token, px=expiry_ms, nx=True)))
+            except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
+                acquired = None
         if acquired is None:  # Redis is away.
             yield False
         elif acquired:
@@ -61,14 +66,6 @@ class RedisKeyLock(IKeyLock):
                 async with asyncio.timeout(self._max_wait_s):
                     await self._polls.run(name, partial(self._poll, name))
             yield True
-
-    async def _acquire(self, name: str, token: str) -> bool | None:
-        """Return whether the lock was free, or None if Redis is away."""
-        expiry_ms = int(self._expiry_s * 1000)
-        try:
-            return bool(await self._client.call("SET", lambda redis: redis.set(name, token, px=expiry_ms, nx=True)))
-        except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
-            return None
 
     async def _renew(self, name: str, token: str) -> None:
         """Renew the lock until it is lost or `max_wait_s` has passed, when nobody waits for it any more."""

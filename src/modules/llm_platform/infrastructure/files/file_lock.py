@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -49,10 +50,12 @@ class FileLock:
             return True
         file = os.open(self._path, os.O_RDWR | os.O_CREAT, _MODE)
         try:
-            if _try_lock(file, shared) and _names_file(self._path, file):
-                self._file = file
+            if _try_lock(file, shared):
+                with suppress(FileNotFoundError):
+                    # Another process may have removed the file between opening and locking.
+                    self._file = file if os.path.samestat(self._path.stat(), os.fstat(file)) else None
         finally:
-            if self._file is None:  # Another process has the lock, or the file system has no locks.
+            if self._file is None:  # Another process has the lock or removed the file, or the file system has no locks.
                 os.close(file)
         return self.is_held
 
@@ -61,11 +64,3 @@ class FileLock:
         file, self._file = self._file, None
         if file is not None:
             os.close(file)
-
-
-def _names_file(path: Path, file: int) -> bool:
-    """Return whether the path names this open file. Another process may remove the file between opening and locking."""
-    try:
-        return os.path.samestat(path.stat(), os.fstat(file))
-    except FileNotFoundError:
-        return False

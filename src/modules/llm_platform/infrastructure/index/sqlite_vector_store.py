@@ -248,8 +248,11 @@ class SqliteCollection:
             return None
         if self._opened != (about.st_dev, about.st_ino):
             self._close()
-            self._connection = self._connected()
-            self._opened = (about.st_dev, about.st_ino)
+            database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = NORMAL")
+            database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
+            self._connection, self._opened = database, (about.st_dev, about.st_ino)
         if self._facts is None and self._connection is not None:
             self._facts = self._facts_in(self._connection)
         return self._facts
@@ -264,13 +267,6 @@ class SqliteCollection:
             return payloads.facts_of(self._name, json.loads(row[0]))
         except KeyError as error:
             raise payloads.unknown_collection(self._name) from error
-
-    def _connected(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self._path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-        database.execute("PRAGMA journal_mode = WAL")
-        database.execute("PRAGMA synchronous = NORMAL")
-        database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        return database
 
     def _open_new(self) -> None:
         make_private_folder(self._path.parent)

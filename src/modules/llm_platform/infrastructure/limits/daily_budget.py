@@ -29,10 +29,6 @@ SPENT: Final = "{setting} of {limit:g} US dollars is spent: raise it, or wait un
 UNDER_WAY: Final = "{setting} of {limit:g} US dollars may be spent by the calls under way: try again, or raise it"
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
 @dataclass(frozen=True, slots=True)
 class DailyLimits:
     """Limits in US dollars a day. None means no limit.
@@ -82,7 +78,7 @@ class DailyBudget:
         self,
         store: ISpendingStore,
         limits: DailyLimits,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         *,
         metrics: IMetrics = NO_METRICS,
     ) -> None:
@@ -102,7 +98,9 @@ class DailyBudget:
     async def reserve(self, usd: float) -> Reservation:
         """Reserve the most that a call can cost. Raises DailyBudgetError if a limit does not allow the call."""
         accounts = self._limits.accounts(api_key_label())
-        if self._is_stale(accounts):
+        now = self._clock()
+        is_fresh = now.date().isoformat() == self._day and (now - self._refreshed).total_seconds() <= REFRESH_S
+        if not is_fresh or not self._stored.keys() >= accounts.keys():
             await self._synchronize(accounts)
         self._report(accounts)
         for name, account in accounts.items():
@@ -137,11 +135,6 @@ class DailyBudget:
     def _report(self, accounts: Mapping[str, _Account]) -> None:
         for name, account in accounts.items():
             self._metrics.set(BUDGET_SPENT, self._spent(name) / account.limit if account.limit else 1.0, name)
-
-    def _is_stale(self, accounts: Mapping[str, _Account]) -> bool:
-        now = self._clock()
-        age_s = (now - self._refreshed).total_seconds()
-        return now.date().isoformat() != self._day or age_s > REFRESH_S or not self._stored.keys() >= accounts.keys()
 
     def _begin_day(self) -> None:
         """Forget the day before, with what could not be stored of it."""

@@ -35,10 +35,14 @@ class PinnedConnections:
     async def request(
         self, checked: Checked, headers: Mapping[str, str], method: str = "GET", body: bytes | None = None
     ) -> AsyncIterator[httpx2.Response]:
-        """The response with an unread body. Raises PageConnectionError and the errors of httpcore2."""
+        """Yield the response, with an unread body. Raises PageConnectionError and the errors of httpcore2."""
         address = checked.address
         for number, ip in enumerate(checked.ips[:MAX_ADDRESSES_TRIED], 1):
-            connection = self._connection(address, str(ip))
+            connection = httpcore2.AsyncHTTPConnection(
+                origin=httpcore2.Origin(address.scheme.encode(), address.host.encode(), address.port),
+                ssl_context=(self._tls or default_tls()) if address.scheme == "https" else None,
+                network_backend=_Pinned(self._backend, str(ip)),
+            )
             size = len(address.url)
             try:
                 log_sent(address.host, "url", size)
@@ -53,13 +57,6 @@ class PinnedConnections:
                 return
             finally:
                 await connection.aclose()
-
-    def _connection(self, address: PageAddress, ip: str) -> httpcore2.AsyncHTTPConnection:
-        return httpcore2.AsyncHTTPConnection(
-            origin=httpcore2.Origin(address.scheme.encode(), address.host.encode(), address.port),
-            ssl_context=(self._tls or default_tls()) if address.scheme == "https" else None,
-            network_backend=_Pinned(self._backend, ip),
-        )
 
 
 class _Pinned(httpcore2.AsyncNetworkBackend):
