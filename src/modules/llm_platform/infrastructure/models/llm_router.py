@@ -54,7 +54,12 @@ class LLMRouter(ILLMProvider):
             failures.add(model.name, failure)
             if has_tokens and number < len(candidates) and _remaining(request, failures.spent):
                 yield LLMReset(error=failure)
-        raise _combined(failure, failures)
+        if len(failures.errors) == 1:
+            raise failure
+        # Raise the last error with the messages and the cost of all.
+        messages = list(dict.fromkeys(error.message for error in failures.errors))
+        message = messages[0] if len(messages) == 1 else "every model failed: " + "; ".join(messages)
+        raise type(failure)(message, retry_after_s=failure.retry_after_s, spent=failures.spent)
 
     def _candidates(self, request: LLMRequest) -> list[tuple[ILLMProvider, tuple[Degraded, ...]]]:
         """Return the models that may serve the request, each with the skipped ones before it: first those without a failure."""
@@ -74,12 +79,3 @@ def _remaining(request: LLMRequest, spent: Spending) -> LLMRequest | None:
         return request
     left = request.max_tries - spent.calls
     return request.model_copy(update={"max_tries": left}) if left > 0 else None
-
-
-def _combined(last: LLMException, failures: Failures) -> LLMException:
-    """Return the last error with the cost of all calls. If there are several errors, its message lists them all."""
-    if len(failures.errors) == 1:
-        return last
-    messages = list(dict.fromkeys(error.message for error in failures.errors))
-    message = messages[0] if len(messages) == 1 else "every model failed: " + "; ".join(messages)
-    return type(last)(message, retry_after_s=last.retry_after_s, spent=failures.spent)

@@ -74,7 +74,7 @@ class WordllamaEmbedder(IEmbedder):
     def _model(self) -> _Model:
         with self._loading:  # loads once
             if self._loaded is None:
-                self._loaded = _load(self._folder or _wheel())
+                self._loaded = _load(self._folder)
             return self._loaded
 
 
@@ -84,7 +84,10 @@ class _Model:
         self._tokenizer = tokenizer
 
     def vectors(self, texts: Sequence[str]) -> list[Vector | None]:
-        """Means of the tokens' vectors, of length 1. The texts are not empty. Arrays take an eighth of the memory of lists."""
+        """Return the means of the tokens' vectors, of length 1, for texts that are not empty.
+
+        Arrays take an eighth of the memory of lists.
+        """
         import numpy as np
 
         encoded = self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
@@ -97,14 +100,12 @@ class _Model:
         return [array("f", row.tobytes()) if good else None for row, good in zip(rows, usable.tolist(), strict=True)]
 
 
-def _wheel() -> Path:
-    found = find_spec("wordllama")  # does not import it
-    if found is None or not found.submodule_search_locations:
-        raise EmbeddingConfigError(NOT_INSTALLED if has_wordllama_wheel() else no_wordllama())
-    return Path(next(iter(found.submodule_search_locations)))
-
-
-def _load(folder: Path) -> _Model:
+def _load(folder: Path | None) -> _Model:
+    if folder is None:
+        found = find_spec("wordllama")  # does not import it
+        if found is None or not found.submodule_search_locations:
+            raise EmbeddingConfigError(NOT_INSTALLED if has_wordllama_wheel() else no_wordllama())
+        folder = Path(next(iter(found.submodule_search_locations)))
     try:
         import numpy  # noqa: F401  safetensors imports it by name
         from safetensors import SafetensorError, safe_open

@@ -30,7 +30,10 @@ def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[V
     number of vectors or several dimensions.
     """
     rows = [dict_of(row) for row in list_of(answer.get("data"))]
-    by_index = {_index(row, position): list_of(row.get("embedding")) for position, row in enumerate(rows)}
+    by_index = {
+        row["index"] if type(row.get("index")) is int else position: list_of(row.get("embedding"))
+        for position, row in enumerate(rows)
+    }
     if len(rows) != count or sorted(by_index) != list(range(count)):
         raise EmbeddingError(f"{name} answered with {len(rows)} vectors for {count} texts")
     lengths = {len(numbers) for numbers in by_index.values()}
@@ -38,11 +41,6 @@ def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[V
         raise EmbeddingError(f"{name} answered with invalid vectors")
     dimension = lengths.pop()
     return [mean_centered(_numbers(by_index[position]), (), dimension) for position in range(count)], dimension
-
-
-def _index(row: Mapping[str, Any], position: int) -> int:
-    index = row.get("index")
-    return index if type(index) is int else position
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:

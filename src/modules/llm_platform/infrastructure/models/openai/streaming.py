@@ -34,6 +34,7 @@ _FINISH = {
     "tool_calls": "tool_calls",
     "error": FAILED,
 }
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 _REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
@@ -85,7 +86,7 @@ def read_answer(body: bytes) -> Delta:
 
     Raises ReportedError for an error that the service reports, and InvalidAnswerError for any other body.
     """
-    body = body.lstrip(b"\xef\xbb\xbf \t\r\n")
+    body = body.lstrip(_BLANK)
     if body.startswith(b"<"):
         raise InvalidAnswerError("a web page instead of JSON")
     answer = _decode(body)
@@ -139,10 +140,11 @@ def _choice(choice: dict[str, Any], name: str, others: tuple[Delta, ...] = (), *
     if not isinstance(message, dict):
         # Some services answer in the form of the legacy completions API.
         message = {"content": choice.get("text")}
+    reason = choice.get("finish_reason")  # null while the answer continues
     return Delta(
         text=_text(message.get("content")),
         reasoning=next((_text(message[name]) for name in _REASONING_FIELDS if message.get(name)), ""),
-        finish_reason=_finish(choice.get("finish_reason")),
+        finish_reason=_FINISH.get(reason, "stop") if isinstance(reason, str) and reason else None,
         refused=bool(message.get("refusal")),
         tool_calls=_tool_calls(message.get("tool_calls")),
         logprobs=_logprobs(choice.get("logprobs")),
@@ -189,11 +191,6 @@ def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
         function_texts = {name: text for name, text in texts.items() if isinstance(text, str)}
         found.append({"index": index, **head, "function": function_texts})
     return tuple(found)
-
-
-def _finish(reason: object) -> str | None:
-    """Return stop, length, content_filter, tool_calls or error, or None while the answer continues."""
-    return _FINISH.get(reason, "stop") if isinstance(reason, str) and reason else None
 
 
 def _usage(usage: object) -> dict[str, Any]:
@@ -258,7 +255,6 @@ class EventDecoder:
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # a million characters, each written as an escape of six
 MAX_STREAM_BYTES: Final = 48 * 1024 * 1024  # 131,072 chunks of one token with the protocol's fields around each
-_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 _DONE: Final = b"[DONE]"
 
 
@@ -283,7 +279,11 @@ class StreamReader:
         if self._bytes > (MAX_STREAM_BYTES if self._plain is None else MAX_BODY_BYTES):
             raise InvalidAnswerError("more bytes than the limit for an answer")
         if not self._has_begun:
-            received = self._begin(received)
+            # The first byte after white space tells a plain body from a stream.
+            received = received.lstrip(_BLANK)
+            self._has_begun = bool(received)
+            if received.startswith((b"{", b"<", b"[")):
+                self._plain = bytearray()
         if self._plain is not None:
             self._plain += received
         elif received:
@@ -299,14 +299,6 @@ class StreamReader:
             yield from self._deltas(self._events.finish())
         if not self._has_events:
             raise InvalidAnswerError("an empty stream")
-
-    def _begin(self, received: bytes) -> bytes:
-        """Return the bytes without leading white space. The first byte after it tells a plain body from a stream."""
-        received = received.lstrip(_BLANK)
-        self._has_begun = bool(received)
-        if received.startswith((b"{", b"<", b"[")):
-            self._plain = bytearray()
-        return received
 
     def _deltas(self, payloads: list[bytes]) -> Iterator[Delta]:
         for payload in payloads:
@@ -363,7 +355,7 @@ class AnswerBuilder:
         self._prompt_tokens: int | None = None
         self._completion_tokens: int | None = None
         self._refused = False
-        self._accepts_tool_calls = "tools" in request.extra  # without tools, nobody could answer a call
+        self._accepts_tool_calls = "tools" in request.extra  # Without tools, nobody could answer a call.
         self._reasoning = ReasoningText(redactor, connection.api_key) if request.as_it_comes else None
         self._logprobs: list[dict[str, Any]] = []
         self._streamed_logprobs = 0
@@ -463,6 +455,11 @@ class AnswerBuilder:
         content, calls = "".join(self._texts), _joined(self._call_parts)
         if problem := self._problem(content, has_calls=bool(calls)):
             raise LLMProviderException(f"{self._connection.name} {problem}")
+        reason = self.finish_reason or "stop"
+        if self.is_looping:
+            reason = REPETITION
+        elif calls and reason == "stop":
+            reason = "tool_calls"
         usage = self._usage()
         return dtos.LLMResponse(
             content=content,
@@ -472,7 +469,7 @@ class AnswerBuilder:
             reasoning=self._reasoning.text if self._reasoning else "",
             logprobs=tuple(self._logprobs),
             others=tuple(self._others[number].response() for number in sorted(self._others)),
-            finish_reason=self._reason(has_calls=bool(calls)),
+            finish_reason=reason,
             usage=usage,
             spent=self._spending(usage),
         )
@@ -482,11 +479,6 @@ class AnswerBuilder:
         if number not in self._others:
             self._others[number] = AnswerBuilder(self._connection, self._request, self._redactor)
         return self._others[number]
-
-    def _reason(self, *, has_calls: bool) -> str:
-        if self.is_looping:
-            return REPETITION
-        return "tool_calls" if has_calls and self.finish_reason in (None, "stop") else self.finish_reason or "stop"
 
     def _receive(self, text: str) -> None:
         self.is_looping = self.is_looping or self._repetition.feed(text)
