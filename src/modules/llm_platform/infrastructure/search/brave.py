@@ -114,7 +114,12 @@ class BraveWebSearchAdapter(KeyedWebSearch):
             self._extra_snippets = False
             return await self._page(kind, parameters)
         if code in CODE_RULES or (reply.status == 429 and code is None):
-            raise self._upstream.rule_error(CODE_RULES[code or "RATE_LIMITED"], _wait_s(reply))
+            wait_s = retry_after_s(reply.headers)
+            resets = [window.reset_s for window in quota_of(reply.headers) if window.remaining <= 0]
+            if wait_s is None and resets:
+                # Without Retry-After, the wait ends when the last exhausted window is renewed.
+                wait_s = min(float(max(resets)), MAX_RETRY_AFTER_S)
+            raise self._upstream.rule_error(CODE_RULES[code or "RATE_LIMITED"], wait_s)
         return self._upstream.json_object(reply), reply
 
     def _add_page(self, pages: Found, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
@@ -165,15 +170,6 @@ def _numbers(header: str) -> list[int]:
     return [int(part) for part in parts] if all(re.fullmatch("[0-9]{1,12}", part) for part in parts) else []
 
 
-def _wait_s(reply: Reply) -> float | None:
-    """Retry-After, else the time until the last exhausted window is renewed."""
-    wait_s = retry_after_s(reply.headers)
-    if wait_s is not None:
-        return wait_s
-    resets = [window.reset_s for window in quota_of(reply.headers) if window.remaining <= 0]
-    return min(float(max(resets)), MAX_RETRY_AFTER_S) if resets else None
-
-
 def _error_code(reply: Reply) -> str | None:
     """Return Brave's code in `{"type": "ErrorResponse", "error": {"code": …}}`, or None for any other body."""
     if reply.status // 100 == 2 or len(reply.body) > MAX_ERROR_DETAIL_BYTES:
@@ -205,7 +201,7 @@ def _parameters(
 
 
 def _query(request: WebSearchRequest) -> str:
-    """The query with its domains as operators, cut to the 400 characters and 50 words that Brave accepts."""
+    """Return the query with its domains as operators, cut to the 400 characters and 50 words that Brave accepts."""
     operators = site_operators(request.domains)
     room = MAX_QUERY_CHARS - len(operators) - 1
     if room < 1 or len(operators.split()) >= MAX_QUERY_WORDS:  # too many domains: only the results are filtered

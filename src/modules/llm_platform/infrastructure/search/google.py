@@ -32,7 +32,7 @@ def language_of(request: WebSearchRequest) -> str | None:
 
 
 def country_of(request: WebSearchRequest) -> str | None:
-    """`gl`: the territory of the requested language."""
+    """Return `gl`: the territory of the requested language."""
     return (territory_of(request.language) or "").lower() or None
 
 
@@ -43,7 +43,7 @@ def query_of(request: WebSearchRequest) -> str:
 
 
 def dates_of(window: Freshness | None) -> str | None:
-    """`tbs`: a span that ends now, or a range of days."""
+    """Return `tbs`: a span that ends now, or a range of days."""
     if window is None:
         return None
     if window.start and window.end:

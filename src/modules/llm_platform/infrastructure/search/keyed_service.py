@@ -71,7 +71,7 @@ class KeyedWebSearch(IWebSearchProvider):
     key_parameter: ClassVar[str | None] = None  # sent with every GET, of a service that takes its key in the address
     kinds: ClassVar[tuple[SourceKind, ...]] = ("web",)  # any other kind is searched on the web
     has_pages: ClassVar[bool] = True
-    max_results: ClassVar[int] = MAX_COUNT  # of one search
+    max_results: ClassVar[int] = MAX_COUNT  # results of one search
     takes_language: ClassVar[bool] = True
     takes_freshness: ClassVar[bool] = True  # `time_range` and `freshness`
     rules: ClassVar[Mapping[int, Rule]] = {}  # statuses that mean something else than in `http.errors`
@@ -140,8 +140,10 @@ class KeyedWebSearch(IWebSearchProvider):
             yield "has only a first page"
         if request.count > self.max_results:
             yield f"has at most {self.max_results} results"
-        if not self.takes_language and _has_other_language(request):
-            yield "answers in the language of the query"
+        if not self.takes_language and request.language:
+            detected = detect(request.query)
+            if detected and detected != request.language.partition("-")[0]:
+                yield "answers in the language of the query"
         if not self.takes_freshness and freshness_window(request):
             yield "cannot limit the age of results: only dates outside of a range are left out"
 
@@ -180,12 +182,6 @@ class KeyedWebSearch(IWebSearchProvider):
         }
         heading = line_of(title) or host_of(address)
         return WebSearchResultItem(title=heading, url=address, snippet=text_of(snippet), source=self.name, **optional)
-
-
-def _has_other_language(request: WebSearchRequest) -> bool:
-    """Return whether the request wants another language than the query's."""
-    detected = detect(request.query) if request.language else None
-    return bool(detected) and detected != str(request.language).partition("-")[0]
 
 
 def cut_query(query: str, max_chars: int) -> str:

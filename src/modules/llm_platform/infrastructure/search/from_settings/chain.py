@@ -70,11 +70,13 @@ def searxng_names(adapters: SearchAdapters) -> list[str]:
 
 def search_rate_limiters(settings: Settings, adapters: SearchAdapters) -> RateLimiters:
     """Return the rate limiters that all callers of an adapter share."""
-    return {
-        name: RateLimiter(_rpm(name, settings)[0] or _report_rpm(name), MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
-        for name in adapters
-        if name != DOCUMENTS
-    }
+    limiters: dict[str, RateLimiter] = {}
+    for name in adapters:
+        if name != DOCUMENTS:
+            spec = spec_of(name)
+            rpm = _rpm(name, settings)[0] or (spec.report_rpm if spec else None)
+            limiters[name] = RateLimiter(rpm, MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
+    return limiters
 
 
 def search_upstreams(adapters: SearchAdapters, metrics: IMetrics) -> UpstreamStates:
@@ -134,11 +136,6 @@ def _rpm(provider: str, settings: Settings) -> tuple[float | None, str]:
     if spec is None or spec.rpm_setting is None:
         return None, THE_LIMIT
     return getattr(settings, spec.rpm_setting), spec.rpm_setting
-
-
-def _report_rpm(provider: str) -> float | None:
-    spec = spec_of(provider)
-    return spec.report_rpm if spec else None
 
 
 def _search_chain(

@@ -194,7 +194,11 @@ def _direct_answer(answer: Any, search_page: str) -> Iterator[Fields]:
 
 
 def _infobox(box: Mapping[str, Any], search_page: str) -> Iterator[Fields]:
-    text = text_of(box.get("content")).strip() or _attributes(box)
+    text = text_of(box.get("content")).strip()
+    if not text:
+        pairs = [dict_of(pair) for pair in list_of(box.get("attributes"))]
+        lines = [(line_of(pair.get("label")), line_of(pair.get("value"))) for pair in pairs]
+        text = "\n".join(f"{label}: {value}" for label, value in lines if label and value)
     if text:
         links = [text_of(dict_of(link).get("url")) for link in list_of(box.get("urls"))]
         urls = (url for url in (text_of(box.get("id")), *links) if is_web_url(url))
@@ -206,12 +210,6 @@ def _infobox(box: Mapping[str, Any], search_page: str) -> Iterator[Fields]:
             "site_name": host_of(url),
             "source": line_of(box.get("engine")) or None,
         }
-
-
-def _attributes(box: Mapping[str, Any]) -> str:
-    pairs = [dict_of(pair) for pair in list_of(box.get("attributes"))]
-    lines = [(line_of(pair.get("label")), line_of(pair.get("value"))) for pair in pairs]
-    return "\n".join(f"{label}: {value}" for label, value in lines if label and value)
 
 
 def _failed(pair: list[Any]) -> FailedEngine:

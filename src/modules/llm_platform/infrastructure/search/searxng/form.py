@@ -97,7 +97,7 @@ def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[
 
 
 def categories_of(request: WebSearchRequest) -> str:
-    """SearXNG's categories for the source kinds, for a search without named engines."""
+    """Return SearXNG's categories for the source kinds, for a search without named engines."""
     return ",".join(CATEGORIES[kind] for kind in _web_kinds(request.sources))
 
 

@@ -89,7 +89,7 @@ class LimiterWindow:
         return BURST_WINDOW_S if now - self.refused_since < BURST_WINDOW_S else LONG_WINDOW_S
 
     def passed(self) -> None:
-        """A request was answered."""
+        """Note that a request was answered."""
         self.refused_since = None
 
 
@@ -156,7 +156,7 @@ class LastOutcome:
         self._json_until = 0.0
 
     def answered(self) -> None:
-        """A search was answered."""
+        """Note that a search was answered."""
         self._refusal = None
         self._json_until = self._clock() + JSON_CHECK_S
 

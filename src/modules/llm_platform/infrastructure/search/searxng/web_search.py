@@ -144,10 +144,14 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             if reply.status == httpx2.codes.OK and not reply.is_html:
                 return REACHABLE
         try:
-            await self._check_json()
+            reply = await self._upstream.post_form(SEARCH, {"format": "json"}, sent_kind=None)
+            self._check_limiter(reply)
+            if reply.status != httpx2.codes.BAD_REQUEST or reply.is_html:
+                self._upstream.json_object(reply)
         except exceptions.WebSearchBlockedError as error:
             self._last_outcome.failed(error)
             raise
+        self._last_outcome.json_received()
         return REACHABLE
 
     async def engine_lists(self) -> tuple[EngineListCheck, ...]:
@@ -161,13 +165,6 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         if not config.engines():
             raise exceptions.WebSearchError(NO_CONFIG)
         return tuple(config.check(kind, self._engines[kind]) for kind in CATEGORIES if self._engines.get(kind))
-
-    async def _check_json(self) -> None:
-        reply = await self._upstream.post_form(SEARCH, {"format": "json"}, sent_kind=None)
-        self._check_limiter(reply)
-        if reply.status != httpx2.codes.BAD_REQUEST or reply.is_html:
-            self._upstream.json_object(reply)
-        self._last_outcome.json_received()
 
     async def _fetch_pages(self, request: dtos.WebSearchRequest, form: dict[str, str], deadline: float) -> _Pages:
         verbatim = isinstance(request, dtos.VerbatimWebSearchRequest)
