@@ -112,7 +112,7 @@ def build_research_job_store(
 def build_spending_store(
     settings: Settings, resources: Resources, redis: RedisClient | None, database: Database | None
 ) -> ISpendingStore:
-    """PostgreSQL before Redis: it neither evicts a sum nor loses it with its memory."""
+    """Return the store of spending. PostgreSQL is preferred to Redis: it neither evicts a sum nor loses it with its memory."""
     if redis is not None and database is None:
         from modules.llm_platform.infrastructure.stores.spending.redis import RedisSpendingStore
 

@@ -52,7 +52,10 @@ class PrometheusMetrics(IMetrics):
         metric.check_labels(labels)
         series, family = self._series[metric.name], self._families.get(metric.name)
         if family is None:
-            family = self._families[metric.name] = _family(metric, self._registry)
+            kinds: dict[str, Any] = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}
+            buckets = {"buckets": metric.buckets} if metric.kind == "histogram" else {}
+            family = kinds[metric.kind](metric.name, metric.help, metric.labels, registry=self._registry, **buckets)
+            self._families[metric.name] = family
         if not labels:
             return series.setdefault((), family)
         # A lone surrogate cannot be encoded: it would fail every later exposition.
@@ -60,9 +63,3 @@ class PrometheusMetrics(IMetrics):
         if known not in series and len(series) >= MAX_SERIES:
             known = (OTHER,) * len(labels)
         return series.setdefault(known, family.labels(*known))
-
-
-def _family(metric: Metric, registry: CollectorRegistry) -> Any:
-    if metric.kind == "histogram":
-        return Histogram(metric.name, metric.help, metric.labels, registry=registry, buckets=metric.buckets)
-    return (Counter if metric.kind == "counter" else Gauge)(metric.name, metric.help, metric.labels, registry=registry)

@@ -109,7 +109,10 @@ class OutcomeTable:
         written = 0
         with transaction(connection):
             for chunk in _chunks(outcomes):
-                values = [value for outcome in chunk for value in _row(outcome, now)]
+                values: list[object] = []
+                for outcome in chunk:
+                    key = _key(outcome.request_id, outcome.tenant)
+                    values += (outcome.stage, key, outcome.kind, outcome.body, outcome.request_sha256, now)
                 written += connection.execute(_INSERT_MANY[len(chunk)], values).rowcount
             if written == len(outcomes):
                 return list(outcomes)
@@ -207,12 +210,6 @@ def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         length = next(length for length in LENGTHS if length <= left)
         yield items[start : start + length]
         start += length
-
-
-def _row(outcome: Outcome, now: int) -> tuple[str, bytes, str, bytes, str, int]:
-    """Return the values of a row, in the order of its columns."""
-    key = _key(outcome.request_id, outcome.tenant)
-    return outcome.stage, key, outcome.kind, outcome.body, outcome.request_sha256, now
 
 
 def _key(request_id: str, tenant: str) -> bytes:
@@ -320,22 +317,16 @@ class SqliteOutcomeStore(IOutcomeStore):
         return await self._in_thread(partial(self._table.remove, outcomes))
 
     async def clean(self) -> int:
-        before = self._elapsed_clock() - self._ttl_s
-        removed = 0
-        while some := await self._in_thread(partial(self._table.clean, before)):
-            removed += some
-        return removed
-
-    def _elapsed_clock(self) -> float:
-        """Return the time in seconds since 1970, without jumps forward since the start.
-
-        After such a jump, every outcome would look expired, and a request that is sent again would get another outcome.
-        """
+        # After a jump of the clock, every outcome would look expired, and a request that is sent again would get another one.
         now, elapsed = self._clock(), self._monotonic_epoch + self._monotonic()
         if now - elapsed > CLOCK_JUMP_S:
             by_s = round(now - elapsed)
             log.warning("the system clock jumped forward: outcomes expire as if it had not", extra={"by_s": by_s})
-        return min(now, elapsed)
+        before = min(now, elapsed) - self._ttl_s
+        removed = 0
+        while some := await self._in_thread(partial(self._table.clean, before)):
+            removed += some
+        return removed
 
     async def probe(self) -> None:
         await self._in_thread(self._table.probe)
@@ -382,8 +373,12 @@ class SqliteOutcomeStore(IOutcomeStore):
             self._is_running = True
             self._begin(loop)
         error = work.exception()
+        if isinstance(error, _FILE_ERRORS):
+            translated = OutcomeStoreError(_message(error))
+            translated.__cause__ = error
+            error = translated
         if error is not None:
-            _fail((*batch.lookup_futures, *batch.insertion_futures), _translated(error))
+            _fail((*batch.lookup_futures, *batch.insertion_futures), error)
             return
         found, stored = work.result()
         _resolve(batch.lookup_futures, found)
@@ -436,15 +431,6 @@ def _fail(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
     for future in futures:
         if not future.done():
             future.set_exception(error)
-
-
-def _translated(error: BaseException) -> BaseException:
-    """Return an error of the file as OutcomeStoreError, and any other error unchanged."""
-    if not isinstance(error, _FILE_ERRORS):
-        return error
-    translated = OutcomeStoreError(_message(error))
-    translated.__cause__ = error
-    return translated
 
 
 def _message(error: Exception) -> str:

@@ -62,7 +62,7 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
             self._thread.shutdown()
 
     async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
-        """A server without background runs makes no file."""
+        # A server without background runs makes no file.
         return await self._transact(make) if self._exists() else empty
 
     async def _read(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:

@@ -83,7 +83,10 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
         location = entry_files.EntryLocation(stage, topic.name, key)
-        is_large = self._size(location) > THREAD_BYTES
+        try:
+            is_large = location.is_valid and self._folder.size(location) > THREAD_BYTES
+        except OSError:
+            is_large = False
         value = await asyncio.to_thread(self._read, location, kind) if is_large else self._read(location, kind)
         self._counters.note(stage, hits=int(value is not None))
         return value
@@ -142,12 +145,6 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         require_free_space(folder)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-
-    def _size(self, location: entry_files.EntryLocation) -> int:
-        try:
-            return self._folder.size(location) if location.is_valid else 0
-        except OSError:
-            return 0
 
     def _read(self, location: entry_files.EntryLocation, kind: type[Value]) -> Value | None:
         entry = self._entry(location)

@@ -47,7 +47,7 @@ class StoredFile:
 
 
 class StoreFolder:
-    """Files by place. Every method may raise OSError. The folder is made at the first write."""
+    """The files of the store by their locations. Every method may raise OSError. The first write makes the folder."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -56,7 +56,7 @@ class StoreFolder:
         self._drafts = count()
 
     def size(self, location: entry_files.EntryLocation) -> int:
-        """Bytes of the entry's file."""
+        """Return the size of the entry's file in bytes."""
         return os.lstat(self._path(location)).st_size
 
     def read(self, location: entry_files.EntryLocation) -> bytes:
