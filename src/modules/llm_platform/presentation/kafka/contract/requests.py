@@ -141,9 +141,16 @@ def parse_request(
         if value is not None and len(value) > max_bytes:
             raise RequestError(WHOLE_MESSAGE, "too_large")
         _check_members(members)
-        content = _search(members.values) if stage == "search" else _question(members.values)
+        values = members.values
+        content: RagSearch | RagQuestion
+        if stage == "search":
+            query, top_k = _query(values.get("query"), "query"), _top_k(values.get("top_k"))
+            content = RagSearch(query=query, top_k=top_k, filters=_filters(values.get("filters")))
+        else:
+            question = _query(values.get("question"), "question")
+            content = RagQuestion(question=question, context=parse_context(values.get("context")))
         if tenant_field is not None:
-            content = _restrict_to_tenant(content, tenant_field, members.values.get("metadata"))
+            content = _restrict_to_tenant(content, tenant_field, values.get("metadata"))
     except RequestError as error:
         return ParsedRequest(parsed_id, echo, error, tenant)
     return ParsedRequest(parsed_id, echo, content, tenant)
@@ -181,20 +188,6 @@ def _check_members(members: strict_json.Members) -> None:
     for name, kind in (("trace_id", str), ("metadata", dict)):
         if type(members.values.get(name)) not in (kind, type(None)):
             raise RequestError(name, "wrong_type")
-
-
-def _search(values: dict[str, Any]) -> RagSearch:
-    return RagSearch(
-        query=_query(values.get("query"), "query"),
-        top_k=_top_k(values.get("top_k")),
-        filters=_filters(values.get("filters")),
-    )
-
-
-def _question(values: dict[str, Any]) -> RagQuestion:
-    return RagQuestion(
-        question=_query(values.get("question"), "question"), context=parse_context(values.get("context"))
-    )
 
 
 def _restrict_to_tenant(content: RagSearch | RagQuestion, field: str, metadata: Any) -> RagSearch | RagQuestion:

@@ -231,29 +231,23 @@ class ConsumerThread:
                     raise KafkaException(error)
                 self._on_error(error)
                 continue
-            tracker = self._tracker_for(message)
+            partition = _partition_of(message)
+            tracker = self._trackers.get(partition)
             if tracker is None:
+                # The partition is no longer assigned: a commit would skip unfinished requests of its new owner.
                 continue
             if message.error() is not None:
                 tracker.reach_end(message.offset() or 0)
                 continue
+            if not tracker.is_next(message.offset() or 0):
+                # The position was reset.
+                tracker = self._trackers[partition] = offsets.OffsetTracker(*partition)
             record = to_record(message)
             tracker.start(record.offset)
             requests.append(InFlightRequest(record, tracker))
         if requests:
             self._in_flight += len(requests)
             self._on_requests(requests)
-
-    def _tracker_for(self, message: Message) -> offsets.OffsetTracker | None:
-        """Return the tracker of a message's partition, and a new one if the position was reset.
-
-        Return None if the partition is no longer assigned: a commit would skip unfinished requests of its new owner.
-        """
-        partition = _partition_of(message)
-        tracker = self._trackers.get(partition)
-        if tracker is not None and message.error() is None and not tracker.is_next(message.offset() or 0):
-            tracker = self._trackers[partition] = offsets.OffsetTracker(*partition)
-        return tracker
 
     def _settle(self, timeout_s: float) -> None:
         """Finish or abandon the settled requests. If there are none, wait up to `timeout_s` seconds for the first."""

@@ -44,8 +44,9 @@ class WorkerHttp:
 
     @asynccontextmanager
     async def listening(self, host: str, port: int, max_ports: int = 1) -> AsyncIterator[int]:
-        """Serve inside the context, which yields the port: the first free one of `max_ports` from `port` on, or any free one
-        for port 0. Raises SettingsError when none is free.
+        """Serve inside the context, and yield the port: the first free one of `max_ports` from `port` on.
+
+        With port 0, it is any free one. Raises SettingsError if none is free.
         """
         self._is_loopback = host in LOOPBACK_HOSTS
         server = await self._start_server(host, port, max_ports)
@@ -96,7 +97,9 @@ class WorkerHttp:
         request_line, *headers = request_head.split(b"\r\n")
         method, _, rest = request_line.decode("latin-1").partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
-        if self._is_loopback and not all(map(is_safe_from_rebinding, _hosts(headers))):
+        fields = (header.partition(b":") for header in headers)
+        hosts = (value for name, _, value in fields if name.strip().lower() == b"host")
+        if self._is_loopback and not all(map(is_safe_from_rebinding, hosts)):
             page = _problem(HTTPStatus.MISDIRECTED_REQUEST)
         else:
             page = self._page(path) if method in ("GET", "HEAD") else _problem(HTTPStatus.METHOD_NOT_ALLOWED)
@@ -131,13 +134,6 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[bytes, HTTPStatus | 
             return head, refused
         if not data:
             raise EOFError
-
-
-def _hosts(headers: Iterable[bytes]) -> Iterator[bytes]:
-    for header in headers:
-        name, _, value = header.partition(b":")
-        if name.strip().lower() == b"host":
-            yield value
 
 
 def _serialized(status: HTTPStatus, content_type: str, text: str) -> tuple[bytes, bytes]:

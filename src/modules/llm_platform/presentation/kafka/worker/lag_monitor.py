@@ -20,7 +20,7 @@ from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker
 log = logging.getLogger(__name__)
 
 QUERY_INTERVAL_S: Final = 2.0
-MAX_STEP_S: Final = 4.0  # counted between two queries: the process may have been suspended
+MAX_STEP_S: Final = 4.0  # longest time counted between two queries: the process may have been suspended
 COMMITTED_TIMEOUT_S: Final = 5.0
 END_TIMEOUT_S: Final = 1.0  # limit for one partition
 ALL_ENDS_TIMEOUT_S: Final = 10.0
@@ -38,9 +38,11 @@ class _Progress:
 
 
 class LagMonitor:
-    """Queries the brokers every QUERY_INTERVAL_S, on its own thread and with its own client: a call to the worker's consumer
-    would wait behind its poll. `make_client` is `make_group_reader`.
+    """Queries the brokers every QUERY_INTERVAL_S, on its own thread.
 
+    It has its own client, because a call to the worker's consumer would wait behind its poll.
+
+    - `make_client` is `make_group_reader`.
     - `assignment` returns the worker's partitions.
     - `full_at` returns the time on `clock` at which the window was last full: a partition that waits for room does not stall.
     - `stall_s` is the time in seconds after which an unread partition with a lag stalls.
