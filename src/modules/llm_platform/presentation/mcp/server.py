@@ -206,7 +206,10 @@ class _Handlers:
 
 @cache
 def _tool(spec: ToolSpec, choices: Choices) -> types.Tool:
-    """Made once: the SDK lists the tools before each call over HTTP, and their schemas take 50 ms of CPU."""
+    """Return the entry of a tool in the list, which is made once.
+
+    The SDK lists the tools before each call over HTTP, and their schemas take 50 ms of CPU.
+    """
     return types.Tool(
         name=spec.name,
         title=spec.title,

@@ -78,7 +78,7 @@ def verified_text(verified: VerifiedTextAndSource) -> str:
 
 
 def research_text(response: ResearchResponse) -> str:
-    """An answer, also in the schema that was asked for, its sources, and the sentences that they do not fully support."""
+    """Return an answer, its output in a requested schema, its sources, and the sentences that they do not fully support."""
     return _joined(
         [
             response.synthesis,

@@ -69,7 +69,7 @@ WAIT_S: Final = 25  # default of `wait_s`
 POLL_S: Final = 1.0  # time between two reads of a run that is waited for
 MODEL_ARGUMENTS: Final = ("model", "output_schema")  # offered only if a language model is configured
 _LONG_QUESTION: Final[dict[str, Any]] = {"type": "string", "minLength": MIN_QUESTION_CHARS, "maxLength": MAX_MESSAGE_CHARS}
-FINAL_STATUSES: Final = ("done", "failed", "cancelled")  # of a background run
+FINAL_STATUSES: Final = ("done", "failed", "cancelled")  # statuses of a background run that has ended
 
 SendProgress = Callable[[float, str], Awaitable[None]]
 
