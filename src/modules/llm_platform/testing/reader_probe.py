@@ -134,7 +134,10 @@ class _Stream(httpcore2.AsyncNetworkStream):
         return None
 
     async def _serve(self) -> AsyncIterator[bytes]:
-        target, host = _target_and_host(self._sent)
+        first, *lines = self._sent.decode("ascii").split("\r\n")
+        target = first.split(" ")[1]
+        netloc = next(line[5:].strip() for line in lines if line.lower().startswith("host:"))
+        host = netloc[1:].partition("]")[0] if netloc.startswith("[") else netloc.partition(":")[0]
         try:
             result = self._respond(self._ip, self._port, host, target)
             status, headers, body = await result if inspect.isawaitable(result) else result
@@ -150,13 +153,6 @@ class _Stream(httpcore2.AsyncNetworkStream):
         yield f"HTTP/1.1 {status} OK\r\n".encode() + b"".join(map(_header_line, pairs)) + b"\r\n"
         async for part in _parts(body):
             yield part
-
-
-def _target_and_host(request: bytes) -> tuple[str, str]:
-    first, *lines = request.decode("ascii").split("\r\n")
-    netloc = next(line[5:].strip() for line in lines if line.lower().startswith("host:"))
-    host = netloc[1:].partition("]")[0] if netloc.startswith("[") else netloc.partition(":")[0]
-    return first.split(" ")[1], host
 
 
 def _header_line(pair: tuple[str, str]) -> bytes:

@@ -73,14 +73,12 @@ class FakeWebSearch(IWebSearchProvider):
         self.requests.append(request)
         self.running += 1
         try:
-            await asyncio.sleep(self._delay_of(request.query))
+            delays = self._delay_s
+            await asyncio.sleep(delays.get(request.query, 0.0) if isinstance(delays, Mapping) else delays)
         finally:
             self.running -= 1
         freshness_window(request)
         return self._answer(request, self._script.get(request.query, self._otherwise))
-
-    def _delay_of(self, query: str) -> float:
-        return self._delay_s.get(query, 0.0) if isinstance(self._delay_s, Mapping) else self._delay_s
 
     def _answer(self, request: WebSearchRequest, outcome: Outcome) -> WebSearchResponse:
         if isinstance(outcome, AppException):
