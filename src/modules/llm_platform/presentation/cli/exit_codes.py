@@ -53,15 +53,13 @@ def exit_codes(console: Console) -> Iterator[None]:
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except (
-        OSError
-    ) as error:  # errors of upstreams and files are other exceptions by now: this one is of standard output
+    except OSError as error:  # Errors of upstreams and files are other exceptions by now: this one is of standard output.
         console.discard_output()
         reason = error.strerror or type(error).__name__
         raise _exit(console, CommandError(f"the answer could not be written: {reason}")) from None
     except (typer.Exit, typer.BadParameter):
         raise
-    except Exception as error:  # the outermost loop: the user gets one line, the log the traceback
+    except Exception as error:  # The outermost loop: the user gets one line, the log the traceback.
         _configure_requested_logging()
         log.debug("unexpected error in a command", exc_info=True)
         message = f"unexpected error ({type(error).__name__}): set LOG_LEVEL=DEBUG to log the traceback"

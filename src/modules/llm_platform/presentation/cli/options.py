@@ -197,12 +197,12 @@ class Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         context: CommandContext = ctx.obj
         name = ctx.command_path.partition(" ")[2]
-        with exit_codes(context.console), command_trace(self._tracer(name, ctx), name):
-            return super().invoke(ctx)
-
-    def _tracer(self, name: str, ctx: Any) -> ITracer:
-        console, wiring = ctx.obj
-        return NO_TRACER if name in SERVERS else wiring.command_tracer(console, offline=bool(ctx.params.get("offline")))
+        with exit_codes(context.console):
+            tracer: ITracer = NO_TRACER
+            if name not in SERVERS:
+                tracer = context.wiring.command_tracer(context.console, offline=bool(ctx.params.get("offline")))
+            with command_trace(tracer, name):
+                return super().invoke(ctx)
 
 
 def _collection_name(value: str | None) -> str | None:

@@ -47,14 +47,15 @@ def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -
 
 def wrap(text: str, width: int) -> str:
     """Return the text with line breaks between words. Continuations have the indentation of their first line."""
-    return "\n".join(piece for line in text.split("\n") for piece in _pieces(line, width))
-
-
-def _pieces(line: str, width: int) -> Iterator[str]:
-    indent = hanging_indent(line, width)
-    starts = line_starts(line, width, indent=indent)
-    for start, end in zip([0, *starts], [*starts, None], strict=True):
-        yield (" " * indent if start else "") + (line[start:end].rstrip() if end else line[start:])
+    pieces: list[str] = []
+    for line in text.split("\n"):
+        indent = hanging_indent(line, width)
+        starts = line_starts(line, width, indent=indent)
+        pieces += (
+            (" " * indent if start else "") + (line[start:end].rstrip() if end else line[start:])
+            for start, end in zip([0, *starts], [*starts, None], strict=True)
+        )
+    return "\n".join(pieces)
 
 
 def hanging_indent(line: str, width: int) -> int:

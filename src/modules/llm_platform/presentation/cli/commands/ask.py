@@ -6,7 +6,7 @@ import json
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -77,8 +77,12 @@ def ask(
     console, wiring = command_context(ctx)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
     output_options.check(console)
+    try:
+        cleaned = clean_query(options.read_question(console, question, prompts_enabled=not yes))
+    except ValueError:
+        reject("QUESTION", options.NO_QUESTION)
     values = {
-        "question": _clean_question(options.read_question(console, question, prompts_enabled=not yes)),
+        "question": cleaned,
         "context": read_context(context) if context else (), "filters": options.parse_filters(filters),
         "top_k": top_k, "language": language,
     }
@@ -106,11 +110,7 @@ async def _answer(request: RagQuestion, platform: LLMPlatform) -> TimedAnswer:
     return TimedAnswer(request, answer, round((time.monotonic() - started) * 1000))
 
 
-def _clean_question(question: str) -> str:
-    try:
-        return clean_query(question)
-    except ValueError:
-        reject("QUESTION", options.NO_QUESTION)
+
 
 
 def answer_json(timed: TimedAnswer) -> str:
@@ -162,7 +162,11 @@ def as_research(timed: TimedAnswer) -> ResearchResponse:
 
 def read_context(path: Path) -> tuple[ContextItem, ...]:
     """The passages of the `--context` file, in the format of the Kafka contract. WrongUseError for any other file."""
-    value = _read_json(path)
+    text = read_option_file("--context", path, max_kb=MAX_CONTEXT_KB, content="passages")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        reject("--context", f"{path} must be JSON: {CONTEXT_FORMAT}")
     if isinstance(value, dict):
         value = next((value[name] for name in CONTEXT_FIELDS if name in value), value)
     if not isinstance(value, list):
@@ -174,11 +178,3 @@ def read_context(path: Path) -> tuple[ContextItem, ...]:
     if not items:
         reject("--context", f"{path} holds no passage with text or an address")
     return items
-
-
-def _read_json(path: Path) -> Any:
-    text = read_option_file("--context", path, max_kb=MAX_CONTEXT_KB, content="passages")
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        reject("--context", f"{path} must be JSON: {CONTEXT_FORMAT}")

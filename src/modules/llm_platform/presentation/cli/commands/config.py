@@ -37,7 +37,7 @@ def config(
     console, wiring = command_context(ctx)
     arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
     settings = Settings.load(**arguments)
-    wiring.search_order(settings)  # raises SettingsError for an unknown provider
+    wiring.search_order(settings)  # Raises SettingsError for an unknown provider.
     values = [value._asdict() for value in setting_values(settings, arguments)]
     print_result(console, {"settings": values}, _lines(settings, arguments), as_json=as_json)
     for warning in setting_warnings(settings):
@@ -47,8 +47,13 @@ def config(
 def setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[SettingValue]:
     """Yield the value of each setting, in the order of the documentation."""
     for name in Settings.model_fields:
+        value = getattr(settings, name)
+        if secrets := _secrets(value):
+            text = SET if any(secret.get_secret_value() for secret in secrets) else ""
+        else:
+            text = "auto" if name == "SEARCH_PROVIDERS" and not value else format_value(value)
         variable, value_origin = setting_origin(name, arguments)
-        yield SettingValue(name, _displayed(name, getattr(settings, name)), value_origin, variable)
+        yield SettingValue(name, text, value_origin, variable)
 
 
 def setting_warnings(settings: Settings) -> list[str]:
@@ -72,10 +77,7 @@ def _lines(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[Line]:
         yield Line(text, "dim" if setting.origin == "default" else "")
 
 
-def _displayed(name: str, value: Any) -> str:
-    if secrets := _secrets(value):
-        return SET if any(secret.get_secret_value() for secret in secrets) else ""
-    return "auto" if name == "SEARCH_PROVIDERS" and not value else format_value(value)
+
 
 
 def _secrets(value: Any) -> list[SecretStr]:

@@ -84,7 +84,7 @@ class PlanReview:
         """Return a plan without these sub-questions. After a limit of the request is reached, no model is called for it."""
         self._console.print_progress("planning …")
         plan_request = _plan_request(self._request, other_than)
-        if self._is_limit_reached():
+        if 0 in self.remaining_limits().values():
             return run_async(_decompose(plan_request))
         plan = run_with_platform(self._wiring, self._settings, lambda platform: platform.research.plan(plan_request))
         self._made = plan
@@ -96,8 +96,9 @@ class PlanReview:
     def remaining_limits(self) -> dict[str, Any]:
         """Return the limits of the request, less the requests and dollars of planning. It sends requests only to models."""
         calls, dollars = self._request.max_llm_calls, self._request.max_cost_usd
+        requests_sent = sum(entry.requests for entry in self._egress_log.sent())
         return {
-            "max_llm_calls": None if calls is None else max(0, calls - self._requests_sent()),
+            "max_llm_calls": None if calls is None else max(0, calls - requests_sent),
             "max_cost_usd": None if dollars is None else max(0.0, dollars - (self._spent.cost_usd or 0.0)),
         }
 
@@ -128,13 +129,7 @@ class PlanReview:
         self._console.warn(f"This is the plan that you accepted on {when}; n makes a new one.")
         return plan.questions
 
-    def _is_limit_reached(self) -> bool:
-        calls, dollars = self._request.max_llm_calls, self._request.max_cost_usd
-        has_no_calls = calls is not None and self._requests_sent() >= calls
-        return has_no_calls or (dollars is not None and (self._spent.cost_usd or 0.0) >= dollars)
 
-    def _requests_sent(self) -> int:
-        return sum(entry.requests for entry in self._egress_log.sent())
 
 
 async def store_accepted_plan(platform: LLMPlatform, request: dtos.ResearchRequest) -> None:

@@ -165,8 +165,10 @@ def research(
         "instructions": instructions, "model": model, "pages": pages, "rounds": rounds,
         "max_llm_calls": max_llm_calls, "max_cost_usd": max_cost_usd, "max_seconds": max_seconds,
         "fresh": fresh,
+        "plan": read_plan(plan) if plan else None,
+        "files": read_files(file or ()),
+        "output_schema": read_schema(schema) if schema else None,
     }
-    fields |= _fields_of_files(plan, file or (), schema)
     output_options.check(console)
     asked, question_fields = _read_question(console, question, context, prompts_enabled=not yes)
     fields |= question_fields
@@ -175,23 +177,13 @@ def research(
     if plan_only:
         print_plan(console, wiring, settings, request, as_json=as_json)
         return
-    words = ctx.meta[options.ARGUMENTS] if question is not None else _words_with_question(ctx, asked)
+    words = list(ctx.meta[options.ARGUMENTS])
+    if question is None:  # The terminal or standard input gave the question, which the command that resumes needs.
+        words += ["--", asked] if asked.startswith("-") else [asked]
     _ResearchCommand(console, wiring, settings, output_options, fields, words).run(request)
 
 
-def _fields_of_files(plan: Path | None, files: Sequence[Path], schema: Path | None) -> dict[str, Any]:
-    """Return the fields of the request that `--plan`, `--file` and `--schema` name files for."""
-    return {
-        "plan": read_plan(plan) if plan else None,
-        "files": read_files(files),
-        "output_schema": read_schema(schema) if schema else None,
-    }
 
-
-def _words_with_question(ctx: typer.Context, question: str) -> list[str]:
-    """Return the words of the command line, with the question that the terminal or standard input gave."""
-    separator = ["--"] if question.startswith("-") else []
-    return [*ctx.meta[options.ARGUMENTS], *separator, question]
 
 
 def _read_question(
@@ -255,7 +247,9 @@ class _ResearchCommand:
             with self._resume_hint(request):
                 work = partial(self._answer, request, store_plan=is_reviewed)
                 response = setup.run_with_platform(self.wiring, self.settings, work)
-        self._deliver(review.add_to(response) if is_reviewed else response)
+        answer = review.add_to(response) if is_reviewed else response
+        note = self.wiring.missing_model_note(self.settings)
+        deliver_research(self.console, self.output_options, answer, is_live=self._is_live, missing_model_note=note)
 
     def _print_notices(self, request: ResearchRequest) -> bool:
         """Print what is sent to services that nobody configured. Return whether the keyless search gets the query.
@@ -307,9 +301,7 @@ class _ResearchCommand:
         ):
             return await show_research(self.console, events, is_live=self._is_live)
 
-    def _deliver(self, response: ResearchResponse) -> None:
-        note = self.wiring.missing_model_note(self.settings)
-        deliver_research(self.console, self.output_options, response, is_live=self._is_live, missing_model_note=note)
+
 
 
 def read_files(paths: Sequence[Path]) -> tuple[UploadedFile, ...]:

@@ -6,16 +6,16 @@ They read and write the store that the servers use, so no server has to be reach
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from modules.llm_platform.application.research.events import ResearchEvent, parse_event
+from modules.llm_platform.application.research.events import parse_event
 from modules.llm_platform.domain.callers.api_key_label import owner_of_label
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJob
+from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, ResearchJob
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.research import (
     Csl,
@@ -94,7 +94,9 @@ def follow(
         if job.status == "queued":
             console.print_progress(WAITING)
         async with aclosing(jobs.events(research_id, owner=_owner(key))) as events:
-            return await show_research(console, _parsed(events), is_live=is_live)
+            # An event of a type that only a newer server knows is left out.
+            known = (parsed async for event in events if (parsed := parse_event(event.data)) is not None)
+            return await show_research(console, known, is_live=is_live)
 
     with _follow_hint(console, research_id, key):
         response = _run(CommandContext(console, wiring), answer)
@@ -126,11 +128,7 @@ def _owner(label: str | None) -> str:
     return "" if label is None else owner_of_label(label)
 
 
-async def _parsed(events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[ResearchEvent, None]:
-    """Yield the events, without those of types that a newer server has written."""
-    async for event in events:
-        if (parsed := parse_event(event.data)) is not None:
-            yield parsed
+
 
 
 @contextmanager

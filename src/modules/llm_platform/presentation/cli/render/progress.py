@@ -106,10 +106,7 @@ class Progress:
                 self._answer.feed(event.text)
                 self._is_drawing = True
             return
-        if isinstance(event, events.Reset) and self._answer:
-            self._answer.finish()
-            self._is_drawing = False
-        if isinstance(event, events.Verified) and self._answer:
+        if isinstance(event, events.Reset | events.Verified) and self._answer:
             self._answer.finish()
             self._is_drawing = False
         if isinstance(event, events.Planned):

@@ -122,10 +122,17 @@ def render_sources(response: dtos.ResearchResponse, missing_model_note: str | No
 
     `missing_model_note` is the note that no language model is configured, or None.
     """
-    yield from _section("Sources", (line for source in response.sources for line in _source_lines(source)))
+    sources: list[Line] = []
+    for source in response.sources:
+        sources += Line(f"[{source.index}] {shorten(source.title)}"), Line(f"    {display_url(source.url)}", "dim")
+    yield from _section("Sources", sources)
     evidence = evidence_line(sentence_evidence(response))
-    citations = [_citation_line(citation, response) for citation in response.citations]
-    yield from _section("Citations", [Line(evidence), *citations] if evidence else citations)
+    citations = [Line(evidence)] if evidence else []
+    for citation in response.citations:
+        mark, style = MARKS[citation.verdict]
+        text = f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response)}"
+        citations.append(Line(text, style, citation.quote_url))
+    yield from _section("Citations", citations)
     notes = degradation_notes(response.degraded, response.metadata.correction)
     yield from _note_lines([*notes, *store_notes(response), *_quote_notes(response, missing_model_note)])
     yield Line()
@@ -217,13 +224,11 @@ def store_notes(response: dtos.ResearchResponse) -> Iterator[str]:
 def degradation_notes(degraded: Iterable[Degraded], correction: str | None = None) -> list[str]:
     """Return the provider's spelling correction, and a note for each deviation from the request. No note is repeated."""
     notes = [f"Did you mean “{correction}”?"] if correction else []
-    return notes + list(dict.fromkeys(_degradation_note(degradation) for degradation in degraded))
-
-
-def _degradation_note(degraded: Degraded) -> str:
-    until = f" (until {degraded.until:%H:%M} UTC)" if degraded.until else ""
-    component = "" if degraded.component == NO_EMBEDDER else f"{degraded.component}: "
-    return f"{component}{_ERROR_CODE.sub('', degraded.reason)}{until}"
+    for degradation in degraded:
+        until = f" (until {degradation.until:%H:%M} UTC)" if degradation.until else ""
+        component = "" if degradation.component == NO_EMBEDDER else f"{degradation.component}: "
+        notes.append(f"{component}{_ERROR_CODE.sub('', degradation.reason)}{until}")
+    return list(dict.fromkeys(notes))
 
 
 def _quote_notes(response: dtos.ResearchResponse, missing_model_note: str | None) -> Iterator[str]:
@@ -278,9 +283,7 @@ def _note_lines(notes: Sequence[str]) -> Iterator[Line]:
         yield Line(f"Note: {shorten(note)}", "yellow")
 
 
-def _source_lines(source: dtos.SourceRef) -> Iterator[Line]:
-    yield Line(f"[{source.index}] {shorten(source.title)}")
-    yield Line(f"    {display_url(source.url)}", "dim")
+
 
 
 def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
@@ -297,9 +300,7 @@ def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> st
     return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f}){found}"
 
 
-def _citation_line(citation: dtos.Citation, response: dtos.ResearchResponse) -> Line:
-    mark, style = MARKS[citation.verdict]
-    return Line(f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response)}", style, citation.quote_url)
+
 
 
 def page_text(citation: dtos.Citation) -> str:
