@@ -68,15 +68,15 @@ Collection = Annotated[
 
 Request = TypeVar("Request", bound=BaseModel)
 
-ERROR = "Error: "  # typer's prefix of the message
-ARGUMENTS = "modules.llm_platform.arguments"  # key of a context's `meta`: the words behind the name of the command
-PROVIDER = "provider"  # the option whose choices the wiring names
-SERVERS = frozenset({"serve", "worker", "mcp"})  # commands that run until stopped: not one trace each
-OPTION_NAMES: Mapping[str, str] = {  # fields whose option has another name
+ERROR = "Error: "  # The prefix that typer puts before the message.
+ARGUMENTS = "modules.llm_platform.arguments"  # Key of a context's `meta`: the words behind the name of the command.
+PROVIDER = "provider"  # The option whose choices the wiring names.
+SERVERS = frozenset({"serve", "worker", "mcp"})  # Commands that run until stopped. They have no trace of their own.
+OPTION_NAMES: Mapping[str, str] = {  # Fields whose option has another name.
     "urls": "--url", "files": "--file", "output_schema": "--schema",
 }
 
-ITEM_FORMATS: Mapping[str, str] = {  # what is said of fields that are lists, in place of their pattern
+ITEM_FORMATS: Mapping[str, str] = {  # The message about fields that are lists, in place of their pattern.
     "engines": "must be a name of at most 60 letters, digits, spaces, ., - and _",
 }
 
@@ -104,7 +104,7 @@ def setting_arguments(
         reject("--provider", f"--documents searches only that folder: leave out --provider {provider} or --documents")
     if offline and provider not in (None, "documents"):
         reject("--provider", f"{provider} needs a network: leave out --offline or --provider {provider}")
-    if documents is not None and not (documents.is_dir() or documents.is_file()):  # a pipe or a device
+    if documents is not None and not (documents.is_dir() or documents.is_file()):  # It is a pipe or a device.
         reject("--documents", f"{documents} is neither a folder nor a file")
     search_provider = "documents" if documents is not None else provider
     arguments = {
@@ -189,7 +189,7 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
-            if not error.message:  # a missing argument, which its own class describes
+            if not error.message:  # An argument is missing, which its own class describes.
                 raise
             message = option_message("", error.message)
             raise WrongUseError(message, error.ctx, error.param, error.param_hint) from error

@@ -96,6 +96,10 @@ class CommandContext(NamedTuple):
     console: Console
     wiring: Wiring
 
+    def run(self, work: Callable[[LLMPlatform], Awaitable[Result]]) -> Result:
+        """Run `work` with the platform of the settings that the environment gives."""
+        return run_with_platform(self.wiring, configure(self.console, {}), work)
+
 
 def command_context(ctx: typer.Context) -> CommandContext:
     """Return the console and the wiring of this command line."""
@@ -136,7 +140,7 @@ def run_with_platform(wiring: Wiring, settings: Settings, work: Callable[[LLMPla
 
 @contextmanager
 def command_trace(tracer: ITracer, command: str) -> Iterator[None]:
-    """The block is a trace, which is exported when it ends, also by an error or Ctrl-C."""
+    """Trace the block. The trace is exported when the block ends, also by an error or Ctrl-C."""
     if not tracer.is_enabled:
         yield
         return

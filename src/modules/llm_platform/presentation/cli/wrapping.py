@@ -13,14 +13,14 @@ NO_LINE_END = frozenset("（［｛〈《「『【〔〖([{“‘«")
 
 @lru_cache(maxsize=4096)
 def columns_of(char: str) -> int:
-    """Terminal columns of a character: 2 for wide ones, 0 for combining ones."""
+    """Return the terminal columns of a character: 2 for wide ones, 0 for combining ones."""
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
 def columns(text: str) -> int:
-    """Terminal columns of the text on one line."""
+    """Return the terminal columns of the text on one line."""
     return len(text) if text.isascii() else sum(map(columns_of, text))
 
 
@@ -67,7 +67,7 @@ def hanging_indent(line: str, width: int) -> int:
 def _unbreakable(text: str) -> Iterator[tuple[int, int]]:
     """Yield the offsets of the unbreakable pieces, each with the spaces behind it."""
     start = 0
-    first_word = len(text) - len(text.lstrip())  # no break within the indent
+    first_word = len(text) - len(text.lstrip())  # No line breaks within the indent.
     for position in range(first_word + 1, len(text)):
         if _may_break(text[position - 1], text[position]):
             yield start, position

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 MAX_TOP_K: Final = 100
-MAX_HEADING_CHARS: Final = 300  # longest question as a heading
+MAX_HEADING_CHARS: Final = 300  # A longer question is cut in the heading.
 MAX_CONTEXT_KB: Final = 8000
-CONTEXT_FIELDS: Final = ("context", "hits")  # an answer request has the first, a search result the second
+CONTEXT_FIELDS: Final = ("context", "hits")  # An answer request has the first, a search result the second.
 CONTEXT_FORMAT: Final = "a list of {doc_id, snippet, url}, or an object with such a list as “context” or “hits”"
 
 
@@ -114,7 +114,7 @@ async def _answer(request: RagQuestion, platform: LLMPlatform) -> TimedAnswer:
 
 
 def answer_json(timed: TimedAnswer) -> str:
-    """The fields of the answer stage without those of a request, and the duration."""
+    """Return the JSON of the answer stage without the fields of a request, with the duration."""
     answer = timed.answer
     return json_text(
         {
@@ -161,7 +161,10 @@ def as_research(timed: TimedAnswer) -> ResearchResponse:
 
 
 def read_context(path: Path) -> tuple[ContextItem, ...]:
-    """The passages of the `--context` file, in the format of the Kafka contract. WrongUseError for any other file."""
+    """Return the passages of the `--context` file, in the format of the Kafka contract.
+
+    Raises WrongUseError for any other file.
+    """
     text = read_option_file("--context", path, max_kb=MAX_CONTEXT_KB, content="passages")
     try:
         value = json.loads(text)

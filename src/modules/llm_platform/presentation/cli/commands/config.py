@@ -57,7 +57,7 @@ def setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Iterator
 
 
 def setting_warnings(settings: Settings) -> list[str]:
-    """Likely mistakes: unknown variables, secrets that are too short to be redacted, API keys that can be guessed."""
+    """Return likely mistakes: unknown variables, secrets too short to be redacted, API keys that can be guessed."""
     too_short = [
         f"{name} is shorter than {SECRET_MIN_CHARS} characters: it is not removed from answers and logs"
         for name in Settings.model_fields

@@ -111,7 +111,7 @@ async def _index(
 
 @contextmanager
 def _progress_bar(console: Console) -> Iterator[ShowProgress]:
-    """A progress bar on standard error if that is a terminal."""
+    """Draw a progress bar on standard error if that is a terminal."""
     if not console.stderr_is_terminal:
         yield lambda step: None
         return

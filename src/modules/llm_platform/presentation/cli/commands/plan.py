@@ -28,9 +28,9 @@ from shared.exceptions import AppException
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
-GIVEN_PLAN = "given"  # the planner of a plan from `--plan`
-DECOMPOSITION = "decomposition"  # the planner of a plan without a model
-MAX_FILE_KB = 64  # ten sub-questions of 500 characters take far less
+GIVEN_PLAN = "given"  # The planner of a plan from `--plan`.
+DECOMPOSITION = "decomposition"  # The planner of a plan without a model.
+MAX_FILE_KB = 64  # Ten sub-questions of 500 characters take far less.
 COMMENT = "#"
 
 _NUMBERING = re.compile(r"\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
@@ -61,7 +61,7 @@ class PlanReview:
         self._request = request
         self._egress_log = EgressLog()
         self._spent = NOTHING_SPENT
-        self._made: ResearchPlan | None = None  # the last plan, with its estimate
+        self._made: ResearchPlan | None = None  # The last plan, with its estimate.
 
     def is_needed(self, output_options: OutputOptions) -> bool:
         """Return whether the report needs a plan and the user can review it.

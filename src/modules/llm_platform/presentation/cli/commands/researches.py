@@ -6,9 +6,9 @@ They read and write the store that the servers use, so no server has to be reach
 from __future__ import annotations
 
 import shlex
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -27,17 +27,16 @@ from modules.llm_platform.presentation.cli.commands.research import (
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.output import OutputOptions, print_result
 from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
-from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure, run_with_platform
+from modules.llm_platform.presentation.cli.setup import command_context
 
 if TYPE_CHECKING:
-    from modules.llm_platform.application.services.research_job_service import ResearchJobService
+    from modules.llm_platform.application.platform import LLMPlatform
 
-PAGE: Final = 20  # research runs of a list, unless --limit says otherwise
+PAGE: Final = 20  # Research runs of a list, unless --limit says otherwise.
 NONE_STORED: Final = "No background run is stored."
 WAITING: Final = "queued: a server that shares this store begins it when it has room …"
 GOES_ON: Final = "Interrupted. The research goes on. To follow it again, run:"
 
-Result = TypeVar("Result")
 ResearchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `researches list` shows it.")]
 KeyLabel = Annotated[
     str | None,
@@ -57,7 +56,7 @@ def list_researches(
 ) -> None:
     """List the background runs, newest first."""
     context = command_context(ctx)
-    page = _run(context, lambda jobs: jobs.list(owner=_owner(key), limit=limit, before=before))
+    page = context.run(lambda platform: platform.research_jobs.list(owner=_owner(key), limit=limit, before=before))
     lines = [line for job in page.researches for line in _job_lines(job)]
     print_result(context.console, page, lines or [Line(NONE_STORED)], as_json=as_json)
 
@@ -66,7 +65,7 @@ def list_researches(
 def show(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Show the state of a background run."""
     context = command_context(ctx)
-    job = _run(context, lambda jobs: jobs.get(research_id, owner=_owner(key)))
+    job = context.run(lambda platform: platform.research_jobs.get(research_id, owner=_owner(key)))
     problem = [Line(f"  {job.problem['detail']}", "red")] if job.problem else []
     print_result(context.console, job, [*_job_lines(job), *problem], as_json=as_json)
 
@@ -84,12 +83,14 @@ def follow(
     yes: options.Yes = False,
 ) -> None:
     """Show the steps of a background run, from the first one on, and its answer when it is done."""
-    console, wiring = command_context(ctx)
+    context = command_context(ctx)
+    console = context.console
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes, csl=csl, evidence=evidence, show_sent=show_sent)
     output_options.check(console)
     is_live = console.stdout_is_terminal and output_options.is_printed
 
-    async def answer(jobs: ResearchJobService) -> ResearchResponse:
+    async def answer(platform: LLMPlatform) -> ResearchResponse:
+        jobs = platform.research_jobs
         job = await jobs.get(research_id, owner=_owner(key))
         if job.status == "queued":
             console.print_progress(WAITING)
@@ -99,7 +100,7 @@ def follow(
             return await show_research(console, known, is_live=is_live)
 
     with _follow_hint(console, research_id, key):
-        response = _run(CommandContext(console, wiring), answer)
+        response = context.run(answer)
     deliver_research(console, output_options, response, is_live=is_live)
 
 
@@ -107,7 +108,7 @@ def follow(
 def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Cancel a background run unless it has ended; a server that runs it stops within seconds."""
     context = command_context(ctx)
-    job = _run(context, lambda jobs: jobs.cancel(research_id, owner=_owner(key)))
+    job = context.run(lambda platform: platform.research_jobs.cancel(research_id, owner=_owner(key)))
     print_result(context.console, job, _job_lines(job), as_json=as_json)
 
 
@@ -115,13 +116,8 @@ def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as
 def finish(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Let a background run end its search and write from what it has found; a server that runs it does so within seconds."""
     context = command_context(ctx)
-    job = _run(context, lambda jobs: jobs.finish_early(research_id, owner=_owner(key)))
+    job = context.run(lambda platform: platform.research_jobs.finish_early(research_id, owner=_owner(key)))
     print_result(context.console, job, _job_lines(job), as_json=as_json)
-
-
-def _run(context: CommandContext, work: Callable[[ResearchJobService], Awaitable[Result]]) -> Result:
-    settings = configure(context.console, {})
-    return run_with_platform(context.wiring, settings, lambda platform: work(platform.research_jobs))
 
 
 def _owner(label: str | None) -> str:

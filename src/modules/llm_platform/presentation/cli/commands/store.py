@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+from typing import Annotated, Final
 
 import typer
 
@@ -14,12 +14,8 @@ from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run_async
 from modules.llm_platform.presentation.cli.output import print_result
 from modules.llm_platform.presentation.cli.render.terminal import byte_size, local_minute, plural
-from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure, run_with_platform
+from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform
 
-if TYPE_CHECKING:
-    from modules.llm_platform.application.services.store_service import StoreService
-
-Result = TypeVar("Result")
 Topic = Annotated[
     str,
     typer.Argument(metavar="TOPIC", help="Its name as `topics list` shows it, the name's beginning, or the question."),
@@ -36,7 +32,7 @@ store_app = options.command_group("Prepare a PostgreSQL database.")
 def list_topics(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     """List the topics, the most recent first."""
     context = command_context(ctx)
-    topics = _run(context, lambda store: store.topics())
+    topics = context.run(lambda platform: platform.store.topics())
     result = {"topics": [topic.model_dump(mode="json") for topic in topics]}
     lines = [line for topic in topics for line in _topic_lines(topic)]
     print_result(context.console, result, lines or [Line(EMPTY)], as_json=as_json)
@@ -46,7 +42,7 @@ def list_topics(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
 def show(ctx: typer.Context, topic: Topic, as_json: options.PlainJson = False) -> None:
     """Show the entries of a topic."""
     context = command_context(ctx)
-    found, entries = _run(context, lambda store: store.show(topic))
+    found, entries = context.run(lambda platform: platform.store.show(topic))
     result = {"topic": found.model_dump(mode="json"), "entries": [entry.model_dump(mode="json") for entry in entries]}
     lines = [*_topic_lines(found), Line()]
     for entry in entries:
@@ -60,14 +56,15 @@ def clear_topic(ctx: typer.Context, topic: Topic, as_json: options.PlainJson = F
     """Remove a topic: its next research starts from the beginning."""
     context = command_context(ctx)
     _confirm(context.console, "Remove the entries of that topic?", prompts_enabled=not yes)
-    _print_removed(context.console, _run(context, lambda store: store.clear(topic)), as_json=as_json)
+    removed = context.run(lambda platform: platform.store.clear(topic))
+    _print_removed(context.console, removed, as_json=as_json)
 
 
 @cache_app.command(cls=options.Command)
 def stats(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     """Show entries, bytes, age and hits of each stage."""
     context = command_context(ctx)
-    found = _run(context, lambda store: store.stats())
+    found = context.run(lambda platform: platform.store.stats())
     print_result(context.console, found, _stats_lines(found), as_json=as_json)
 
 
@@ -86,7 +83,8 @@ def clear_all(ctx: typer.Context, as_json: options.PlainJson = False, yes: optio
     """Remove everything."""
     context = command_context(ctx)
     _confirm(context.console, "Remove all stored research runs?", prompts_enabled=not yes)
-    _print_removed(context.console, _run(context, lambda store: store.clear(None)), as_json=as_json)
+    removed = context.run(lambda platform: platform.store.clear(None))
+    _print_removed(context.console, removed, as_json=as_json)
 
 
 @cache_app.command(cls=options.Command)
@@ -104,7 +102,7 @@ def export(
     context = command_context(ctx)
     if file.exists():
         _confirm(context.console, f"{file} exists: replace it?", prompts_enabled=not yes)
-    count = _run(context, lambda store: store.export(file, topic))
+    count = context.run(lambda platform: platform.store.export(file, topic))
     result = {"exported": count, "file": str(file)}
     print_result(context.console, result, [Line(f"{_entries(count)} written to {file}")], as_json=as_json)
 
@@ -117,7 +115,7 @@ def import_archive(
 ) -> None:
     """Import an exported file; an entry is replaced only by a newer one."""
     context = command_context(ctx)
-    imported = _run(context, lambda store: store.import_(file))
+    imported = context.run(lambda platform: platform.store.import_(file))
     text = f"{_entries(imported.added)} imported"
     if imported.skipped:
         text += f", {imported.skipped} skipped that are not newer than the stored ones"
@@ -138,11 +136,6 @@ def migrate(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     before, after = run_async(wiring.migrate_database(configure(console, {})))
     text = f"the tables have version {after}" + ("" if before == after else f" (before: {before or 'none'})")
     print_result(console, {"before": before, "after": after}, [Line(text)], as_json=as_json)
-
-
-def _run(context: CommandContext, work: Callable[[StoreService], Awaitable[Result]]) -> Result:
-    settings = configure(context.console, {})
-    return run_with_platform(context.wiring, settings, lambda platform: work(platform.store))
 
 
 def _confirm(console: Console, question: str, *, prompts_enabled: bool) -> None:

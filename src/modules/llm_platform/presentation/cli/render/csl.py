@@ -77,7 +77,7 @@ def _doi(url: str) -> str | None:
 
 
 def _host_and_path(url: str) -> tuple[str, str]:
-    """Return both empty for an invalid URL."""
+    """Return the host and the path of a URL, both empty if it is invalid."""
     try:
         parts = urlsplit(url)
         return parts.hostname or "", parts.path

@@ -22,7 +22,7 @@ _CONTROL = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def json_text(value: Any) -> str:
-    """Indented JSON in which terminal control characters and lone surrogates are escaped."""
+    """Return indented JSON in which terminal control characters and lone surrogates are escaped."""
     return _escaped(json.dumps(value, ensure_ascii=False, indent=2))
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 FOLDER_PROGRESS_INTERVAL_S: Final = 2.0
-MAX_TITLE_CHARS: Final = 80  # longest title or address of a page
-PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # keyed by the status of a page that was read
+MAX_TITLE_CHARS: Final = 80  # A longer title or address of a page is cut.
+PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # Keyed by the status of a page that was read.
 
 
 def split_finished(text: str) -> tuple[str, str]:
@@ -141,7 +141,7 @@ def _step_text(event: events.ResearchEvent) -> str | None:
         case events.Reset():
             return f"the model failed ({event.reason}): discard the text above, the answer begins again"
         case events.Planned() | events.Token() | events.Done() | events.Failed():
-            return None  # the callers show these
+            return None  # The callers show these.
         case _:
             assert_never(event)
 
