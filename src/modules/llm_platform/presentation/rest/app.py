@@ -33,7 +33,7 @@ from shared.config import Settings
 log = logging.getLogger(__name__)
 
 TITLE = "llm-platform"
-VERSION = "1"  # version of the interface, not of the package
+VERSION = "1"  # Version of the interface, not of the package.
 DESCRIPTION = "A question in, an answer out whose citations are checked against their sources."
 # FastAPI's own would repeat our spans, with the texts of errors in them, and it looks for providers at every request.
 NO_TELEMETRY: Any = {"tracing": False, "metrics": False, "logs": False, "operation_spans": False}
@@ -79,7 +79,7 @@ def create_app(
     app.add_exception_handler(RequestValidationError, _raise_validation_error)
     app.add_exception_handler(HTTPException, _raise_http_error)
     for router in ROUTERS:
-        app.router.routes.extend(router.routes)  # include_router would match every request against each router first
+        app.router.routes.extend(router.routes)  # include_router would match every request against each router first.
     app.router.routes.extend(docs_routes.ROUTES)
     app.router.routes.append(mcp_route(mcp))
     app.add_middleware(
@@ -106,15 +106,12 @@ async def _raise_http_error(request: Request, error: Any) -> NoReturn:
     if error.status_code == 404:
         raise problems.NotFoundError
     if error.status_code == 405:
-        raise problems.MethodNotAllowedError(headers={"Allow": _allowed_methods(request)})
+        # All methods of the path: the framework names only those of the first matching route.
+        routes: Sequence[Route] = request.app.router.routes
+        matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
+        methods = sorted({method for route in matching for method in route.methods or ()})
+        raise problems.MethodNotAllowedError(headers={"Allow": ", ".join(methods)})
     raise problems.BadRequestError
-
-
-def _allowed_methods(request: Request) -> str:
-    """Return all methods of the path: the framework names only those of the first matching route."""
-    routes: Sequence[Route] = request.app.router.routes
-    matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
-    return ", ".join(sorted({method for route in matching for method in route.methods or ()}))
 
 
 @asynccontextmanager
@@ -143,17 +140,13 @@ async def _own_process(
     drain_timeout_s: float,
 ) -> AsyncIterator[None]:
     """Open the platform in a process of its own: limit connections, and drain on signals before uvicorn stops."""
-    _limit_connections()
+    # The command `uvicorn` is about to listen. Whatever `--http` says, it uses our connections in place of its own.
+    uvicorn = uvicorn_server()
+    if uvicorn is not None and uvicorn.config.http_protocol_class.__module__.startswith("uvicorn."):
+        from modules.llm_platform.presentation.rest.http.connection import HttpConnection
+
+        uvicorn.config.http_protocol_class = HttpConnection
     async with open_platform(app):
         # After a second signal uvicorn cancels the lifespan instead of ending it, and would log a traceback.
         with drain_on_signals(server.requests, drain_timeout_s), suppress(asyncio.CancelledError):
             yield
-
-
-def _limit_connections() -> None:
-    """Let the command `uvicorn`, which is about to listen, use our connections in place of its own, whatever `--http` says."""
-    server = uvicorn_server()
-    if server is not None and server.config.http_protocol_class.__module__.startswith("uvicorn."):
-        from modules.llm_platform.presentation.rest.http.connection import HttpConnection
-
-        server.config.http_protocol_class = HttpConnection

@@ -323,15 +323,11 @@ def _response(example: Example, media_type: str, status: int, path: str) -> Any:
     if status == HTTPStatus.ACCEPTED:
         return example.accepted or _dump(QUEUED_RESEARCH)
     if status != HTTPStatus.OK:
-        return _problem(status, path)
+        problem = ERRORS[status].problem(instance=path, request_id=REQUEST_ID)
+        if status == HTTPStatus.UNPROCESSABLE_ENTITY:
+            problem = {**problem, "errors": [INVALID_FIELD]}
+        dialect = DIALECT_OF_PREFIX.get(first_segment(path))
+        return dict(dialect.format_error(ERRORS[status], problem)[1]) if dialect else problem
     if media_type == MEDIA_TYPE:
         return example.events
     return example.text if media_type == "text/plain" and example.text else example.response
-
-
-def _problem(status: int, path: str) -> dict[str, Any]:
-    example = ERRORS[status].problem(instance=path, request_id=REQUEST_ID)
-    if status == HTTPStatus.UNPROCESSABLE_ENTITY:
-        example = {**example, "errors": [INVALID_FIELD]}
-    dialect = DIALECT_OF_PREFIX.get(first_segment(path))
-    return dict(dialect.format_error(ERRORS[status], example)[1]) if dialect else example

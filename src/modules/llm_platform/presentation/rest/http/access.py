@@ -13,22 +13,22 @@ from modules.llm_platform.presentation.request_head import host_name, is_safe_fr
 from modules.llm_platform.presentation.rest.http import problems
 from shared.config import LOOPBACK_HOSTS, Settings
 
-PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # need no API key; probes send an address as Host
-PAGE_PATHS = frozenset({"/", "/docs"})  # opened in a browser: need no API key, and any site may link to them
-PAGE_FILES_PREFIXES = ("/docs/", "/page/")  # files of these pages: need no API key
+PROBE_PATHS = frozenset({"/health", "/ready", "/metrics"})  # They need no API key. Probes send an address as Host.
+PAGE_PATHS = frozenset({"/", "/docs"})  # A browser opens them: they need no API key, and any site may link to them.
+PAGE_FILES_PREFIXES = ("/docs/", "/page/")  # The files of these pages need no API key.
 # What a browser reads to install the page, and to offer it as a search engine: without an API key.
 BROWSER_FILES = frozenset({"/manifest.webmanifest", "/opensearch.xml"})
 # Paths without a limit, like those that need no API key. Containers ask for the health of an instance every few seconds.
 UNLIMITED_PATHS = frozenset({"/openapi.json", "/searxng/healthz"})
-LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models")  # not counted: clients ask before each call
+LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models")  # Not counted: clients ask before each call.
 # POST requests that search; with those of compatible APIs and GET requests they are reads, which have a limit of their own.
 READ_PATHS = frozenset({"/llm-platform/web-search", "/search"})
-COUNTED_BY_ROUTE = frozenset({"/mcp"})  # its route counts calls: a client sends six requests before the first one
+COUNTED_BY_ROUTE = frozenset({"/mcp"})  # Its route counts calls: a client sends six requests before the first one.
 OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar
 MAX_CACHED_HOSTS = 100
 
-IS_LIMITED = "llm_platform.is_limited"  # key in the ASGI scope: whether the request was counted for the rate limits
-HEADERS = "llm_platform.headers"  # key in the ASGI scope: the headers of the request that are in READ_HEADERS
+IS_LIMITED = "llm_platform.is_limited"  # Key in the ASGI scope: whether the request was counted for the rate limits.
+HEADERS = "llm_platform.headers"  # Key in the ASGI scope: the headers of the request that are in READ_HEADERS.
 
 Headers = Mapping[bytes, bytes]
 FindKey = Callable[[Scope, Headers, Receive], Awaitable[tuple[bytes, Receive]]]
@@ -42,7 +42,7 @@ class Caller:
     label: str
 
 
-ANONYMOUS = Caller("", "")  # no key is required
+ANONYMOUS = Caller("", "")  # No key is required.
 
 
 class CompatibleApi(Protocol):
@@ -83,7 +83,7 @@ class HostDecides:
     needs_key = False
 
     def allows_origin(self, origin: bytes | None) -> bool:
-        return False  # the host sends the headers of CORS
+        return False  # The host sends the headers of CORS.
 
     def check(self, path: str, headers: Headers, key: bytes = b"") -> Caller:
         return ANONYMOUS
@@ -111,7 +111,7 @@ class AccessPolicy:
             for number, key in enumerate(settings.api_keys(), 1)
             for value in key.values
         )
-        self._accepted_hosts: dict[bytes, bool] = {}  # results of earlier checks
+        self._accepted_hosts: dict[bytes, bool] = {}  # Results of earlier checks.
 
     def allows_origin(self, origin: bytes | None) -> bool:
         """Return whether CORS_ORIGINS allows this origin. `*` allows all except the opaque `null`."""
@@ -151,11 +151,14 @@ class AccessPolicy:
             return
         if origin is not None and origin.lower().partition(b"://")[2] != host.lower():
             raise problems.CrossSiteError
-        if headers.get(b"sec-fetch-site", b"none").lower() not in OWN_SITE and not _is_navigation(path, headers):
+        # A browser may follow a link of another site to a page. Scripts cannot set this mode.
+        if headers.get(b"sec-fetch-site", b"none").lower() not in OWN_SITE and (
+            path not in PAGE_PATHS or headers.get(b"sec-fetch-mode") != b"navigate"
+        ):
             raise problems.CrossSiteError
 
     def _accepts_host(self, host: bytes) -> bool:
-        if self._accepts_any_host or not host:  # browsers always send a Host
+        if self._accepts_any_host or not host:  # Browsers always send a Host.
             return True
         if host not in self._accepted_hosts:
             if len(self._accepted_hosts) >= MAX_CACHED_HOSTS:
@@ -216,8 +219,3 @@ def route_path(scope: Scope) -> str:
 def first_segment(path: str) -> str:
     """Return `tavily` for `/tavily/search`."""
     return path[1:].partition("/")[0]
-
-
-def _is_navigation(path: str, headers: Headers) -> bool:
-    """Return whether a browser follows a link to a page. Scripts cannot set this mode."""
-    return path in PAGE_PATHS and headers.get(b"sec-fetch-mode") == b"navigate"

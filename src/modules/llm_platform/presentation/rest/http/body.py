@@ -21,16 +21,16 @@ from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.validation_messages import field_location, validation_message
 
 MAX_BODY_BYTES = 1 << 20
-MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # limit until an API key is known
+MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # The limit until an API key is known.
 MAX_CONVERSATION_BYTES = 8 << 20
 TOO_DEEP = "has objects and lists in more than 200 levels: send flatter ones"
-MAX_VALUES = 500_000  # values of a large body: one takes up to a hundred bytes of memory, whatever it takes on the wire
+MAX_VALUES = 500_000  # Values of a large body. Each takes up to a hundred bytes of memory, however short it is in the body.
 BODY_TIMEOUT_S = 8.0
 CONVERSATION_TIMEOUT_S = 30.0
-MAX_BUFFERED_BYTES = 64 << 20  # limit of all bodies that are being received, for all callers
+MAX_BUFFERED_BYTES = 64 << 20  # The limit of all bodies that are being received, for all callers.
 DISCARD_MAX_BYTES = 16 << 20
 DISCARD_TIMEOUT_S = 2.0
-MAX_ERRORS = 20  # a body can have thousands of invalid fields
+MAX_ERRORS = 20  # A body can have thousands of invalid fields.
 MAX_LENGTH_DIGITS = 12
 FORM = "application/x-www-form-urlencoded"
 TOO_MANY_BODIES = "The server is receiving as many request bodies as it may: try again in a few seconds"
@@ -59,7 +59,7 @@ class BufferedBodies:
 
     def __init__(self) -> None:
         self.size = 0
-        self._sizes: Counter[str] = Counter()  # keyed by caller
+        self._sizes: Counter[str] = Counter()  # Keyed by caller.
 
     def add(self, caller: str, size: int) -> None:
         """Count bytes that arrived, or negative ones that are no longer kept."""
@@ -77,7 +77,7 @@ BUFFERED = BufferedBodies()
 
 
 ORDINARY = BodyLimit()
-CONVERSATION = BodyLimit(  # an agent sends all its turns each time, with images in them
+CONVERSATION = BodyLimit(  # An agent sends all its turns each time, with images in them.
     MAX_CONVERSATION_BYTES, CONVERSATION_TIMEOUT_S, f"The body is larger than {MAX_CONVERSATION_BYTES >> 20} MiB: send less."
 )
 BEFORE_KEY = BodyLimit(MAX_BODY_BYTES_WITHOUT_KEY, refusal=NO_KEY_IN_HEADER)
@@ -99,7 +99,8 @@ async def read_body(
     body = await receive_body(request.receive, headers, limit)
     if if_empty is not None and not body:
         return if_empty
-    if from_form and _is_form(headers, body):
+    # curl sends a JSON object with the media type of a form by default.
+    if from_form and _media_type(headers) == FORM.encode() and not body.lstrip().startswith(b"{"):
         try:
             values = from_form(body)
         except ValueError:
@@ -130,9 +131,7 @@ def field_errors(details: Any, *location: str) -> list[dict[str, Any]]:
     ]
 
 
-def _is_form(headers: Mapping[bytes, bytes], body: bytes) -> bool:
-    """Return whether the body is a form. curl sends a JSON object with the media type of a form by default."""
-    return _media_type(headers) == FORM.encode() and not body.lstrip().startswith(b"{")
+
 
 
 def _media_type(headers: Mapping[bytes, bytes]) -> bytes:
@@ -193,7 +192,7 @@ async def receive_body_with_key(receive: Receive, headers: Mapping[bytes, bytes]
 
 async def _receive(receive: Receive, headers: Mapping[bytes, bytes], limit: BodyLimit) -> bytes:
     if declared_length(headers) > limit.max_bytes:
-        if headers.get(b"expect", b"").lower() != b"100-continue":  # such a client has not sent the body yet
+        if headers.get(b"expect", b"").lower() != b"100-continue":  # The client has not sent the body yet.
             await _discard(receive, 0)
         raise problems.BodyTooLargeError
     try:
@@ -207,7 +206,7 @@ def declared_length(headers: Mapping[bytes, bytes]) -> int:
     """Return the length that the client declares, or 0."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
-        return 0  # the server counts the bytes
+        return 0  # The server counts the bytes.
     return int(length) if len(length) <= MAX_LENGTH_DIGITS else sys.maxsize
 
 

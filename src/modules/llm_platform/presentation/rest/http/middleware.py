@@ -178,12 +178,10 @@ class GuardMiddleware:
             raise problems.NotServingError
         scope[COUNT_REQUEST] = partial(self._count, scope, headers, caller, sender)
         if http_access.is_limited(path):
-            await self._count(scope, headers, caller, sender, only_reads=self._only_reads(scope["method"], path))
+            # Such a request searches, extracts, or reads what is stored. A route that does more counts that itself.
+            only_reads = scope["method"] in ("GET", "HEAD") or path in self._read_paths
+            await self._count(scope, headers, caller, sender, only_reads=only_reads)
         await self._app(scope, receive, sender)
-
-    def _only_reads(self, method: str, path: str) -> bool:
-        """Return whether a request searches, extracts, or reads what is stored. A route that does more counts that itself."""
-        return method in ("GET", "HEAD") or path in self._read_paths
 
     async def _count(
         self,

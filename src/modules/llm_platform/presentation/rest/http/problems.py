@@ -18,20 +18,20 @@ from shared.exceptions import AppException
 log = logging.getLogger(__name__)
 
 MEDIA_TYPE = "application/problem+json"
-REQUEST_ID = "llm_platform.request_id"  # key in the ASGI scope, set by GuardMiddleware
-ERROR_FORMAT = "llm_platform.error_format"  # key in the ASGI scope: the ErrorFormat of a compatible interface
-ErrorFormat = Callable[[AppException, Mapping[str, Any]], tuple[int, Mapping[str, Any]]]  # error, problem: status, body
+REQUEST_ID = "llm_platform.request_id"  # Key in the ASGI scope, set by GuardMiddleware.
+ERROR_FORMAT = "llm_platform.error_format"  # Key in the ASGI scope: the ErrorFormat of a compatible interface.
+ErrorFormat = Callable[[AppException, Mapping[str, Any]], tuple[int, Mapping[str, Any]]]  # (error, problem) -> (status, body)
 DEFAULT_RETRY_AFTER_S = 5
 MAX_RETRY_AFTER_S = 86_400
 MAX_INSTANCE_CHARS = 200
-QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"  # type in the draft for RateLimit
+QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"  # The type in the draft for RateLimit.
 RETRY_STATUSES = frozenset({429, 503})
 # Problem statuses of a route, for OpenAPI.
-COMMON_STATUSES = (403, 500, 503)  # statuses of all routes
-ACCESS_STATUSES = (401, 421, 429)  # statuses of all routes except the probes
+COMMON_STATUSES = (403, 500, 503)  # Statuses of all routes.
+ACCESS_STATUSES = (401, 421, 429)  # Statuses of all routes except the probes.
 PROBE_STATUSES = (421,)
 BODY_STATUSES = (408, 413, 415, 422)
-UPSTREAM_STATUSES = (502,)  # an upstream returned an error; an unreachable one is a 503
+UPSTREAM_STATUSES = (502,)  # An upstream returned an error. An unreachable one is a 503.
 
 
 class InternalError(AppException):
@@ -206,24 +206,24 @@ def problem_object(error: AppException, scope: Scope) -> dict[str, Any]:
 def problem_response(error: AppException, scope: Scope) -> Response:
     content = problem_object(error, scope)
     if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
-        content["errors"] = _field_errors(error, "query" if scope["method"] == "GET" else "body")
+        if isinstance(error, InvalidRequestError):
+            content["errors"] = error.errors
+        else:  # A search or LLM provider refused the request. Most such errors do not name a field.
+            location = ["query" if scope["method"] == "GET" else "body", *filter(None, [error.field])]
+            content["errors"] = [{"loc": location, "msg": error.message, "type": error.code}]
     headers = dict(error.headers) if isinstance(error, RestError) else {}
-    is_told = error.retryable and error.retry_after_s is not None  # an upstream said when, whatever our status is
+    is_told = error.retryable and error.retry_after_s is not None  # An upstream said when to retry, whatever our status is.
     if error.status_code == 429 or is_told or (error.retryable and error.status_code in RETRY_STATUSES):
         headers["Retry-After"] = str(_retry_after_s(error.retry_after_s))
     if ERROR_FORMAT in scope:
         status, body = scope[ERROR_FORMAT](error, content)
-        if status < HTTPStatus.TOO_MANY_REQUESTS:  # a client error for this interface: no time changes it
+        if status < HTTPStatus.TOO_MANY_REQUESTS:  # For this interface it is a client error, which no waiting changes.
             headers.pop("Retry-After", None)
         return Response(to_json(body), status, headers, "application/json")
     return Response(to_json(content), error.status_code, headers, MEDIA_TYPE)
 
 
-def _field_errors(error: AppException, default_location: str) -> list[dict[str, Any]]:
-    """Return the invalid fields. Most 422 of a search or LLM provider do not name a field."""
-    if isinstance(error, InvalidRequestError):
-        return error.errors
-    return [{"loc": [default_location, *filter(None, [error.field])], "msg": error.message, "type": error.code}]
+
 
 
 def _retry_after_s(wait_s: float | None) -> int:
@@ -235,10 +235,9 @@ def _retry_after_s(wait_s: float | None) -> int:
 def problem_responses(*statuses: int, is_probe: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route that can also fail with these statuses. `is_probe` is True for PROBE_PATHS."""
     access = PROBE_STATUSES if is_probe else ACCESS_STATUSES
-    return {status: _openapi_response(status) for status in sorted({*COMMON_STATUSES, *access, *statuses})}
-
-
-def _openapi_response(status: int) -> dict[str, Any]:
-    model = ValidationProblem if status == HTTPStatus.UNPROCESSABLE_ENTITY else Problem
-    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
-    return {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}
+    responses: dict[int | str, dict[str, Any]] = {}
+    for status in sorted({*COMMON_STATUSES, *access, *statuses}):
+        model = ValidationProblem if status == HTTPStatus.UNPROCESSABLE_ENTITY else Problem
+        schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+        responses[status] = {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}
+    return responses

@@ -11,19 +11,19 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.types import Scope
 
-from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimitDecision, RateLimits
+from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimitDecision, RateLimits
 from modules.llm_platform.presentation.request_head import host_name
 from modules.llm_platform.presentation.rest.http.problems import RateLimitedError
 from shared.config import LOOPBACK_HOSTS, Settings
 
-UNKNOWN_ADDRESS = "unknown"  # the client of a Unix socket
-MAX_FORWARDED = 32  # entries of X-Forwarded-For that are read, from the right
+UNKNOWN_ADDRESS = "unknown"  # The address of a client of a Unix socket.
+MAX_FORWARDED = 32  # Entries of X-Forwarded-For that are read, from the right.
 PARSED_ADDRESSES = 4096
-MAX_REFUSED = 10_000  # addresses above the limit of wrong keys
-MAX_USED_KEYS = 10_000  # pairs of an address and a key that it has used
-MAX_SCHEDULED = 10_000  # clients with refused requests
+MAX_REFUSED = 10_000  # Addresses above the limit of wrong keys.
+MAX_USED_KEYS = 10_000  # Pairs of an address and a key that it has used.
+MAX_SCHEDULED = 10_000  # Clients with refused requests.
 MAX_SCHEDULED_S = 60.0  # SDKs wait no longer for a Retry-After
-IPV6_HOST_BITS = 64  # one customer gets a whole /64
+IPV6_HOST_BITS = 64  # One customer gets a whole /64.
 
 # Settings of an operator who limits clients, or serves others than the programs of this machine.
 SERVING = frozenset((
@@ -129,7 +129,7 @@ class WrongKeyLimit:
         self._clock = clock
         # Keyed by address; the state and the end of the refusal.
         self._refused: dict[str, tuple[LimitState, float]] = {}
-        self._used: dict[tuple[str, str], None] = {}  # addresses with the keys that they have used
+        self._used: dict[tuple[str, str], None] = {}  # Addresses with the keys that they have used, oldest first.
 
     def refuse(self, address: str, exceeded: LimitState) -> RateLimitedError:
         """Refuse requests of this address until the limit allows one more, and return the error."""
@@ -147,7 +147,7 @@ class WrongKeyLimit:
         if exceeded is not None and self._clock() < until:
             raise RateLimitedError(exceeded)
         if len(self._used) >= MAX_USED_KEYS:
-            del self._used[next(iter(self._used))]  # the oldest one
+            del self._used[next(iter(self._used))]  # The oldest one.
         self._used[pair] = None
 
 
@@ -159,7 +159,7 @@ class RetrySchedule:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._last: dict[tuple[str, str], float] = {}  # the last time that was given, keyed by limit and client
+        self._last: dict[tuple[str, str], float] = {}  # The last time that was given, keyed by limit and client.
 
     def wait_s(self, client: str, exceeded: LimitState) -> float:
         """Return the seconds after which one more refused request may come back, at most MAX_SCHEDULED_S."""
@@ -170,21 +170,19 @@ class RetrySchedule:
         # A limit of one request in minutes says when that is; no longer queue is made of it.
         given = max(earliest, min(free, now + MAX_SCHEDULED_S))
         if len(self._last) >= MAX_SCHEDULED:
-            del self._last[next(iter(self._last))]  # the least recently used one
+            del self._last[next(iter(self._last))]  # The least recently used one.
         self._last[key] = given
         return given - now
 
 
 def policy_header(limits: RateLimits) -> Header:
     """Return RateLimit-Policy, the same for all responses. The burst is a parameter of our own, as the draft allows."""
-    return (
-        b"ratelimit-policy",
-        ", ".join(_policy(limit) for limit in (limits.client, limits.server, limits.reads) if limit).encode(),
+    policies = (
+        f'"{limit.name}";q={limit.quota};w={limit.window_s};llm-platform-burst={limit.burst}'
+        for limit in (limits.client, limits.server, limits.reads)
+        if limit
     )
-
-
-def _policy(limit: RateLimit) -> str:
-    return f'"{limit.name}";q={limit.quota};w={limit.window_s};llm-platform-burst={limit.burst}'
+    return (b"ratelimit-policy", ", ".join(policies).encode())
 
 
 def rate_limit_header(decision: RateLimitDecision) -> Header | None:

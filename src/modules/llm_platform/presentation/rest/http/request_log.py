@@ -12,7 +12,6 @@ from typing import Any, Final
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
-from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedText
@@ -35,11 +34,11 @@ from modules.llm_platform.presentation.rest.http.server_state import ServerState
 
 log = logging.getLogger(__name__)
 
-CLIENT_CLOSED: Final = 499  # logged for a client that left before the response began; nginx' number
-UNMATCHED: Final = "unmatched"  # label of all paths that are no route
+CLIENT_CLOSED: Final = 499  # Logged if the client left before the response began. The number is nginx's.
+UNMATCHED: Final = "unmatched"  # The label of all paths that are no route.
 METHODS: Final = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
-_SPAN: Final = "llm_platform.span"  # key in the ASGI scope: the span of the request, as `running`
+_SPAN: Final = "llm_platform.span"  # Key in the ASGI scope: the span of the request, as `running`.
 _TRACE_HEADERS: Final = frozenset(name.encode() for name in TRACE_HEADERS)
 
 # Loggers of the steps of a request, which a program without a server reads. In a server the line of the request says the same.
@@ -50,7 +49,7 @@ STEP_LOGGERS: Final = (
     "modules.llm_platform.application.services.page_service",
     "modules.llm_platform.application.services.web_search_service",
     "modules.llm_platform.infrastructure.search.web_search_chain",
-    "mcp",  # the SDK, which logs ids of sessions
+    "mcp",  # The SDK of MCP, which logs ids of sessions.
 )
 
 Answer = ResearchResponse | WebSearchResponse | LLMResponse | VerifiedText
@@ -90,8 +89,13 @@ class RequestLog:
         method = _method(scope)
         trace_id = _end_span(scope, method, route, status) if _SPAN in scope else ""
         answer: Answer | None = scope.get(ANSWER)
-        self._count(route, method, status, duration_s, answer.degraded if answer else ())
-        level = self._level(route, status)
+        metrics = self._server.platform.metrics if self._server.platform else NO_METRICS
+        metrics.count(HTTP_REQUESTS, route, method, f"{status // 100}xx")
+        metrics.observe(HTTP_DURATION, duration_s, route)
+        for entry in answer.degraded if answer else ():
+            metrics.count(DEGRADED_ANSWERS, entry.component)
+        is_quiet = route in self._quiet and status < 400
+        level = logging.WARNING if status >= 500 else logging.DEBUG if is_quiet else logging.INFO
         if not log.isEnabledFor(level):
             return
         fields: dict[str, Any] = {
@@ -113,12 +117,7 @@ class RequestLog:
         # `log.log` walks the stack to find the line of the call, which would double the cost and is not needed.
         log.handle(log.makeRecord(log.name, level, __file__, 0, "request", (), None, extra=fields))
 
-    def _count(self, route: str, method: str, status: int, duration_s: float, degraded: tuple[Degraded, ...]) -> None:
-        metrics = self._server.platform.metrics if self._server.platform else NO_METRICS
-        metrics.count(HTTP_REQUESTS, route, method, f"{status // 100}xx")
-        metrics.observe(HTTP_DURATION, duration_s, route)
-        for entry in degraded:
-            metrics.count(DEGRADED_ANSWERS, entry.component)
+
 
     def _route(self, scope: Scope) -> str:
         """Return the template of the route.
@@ -134,11 +133,6 @@ class RequestLog:
             )
         path = route_path(scope)
         return path if path in self._fixed_paths else UNMATCHED
-
-    def _level(self, route: str, status: int) -> int:
-        if status >= 500:
-            return logging.WARNING
-        return logging.DEBUG if route in self._quiet and status < 400 else logging.INFO
 
 
 def _end_span(scope: Scope, method: str, route: str, status: int) -> str:
