@@ -32,7 +32,7 @@ _PARTS: Final = TypeAdapter(_Parts)
 
 
 def _text_or_parts(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
-    """An error of a list has the place of the part, and not one for each kind of content."""
+    """Validate a content by its kind, so that an error of a list has the place of the part alone."""
     return _PARTS.validate_python(value) if isinstance(value, list) else handler(value)
 
 

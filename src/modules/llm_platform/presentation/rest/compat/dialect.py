@@ -5,7 +5,8 @@ A dialect translates the requests, answers and errors of another system's API. C
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import AsyncIterator, Mapping, Sequence, Set
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import date
 from http import HTTPStatus
@@ -28,6 +29,7 @@ from pydantic_core import to_json
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageError, PageRequestError
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.domain.urls.site_names import MAX_SITES, parse_unsigned_site, split_sites
 from modules.llm_platform.presentation.rest.http import problems
@@ -41,11 +43,11 @@ from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
 
 JSON: Final = "application/json"
-IGNORED_FIELDS: Final = "X-Ignored-Fields"  # response header: fields of the request that changed nothing
+IGNORED_FIELDS: Final = "X-Ignored-Fields"  # The response header that names fields without effect.
 MAX_IGNORED_FIELDS: Final = 30
-_FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # clients and proxies refuse headers of some kilobytes
-MAX_CONCURRENT_READS: Final = 5  # pages of one request
-SNIPPET_TOKENS: Final = 500  # snippet of a result whose page was read
+_FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # Clients and proxies refuse headers of some kilobytes.
+MAX_CONCURRENT_READS: Final = 5  # Pages of one request that are read at once.
+SNIPPET_TOKENS: Final = 500  # The snippet of a result whose page was read.
 
 ERROR_STATUSES: Final = (*problems.BODY_STATUSES, *problems.UPSTREAM_STATUSES)
 # Statuses that `status_400` covers.
@@ -62,7 +64,7 @@ def one_or_several(one: Any, several: Any) -> WrapValidator:
 
 Sites = Annotated[
     tuple[Annotated[str, AfterValidator(parse_unsigned_site)], ...], Field(max_length=MAX_SITES), BeforeValidator(split_sites)
-]  # searched or left out, as the name of the field says
+]  # Sites to search or to leave out, as the name of the field says.
 
 
 def not_before(first_field: str) -> AfterValidator:
@@ -75,6 +77,22 @@ def not_before(first_field: str) -> AfterValidator:
         return last
 
     return AfterValidator(check)
+
+
+def limit_sites_with(included_field: str) -> AfterValidator:
+    """Validate sites that are left out: at most MAX_SITES with those of the field `included_field`, declared above."""
+
+    def check(excluded: Sites | None, info: ValidationInfo) -> Sites | None:
+        if len(excluded or ()) + len(info.data.get(included_field) or ()) > MAX_SITES:
+            raise ValueError(f"must have at most {MAX_SITES} sites together with {included_field}")
+        return excluded
+
+    return AfterValidator(check)
+
+
+def domains_of(included: Sites | None, excluded: Sites | None) -> tuple[str, ...]:
+    """Return the `domains` of a search for these sites, and without the others."""
+    return (*(included or ()), *(f"-{site}" for site in excluded or ()))
 
 
 class DialectBody(BaseModel, extra="allow", frozen=True):
@@ -116,6 +134,16 @@ class Dialect:
     find_key: FindKey | None = None
     request_id_header: bytes = b""
     read_paths: Set[str] = frozenset()
+
+
+@asynccontextmanager
+async def reading(request: Request) -> AsyncIterator[None]:
+    """Read pages until the client disconnects. Raises InvalidRequestError that names `url` if it may not be read."""
+    try:
+        async with CancelOnDisconnect(request.receive):
+            yield
+    except PageRequestError as error:
+        raise problems.InvalidRequestError.at(("body", "url"), error.message, error.code) from None
 
 
 async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest]) -> list[WebSearchResponse]:
@@ -184,6 +212,17 @@ def json_answer(content: Any, body: BaseModel, *partly_served: str) -> Response:
 def status_400(error: AppException) -> int:
     """Return the status of an error. Invalid fields are a 400, which clients turn into their BadRequestError."""
     return HTTPStatus.BAD_REQUEST if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY else error.status_code
+
+
+def readable_status(error: AppException) -> int:
+    """Return a status with which clients show the message of an error. After a 502 or 503 they show only the number, or
+    repeat the request.
+    """
+    if isinstance(error, PageBlockedError):
+        return HTTPStatus.FORBIDDEN
+    if isinstance(error, PageError | PageConnectionError):
+        return HTTPStatus.BAD_REQUEST
+    return status_400(error)
 
 
 def message_of(problem: Mapping[str, Any]) -> str:

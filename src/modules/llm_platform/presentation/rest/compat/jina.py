@@ -23,7 +23,6 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
-from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.http.problems import UPSTREAM_STATUSES, InvalidRequestError, NotFoundError
 from modules.llm_platform.presentation.rest.http.request_scope import services
@@ -33,17 +32,17 @@ from shared.exceptions import AppException
 
 router = APIRouter(prefix="/jina", tags=["compatible"])
 
-TEXT_FORMATS: Final = frozenset({"markdown", "text", "content"})  # the text alone, without title and address above it
-NO_CONTENT: Final = "no-content"  # the format of a search whose results come without their pages
+TEXT_FORMATS: Final = frozenset({"markdown", "text", "content"})  # These have the text alone, without title and address.
+NO_CONTENT: Final = "no-content"  # The format of a search whose results come without their pages.
 NOT_SERVED: Final = "must be markdown, text, content or, of a search, no-content: pages are kept as text, without their HTML"
 LABELS: Final = {
     "title": "Title", "url": "URL Source", "description": "Description", "date": "Date", "warning": "Warning",
 }
-MAX_RESULTS: Final = 20  # the vendor's limit
-MAX_DIGITS: Final = 4  # longest number in a query string
-MAX_FIELDS: Final = 50  # most fields of a form
+MAX_RESULTS: Final = 20  # The vendor's limit.
+MAX_DIGITS: Final = 4  # A longer number in a query string is refused.
+MAX_FIELDS: Final = 50  # A form with more fields is refused.
 
-_MERGED_SLASHES = re.compile(r"(https?):/+(?=[^/])", re.IGNORECASE)  # proxies make one of two
+_MERGED_SLASHES = re.compile(r"(https?):/+(?=[^/])", re.IGNORECASE)  # Proxies merge the two slashes into one.
 
 
 class JinaReadRequest(dialect.DialectBody, frozen=True):
@@ -177,15 +176,20 @@ def _from_query(params: QueryParams) -> dict[str, Any]:
 
 async def _read(request: Request, body: JinaReadRequest) -> Response:
     wanted = _format(request)
-    try:
-        async with CancelOnDisconnect(request.receive):
-            page = await services(request).pages.read(body.url)
-    except exceptions.PageRequestError as error:
-        raise InvalidRequestError.at(("body", "url"), error.message, error.code) from None
+    async with dialect.reading(request):
+        page = await services(request).pages.read(body.url)
     if _wants_json(request):
-        answer = {"code": 200, "status": 20000, "data": _data(page)}
-        return dialect.json_answer(answer, body)
-    return dialect.report_ignored(PlainTextResponse(page.text if wanted else _with_head(page)), body)
+        data = {"title": page.title, "description": "", "url": page.url, **_content(page)}
+        data |= {"publishedTime": page.published} if page.published else {}
+        data |= {"warning": page.warning} if page.warning else {}
+        return dialect.json_answer({"code": 200, "status": 20000, "data": data}, body)
+    text = page.text
+    if not wanted:
+        lines = [f"Title: {page.title}", f"URL Source: {page.url}"]
+        lines += [f"Published Time: {page.published}"] if page.published else []
+        lines += [f"Warning: {page.warning}"] if page.warning else []
+        text = "\n\n".join([*lines, f"Markdown Content:\n{page.text}"])
+    return dialect.report_ignored(PlainTextResponse(text), body)
 
 
 async def _search(request: Request, body: JinaSearchRequest) -> Response:
@@ -226,17 +230,7 @@ def _content(page: Page) -> dict[str, Any]:
     return {"content": page.text, "usage": {"tokens": count_tokens(page.text)}}
 
 
-def _data(page: Page) -> dict[str, Any]:
-    data = {"title": page.title, "description": "", "url": page.url, **_content(page)}
-    dates = {"publishedTime": page.published} if page.published else {}
-    return {**data, **dates, **({"warning": page.warning} if page.warning else {})}
 
-
-def _with_head(page: Page) -> str:
-    lines = [f"Title: {page.title}", f"URL Source: {page.url}"]
-    lines += [f"Published Time: {page.published}"] if page.published else []
-    lines += [f"Warning: {page.warning}"] if page.warning else []
-    return "\n\n".join([*lines, f"Markdown Content:\n{page.text}"])
 
 
 def _as_text(results: Sequence[Mapping[str, Any]]) -> str:

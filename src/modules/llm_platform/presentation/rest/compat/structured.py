@@ -18,12 +18,12 @@ from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaErr
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import services
 
-ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}  # the format json_object allows it
+ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}  # What the format json_object allows.
 SCHEMA_NAME: Final = "answer"
 KINDS: Final = "must have the type text, json_object or json_schema"
 NO_SCHEMA: Final = "needs a JSON Schema as `schema`"
 NO_MODEL: Final = "needs a language model, and none is set up: set LLM_API_KEY with LLM_MODEL, or leave the field out"
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')  # a JSON string
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')  # A JSON string.
 
 
 def schema_of(
@@ -42,7 +42,7 @@ def schema_of(
         raise InvalidRequestError.at(("body", field), NO_MODEL)
     if kind == "json_object":
         return dict(ANY_OBJECT)
-    described = answer_format.get("json_schema", answer_format)  # the Responses API has no level between
+    described = answer_format.get("json_schema", answer_format)  # The Responses API has no level between.
     return checked_schema(described.get("schema") if isinstance(described, Mapping) else None, field)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS, ConfiguredModel, LLMRequest
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.presentation.rest.compat import chat_completions, structured
+from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, structured
 from modules.llm_platform.presentation.rest.compat.anthropic.request import (
     AnthropicMessagesRequest,
     AnthropicTokensRequest,
@@ -19,13 +19,11 @@ from modules.llm_platform.presentation.rest.compat.anthropic.request import (
 )
 from modules.llm_platform.presentation.rest.http.body import validate
 
-MEDIA_TOKENS: Final = 1600  # estimate for an image or a page of a file: the vendor's own for a large image
-NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
+MEDIA_TOKENS: Final = 1600  # An image or a page of a file: the vendor's own estimate for a large image.
 FORWARDED: Final = ("top_p", "top_k")
 CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
 NO_TOOL: Final = "a language model takes functions of the client alone, and only the research models search: leave it out"
-UNKNOWN_TOOL: Final = "names no function of tools: name one of them, or leave it out"
 NO_CHOICE: Final = "must have the type auto, any, tool or none"
 NO_BLOCK: Final = "a language model takes text, images, documents, and tools with their results"
 NO_ADDRESS: Final = "must bring its data: send base64, and no address or id of a file"
@@ -113,7 +111,7 @@ def _asked(blocks: Sequence[ContentBlock], field: str) -> Iterator[Turn]:
         shown = [_part(found, f"{field}.{position}.content") for found in map(_block, inner)]
         texts = [part["text"] for part in shown if part["type"] == "text"]
         yield {"role": "tool", "content": "\n".join(texts), "tool_call_id": _string(block, "tool_use_id")}
-        parts.extend(part for part in shown if part["type"] != "text")  # services take texts alone from a tool
+        parts.extend(part for part in shown if part["type"] != "text")  # Services accept only texts from a tool.
     texts = [part["text"] for part in parts if part["type"] == "text"]
     if len(texts) < len(parts):
         yield {"role": "user", "content": "\n".join(texts), "parts": parts}
@@ -186,16 +184,14 @@ def _function(tool: Any, position: int) -> Turn:
         raise chat_completions.refused(f"tools.{position}", NO_TOOL)
     described = {"description": more["description"]} if isinstance(more.get("description"), str) else {}
     parameters = more.get("input_schema")
-    return {
-        "type": "function",
-        "function": {"name": tool.name, **described, "parameters": NO_PARAMETERS if parameters is None else parameters},
-    }
+    schema = client_tools.NO_PARAMETERS if parameters is None else parameters
+    return {"type": "function", "function": {"name": tool.name, **described, "parameters": schema}}
 
 
 def _choice(choice: AnthropicToolChoice, names: set[str]) -> str | Turn:
     if choice.type == "tool":
         if choice.name not in names:
-            raise chat_completions.refused("tool_choice", UNKNOWN_TOOL)
+            raise chat_completions.refused("tool_choice", client_tools.UNKNOWN)
         return {"type": "function", "function": {"name": choice.name}}
     if choice.type not in CHOICES:
         raise chat_completions.refused("tool_choice", NO_CHOICE)

@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
-from modules.llm_platform.presentation.rest.compat import chat_completions
+from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
 from modules.llm_platform.presentation.rest.compat.anthropic.blocks import Block, MessageBlocks, call_block
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_object
 from shared.exceptions import AppException
@@ -31,7 +31,7 @@ ERROR_TYPES: Final[Mapping[int, str]] = {
     HTTPStatus.TOO_MANY_REQUESTS: "rate_limit_error",
     HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
 }
-STOP_REASONS: Final[Mapping[str, str]] = {  # what a language model reports
+STOP_REASONS: Final[Mapping[str, str]] = {  # Keyed by what a language model reports.
     "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use",
 }
 
@@ -60,7 +60,7 @@ def research_end(answer: ResearchResponse, tool: str = "") -> MessageEnd:
 def llm_end(answer: LLMResponse) -> MessageEnd:
     """Return the end of an answer of a language model."""
     counted = answer.usage
-    cached = counted.cached_tokens or 0  # the vendor does not count them as input
+    cached = counted.cached_tokens or 0  # The vendor does not count them as input.
     usage = {"input_tokens": max(0, counted.prompt_tokens - cached), "output_tokens": counted.completion_tokens}
     if cached:
         usage["cache_read_input_tokens"] = cached
@@ -173,10 +173,10 @@ class ChatStream(_MessageStream):
     def __init__(self, head: MessageHead, *, shows_thinking: bool = False) -> None:
         super().__init__(head)
         self._shows_thinking = shows_thinking
-        self._kind = ""  # kind of the open block
-        self._call = -1  # the number of the open call
-        self._arguments = ""  # arguments of the open call
-        self._waiting: dict[int, dict[str, Any]] = {}  # calls that are sent at the end, by their number
+        self._kind = ""  # Kind of the open block.
+        self._call = -1  # The number of the open call.
+        self._arguments = ""  # Arguments of the open call.
+        self._waiting: dict[int, dict[str, Any]] = {}  # Calls that are sent at the end, by their number.
 
     def encode(self, event: ChatEvent) -> bytes:
         match event:
@@ -191,7 +191,11 @@ class ChatStream(_MessageStream):
                 text = self._text(part.text) if part.text else b""
                 return thinking + text + b"".join(map(self._call_part, part.tool_calls))
             case ChatDone():
-                return self._close() + self._late_calls() + self.end(llm_end(event.response))
+                sent = self._close()
+                for number, call in sorted(self._waiting.items()):
+                    opened = self._open_call(number, call["id"], call["name"])
+                    sent += opened + self._fill(call["arguments"]) + self._close()
+                return sent + self.end(llm_end(event.response))
             case _:
                 assert_never(event)
 
@@ -210,11 +214,7 @@ class ChatStream(_MessageStream):
         opened = self._open_call(number, part.get("id"), function.get("name", ""))
         return opened + self._fill(function.get("arguments", ""))
 
-    def _late_calls(self) -> bytes:
-        sent = b""
-        for number, call in sorted(self._waiting.items()):
-            sent += self._open_call(number, call["id"], call["name"]) + self._fill(call["arguments"]) + self._close()
-        return sent
+
 
     def _open_call(self, number: int, call_id: str | None, name: str) -> bytes:
         closed = self._close()
@@ -269,10 +269,8 @@ def error_object(problem: Mapping[str, Any]) -> dict[str, Any]:
     status = problem["status"]
     kind = "overloaded_error" if problem["code"] == OverloadedError.code else ERROR_TYPES.get(status)
     kind = kind or ("api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error")
-    errors = problem.get("errors") or ()
-    fields = [f"{'.'.join(map(str, error['loc'][1:]))}: {error['msg']}" for error in errors if error["loc"][1:]]
-    message = "; ".join(fields) or problem["detail"]
-    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": problem["request_id"]}
+    described = {"type": kind, "message": dialect.message_of(problem)}
+    return {"type": "error", "error": described, "request_id": problem["request_id"]}
 
 
 def _event(kind: str, **fields: Any) -> bytes:

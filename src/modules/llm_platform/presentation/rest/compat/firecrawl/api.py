@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl import crawl, map, scrape, search  # noqa: A004, F401  they add their routes
 from modules.llm_platform.presentation.rest.compat.firecrawl.examples import EXAMPLES
@@ -16,18 +16,9 @@ def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, 
     """Return the error in the form that clients read. Clients of rerankers, which share `/v2`, read `message` and `detail`."""
     message = dialect.message_of(problem)
     content = {"success": False, "error": message, "code": problem["code"], "message": message, "detail": message}
-    return _status(error), content
-
-
-def _status(error: AppException) -> int:
-    """Return a status whose message the clients show. They repeat requests after a 502, without telling why."""
-    if isinstance(error, exceptions.PageBlockedError):
-        return HTTPStatus.FORBIDDEN
-    if isinstance(error, exceptions.PageTimeoutError):
-        return HTTPStatus.REQUEST_TIMEOUT
-    if isinstance(error, exceptions.PageError | exceptions.PageConnectionError):
-        return HTTPStatus.BAD_REQUEST
-    return dialect.status_400(error)
+    is_timeout = isinstance(error, PageTimeoutError)
+    status = HTTPStatus.REQUEST_TIMEOUT if is_timeout else dialect.readable_status(error)
+    return status, content
 
 
 DIALECT: Final = dialect.Dialect(

@@ -16,9 +16,6 @@ from pydantic import BaseModel, Field, StrictBool
 from modules.llm_platform.application.research.events import Read
 from modules.llm_platform.application.services.site_crawl_job import READ
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
-from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
-from modules.llm_platform.domain.exceptions import ResearchNotFoundError
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl.map import same_host
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
@@ -28,18 +25,19 @@ from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
     add_post,
     router,
 )
+from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
 
 API: Final = "firecrawl"
 STATUSES: Final = {"queued": "scraping", "running": "scraping", "done": "completed"}
-MAX_SENT_LIMIT: Final = 100_000  # the vendor's limit
+MAX_SENT_LIMIT: Final = 100_000  # The vendor's limit.
 MAX_SENT_DEPTH: Final = 1000
 ENDED: Final = "The crawl has ended: there is nothing to cancel."
-PAGE_SIZE: Final = 100  # documents of one answer
-STORED_FOR: Final = timedelta(days=1)  # a lower bound: STORE_TTL_DAYS counts from the end of the crawl
-MAX_PATH_CHARS: Final = 90  # the patterns of a crawl contain it and have at most 200 characters
-BLOCKED: Final = "page_blocked"  # code of a page that robots.txt, or a wall, keeps
+PAGE_SIZE: Final = 100  # Documents of one answer.
+STORED_FOR: Final = timedelta(days=1)  # A lower bound: STORE_TTL_DAYS counts from the end of the crawl.
+MAX_PATH_CHARS: Final = 90  # The patterns of a crawl contain it and have at most 200 characters.
+BLOCKED: Final = "page_blocked"  # The code of a page that robots.txt or a wall blocks.
 
 
 class FirecrawlCrawlRequest(dialect.DialectBody, frozen=True):
@@ -95,7 +93,7 @@ def below_path(url: str) -> tuple[str, ...]:
     try:
         path = urlsplit(url).path.rstrip("/")
     except ValueError:
-        return ()  # the reader says what is wrong with it
+        return ()  # The page reader refuses the address with a reason.
     return (f"^{re.escape(path)}(/|$)",) if path and len(path) <= MAX_PATH_CHARS else ()
 
 
@@ -141,7 +139,7 @@ async def get_crawl(
     skip: Annotated[int, Query(ge=0, le=dtos.MAX_CRAWL_PAGES, description="Documents that are left out")] = 0,
     limit: Annotated[int, Query(ge=1, le=PAGE_SIZE, description="Documents of one answer")] = PAGE_SIZE,
 ) -> Response:
-    job = await _crawl_job(request, crawl_id)
+    job = await runs.find_job(request, API, crawl_id)
     jobs, owner = services(request).research_jobs, caller_id(request)
     sources = (await jobs.sources(crawl_id, owner=owner)).sources if job.status == "done" else ()
     metadata = job.response.metadata if job.response else None
@@ -153,7 +151,13 @@ async def get_crawl(
         "total": total,
         "creditsUsed": 0,
         "expiresAt": (job.created_at + STORED_FOR).isoformat(),
-        "data": [_document(source) for source in sources[skip : skip + limit]],
+        "data": [
+            {
+                "markdown": source.text,
+                "metadata": {"title": source.title, "url": source.url, "sourceURL": source.url, "statusCode": 200},
+            }
+            for source in sources[skip : skip + limit]
+        ],
     }
     if skip + limit < len(sources):
         state["next"] = f"{_address(request)}?skip={skip + limit}&limit={limit}"
@@ -163,7 +167,7 @@ async def get_crawl(
 
 
 async def cancel_crawl(request: Request, crawl_id: str) -> Response:
-    await _crawl_job(request, crawl_id)
+    await runs.find_job(request, API, crawl_id)
     job = await services(request).research_jobs.cancel(crawl_id, owner=caller_id(request))
     if job.status != "cancelled":
         return dialect.json_content({"success": False, "error": ENDED}, HTTPStatus.CONFLICT)
@@ -171,7 +175,7 @@ async def cancel_crawl(request: Request, crawl_id: str) -> Response:
 
 
 async def get_crawl_errors(request: Request, crawl_id: str) -> Response:
-    await _crawl_job(request, crawl_id)
+    await runs.find_job(request, API, crawl_id)
     events = await services(request).research_jobs.stored_events(crawl_id, owner=caller_id(request))
     pages = [Read.model_validate_json(event.data) for event in events if event.type == "read"]
     unread = [page for page in pages if page.status != READ]
@@ -183,12 +187,7 @@ async def get_crawl_errors(request: Request, crawl_id: str) -> Response:
     return dialect.json_content({"errors": errors, "robotsBlocked": blocked})
 
 
-async def _crawl_job(request: Request, crawl_id: str) -> ResearchJobDetail:
-    """Return the crawl of the caller. Raises ResearchNotFoundError, also for a research run."""
-    job = await services(request).research_jobs.get(crawl_id, owner=caller_id(request))
-    if job.api != API:
-        raise ResearchNotFoundError
-    return job
+
 
 
 def _address(request: Request) -> str:
@@ -196,9 +195,7 @@ def _address(request: Request) -> str:
     return str(request.url.replace(query="", fragment=""))
 
 
-def _document(source: Source) -> dict[str, Any]:
-    metadata = {"title": source.title, "url": source.url, "sourceURL": source.url, "statusCode": 200}
-    return {"markdown": source.text, "metadata": metadata}
+
 
 
 class FirecrawlCancelled(BaseModel):

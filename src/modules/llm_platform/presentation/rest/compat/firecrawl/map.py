@@ -11,18 +11,15 @@ from fastapi import Request, Response
 from pydantic import BaseModel, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
-from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import MAX_TIMEOUT_MS, add_post
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
-from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import server_state, services
 
-MAP_DEPTH: Final = 2  # links from the first page to the last ones that are listed
-MAP_S: Final = 30.0  # time of a map without `timeout`; addresses that were found until then are listed
-MAX_SENT_LIMIT: Final = 100_000  # the vendor's limit
-MAX_HOST_CHARS: Final = 90  # the patterns of a crawl contain it and have at most 200 characters
+MAP_DEPTH: Final = 2  # Links from the first page to the last ones that are listed.
+MAP_S: Final = 30.0  # The time of a map without `timeout`. Addresses that were found until then are listed.
+MAX_SENT_LIMIT: Final = 100_000  # The vendor's limit.
+MAX_HOST_CHARS: Final = 90  # The patterns of a crawl contain it and have at most 200 characters.
 
 
 class FirecrawlMapRequest(dialect.DialectBody, frozen=True):
@@ -56,7 +53,7 @@ def same_host(url: str) -> tuple[str, ...]:
     try:
         host = (urlsplit(url).hostname or "").removeprefix("www.")
     except ValueError:
-        return ()  # the reader says what is wrong with it
+        return ()  # The page reader refuses the address with a reason.
     return (rf"^(www\.)?{re.escape(host)}$",) if host and len(host) <= MAX_HOST_CHARS else ()
 
 
@@ -88,11 +85,8 @@ async def map_site_v2(request: Request) -> Response:
 
 
 async def _mapped(request: Request, crawl: dtos.SiteCrawlRequest) -> tuple[str, ...]:
-    try:
-        async with CancelOnDisconnect(request.receive), server_state(request).crawls.slot():
-            return (await services(request).site_crawl.map(crawl)).urls
-    except PageRequestError as error:
-        raise InvalidRequestError.at(("body", "url"), error.message, error.code) from None
+    async with dialect.reading(request), server_state(request).crawls.slot():
+        return (await services(request).site_crawl.map(crawl)).urls
 
 
 add_post(

@@ -11,7 +11,6 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.site_crawl_dtos import StartUrl
-from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
     LINKS,
@@ -22,8 +21,6 @@ from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
     within,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
-from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import services
 
 
@@ -42,11 +39,8 @@ class FirecrawlScrapeResponse(BaseModel):
 
 async def scrape(request: Request) -> Response:
     body = await read_body(request, FirecrawlScrapeRequest)
-    try:
-        async with CancelOnDisconnect(request.receive):
-            page, links = await within(body.timeout, _read(request, body))
-    except PageRequestError as error:
-        raise InvalidRequestError.at(("body", "url"), error.message, error.code) from None
+    async with dialect.reading(request):
+        page, links = await within(body.timeout, _read(request, body))
     answer = {"success": True, "data": document_of(page, body, body.url, links)}
     return dialect.json_answer(answer, body, *body.partly_served)
 

@@ -8,18 +8,18 @@ from datetime import date
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
-from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.freshness import days_between
 from modules.llm_platform.domain.research.long_message import LongQuery, question_of
-from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
     MAX_TIMEOUT_MS,
     FirecrawlOptions,
     add_post,
     document_of,
+    type_of,
     within,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
@@ -27,7 +27,7 @@ from modules.llm_platform.presentation.rest.http.request_scope import request_id
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
 
-MAX_SENT_LIMIT: Final = 100  # the vendor's limit
+MAX_SENT_LIMIT: Final = 100  # The vendor's limit.
 TIME_RANGES: Final[dict[str, dtos.TimeRange]] = {"h": "day", "d": "day", "w": "week", "m": "month", "y": "year"}
 SOURCES: Final[dict[str, dtos.SourceKind]] = {"web": "web", "news": "news"}
 
@@ -91,25 +91,17 @@ class FirecrawlSearchRequest(dialect.DialectBody, frozen=True):
         )
 
 
-def _kind(value: object) -> object:
-    return value.get("type") if isinstance(value, dict) else value
+
 
 
 class FirecrawlSearchV2Request(FirecrawlSearchRequest, frozen=True):
     """Version 2 has kinds of sources, each with results of its own, and domains. Images are not searched."""
 
-    sources: tuple[Annotated[Literal["web", "news", "images"], BeforeValidator(_kind)], ...] = Field(
+    sources: tuple[Annotated[Literal["web", "news", "images"], BeforeValidator(type_of)], ...] = Field(
         default=("web",), max_length=10
     )
     includeDomains: dialect.Sites | None = None  # noqa: N815
-    excludeDomains: dialect.Sites | None = None  # noqa: N815
-
-    @field_validator("excludeDomains")
-    @classmethod
-    def _limit_sites(cls, excluded: dialect.Sites | None, info: ValidationInfo) -> dialect.Sites | None:
-        if len(excluded or ()) + len(info.data.get("includeDomains") or ()) > MAX_SITES:
-            raise ValueError(f"must have at most {MAX_SITES} sites together with includeDomains")
-        return excluded
+    excludeDomains: Annotated[dialect.Sites | None, dialect.limit_sites_with("includeDomains")] = None  # noqa: N815
 
     @field_validator("sources")
     @classmethod
@@ -124,7 +116,7 @@ class FirecrawlSearchV2Request(FirecrawlSearchRequest, frozen=True):
 
     @property
     def domains(self) -> tuple[str, ...]:
-        return (*(self.includeDomains or ()), *(f"-{domain}" for domain in self.excludeDomains or ()))
+        return dialect.domains_of(self.includeDomains, self.excludeDomains)
 
 
 class FirecrawlSearchResponse(BaseModel):

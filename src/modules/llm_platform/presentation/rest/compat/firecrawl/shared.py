@@ -27,8 +27,8 @@ Result = TypeVar("Result")
 Route = Callable[[Request], Awaitable[Response]]
 
 
-def _format_name(value: object) -> object:
-    """Return the name of a format, which version 2 may send as an object with its options."""
+def type_of(value: object) -> object:
+    """Return the name of a format or a source, which version 2 may send as an object with its options."""
     return value.get("type") if isinstance(value, dict) else value
 
 
@@ -40,7 +40,7 @@ def _require_served_format(formats: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Formats = Annotated[
-    tuple[Annotated[str, Field(max_length=50), BeforeValidator(_format_name)], ...],
+    tuple[Annotated[str, Field(max_length=50), BeforeValidator(type_of)], ...],
     Field(max_length=MAX_FORMATS),
     AfterValidator(_require_served_format),
 ]

@@ -26,7 +26,6 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMResponse,
 )
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
-from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart, chat_events
@@ -421,19 +420,20 @@ async def embed(request: Request) -> Response:
     for position, vector in enumerate(vectors):
         if vector is None:
             raise InvalidRequestError.at(("body", "input", position), "has no words that can be embedded", "empty")
-        data.append({"object": "embedding", "index": position, "embedding": _encoded(body, vector)})
+        if body.dimensions not in (None, len(vector)):
+            raise chat_completions.refused("dimensions", f"the model has {len(vector)} dimensions: leave the field out")
+        numbers: list[float] | str
+        if body.encoding_format == "float":
+            numbers = list(vector)
+        else:  # Clients decode little-endian 32-bit floats.
+            numbers = b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+        data.append({"object": "embedding", "index": position, "embedding": numbers})
     usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
     answer = {"object": "list", "model": embeddings.name, "data": data, "usage": usage}
     return dialect.json_answer(answer, body)
 
 
-def _encoded(body: OpenaiEmbeddingRequest, vector: Vector) -> list[float] | str:
-    """Return a vector as a list of numbers, or as little-endian 32-bit floats in base64."""
-    if body.dimensions not in (None, len(vector)):
-        raise chat_completions.refused("dimensions", f"the model has {len(vector)} dimensions: leave the field out")
-    if body.encoding_format == "float":
-        return list(vector)
-    return b64encode(struct.pack(f"<{len(vector)}f", *vector)).decode()
+
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:

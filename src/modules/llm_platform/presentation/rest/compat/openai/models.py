@@ -15,15 +15,15 @@ from modules.llm_platform.presentation.rest.compat.dialect import error_response
 from modules.llm_platform.presentation.rest.http.problems import RestError
 from modules.llm_platform.presentation.rest.http.request_scope import services
 
-router = APIRouter(prefix="/v1", tags=["compatible"])  # all routes of the dialect
+router = APIRouter(prefix="/v1", tags=["compatible"])  # All routes of the dialect.
 
 DEPTHS: Final[Mapping[str, Depth]] = {
     "research-shallow": "shallow",
     "research-deep": "deep",
     "research-report": "report",
 }
-DEEP_RESEARCH: Final = re.compile(r"o\d[a-z0-9-]{0,40}-deep-research(-\d{4}-\d\d-\d\d)?")  # such as o3-deep-research
-RELEASED: Final = datetime(2026, 11, 22, tzinfo=UTC)  # this version: clients read a date, and models have none here
+DEEP_RESEARCH: Final = re.compile(r"o\d[a-z0-9-]{0,40}-deep-research(-\d{4}-\d\d-\d\d)?")  # Example: o3-deep-research.
+RELEASED: Final = datetime(2026, 11, 22, tzinfo=UTC)  # The date of this version: clients read one, and models have none here.
 OWNER: Final = "llm-platform"
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=320)]

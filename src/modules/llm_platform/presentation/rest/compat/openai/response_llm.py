@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from fastapi import Request, Response
 
@@ -39,7 +39,7 @@ async def respond(request: Request, body: OpenaiResponsesRequest, model: Configu
     llm, owner = services(request).llm, caller_id(request)
     before = await llm.kept_turns(owner, body.previous_response_id) if body.previous_response_id else ()
     prompt = _prompt(model, body, before)
-    turns = prompt.messages[bool(body.instructions):]  # the next response has instructions of its own
+    turns = prompt.messages[bool(body.instructions):]  # The next response has instructions of its own.
     writer = _writer(request, body)
 
     async def keep(answer: LLMResponse) -> None:
@@ -114,20 +114,21 @@ def _turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[dict[str, Any]]:
         yield {"role": "user", "content": sent}
         return
     for position, item in enumerate(sent):
-        if isinstance(item, inputs.ItemReference):
-            raise inputs.not_stored(position)
-        if not isinstance(item, inputs.OwnItem):
-            yield _turn(item)
-
-
-def _turn(item: chat_completions.CompletionMessage | inputs.FunctionCall | inputs.FunctionCallOutput) -> dict[str, Any]:
-    """Return an item as a turn of a chat."""
-    if isinstance(item, inputs.FunctionCall):
-        call = {"id": item.call_id, "type": "function", "function": {"name": item.name, "arguments": item.arguments}}
-        return {"role": "assistant", "content": "", "tool_calls": [call]}
-    if isinstance(item, inputs.FunctionCallOutput):
-        return {"role": "tool", **for_model(item.output), "tool_call_id": item.call_id}
-    return {"role": item.role.replace("developer", "system"), **for_model(item.content)}
+        match item:
+            case inputs.ItemReference():
+                raise inputs.not_stored(position)
+            case inputs.FunctionCall():
+                function = {"name": item.name, "arguments": item.arguments}
+                call = {"id": item.call_id, "type": "function", "function": function}
+                yield {"role": "assistant", "content": "", "tool_calls": [call]}
+            case inputs.FunctionCallOutput():
+                yield {"role": "tool", **for_model(item.output), "tool_call_id": item.call_id}
+            case chat_completions.CompletionMessage():
+                yield {"role": item.role.replace("developer", "system"), **for_model(item.content)}
+            case inputs.OwnItem():  # The message says what the step found.
+                continue
+            case _:
+                assert_never(item)
 
 
 def _joined_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -14,7 +14,7 @@ from modules.llm_platform.presentation.rest.chat_routes import ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter, Step
 
-SOURCES: Final = "web_search_call.action.sources"  # value of `include`
+SOURCES: Final = "web_search_call.action.sources"  # A value of `include`.
 # Fields that clients expect, with what they have until the end, or without a use for them.
 UNUSED: Final[Mapping[str, Any]] = {
     "error": None,
@@ -48,7 +48,7 @@ class OpenaiResponseWriter(ResponseWriter):
 
     def __init__(self, response_id: str, envelope: Envelope) -> None:
         super().__init__(response_id, envelope)
-        self._calls: dict[int, int] = {}  # the place in the output of each call of a tool
+        self._calls: dict[int, int] = {}  # The position in the output, keyed by the index of the call.
 
     def part(self, text: str, annotations: Sequence[Mapping[str, Any]] = ()) -> Object:
         return {**super().part(text, annotations), "logprobs": []}
@@ -145,7 +145,7 @@ class OpenaiResponseWriter(ResponseWriter):
 
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         if isinstance(answer, LLMResponse) and answer.tool_calls and not self._calls:
-            if rest := text[len(self._text):]:  # text goes before the calls, as in a stream
+            if rest := text[len(self._text):]:  # The text precedes the calls, as in a stream.
                 yield from self._delta(rest)
             for index, call in enumerate(answer.tool_calls):
                 yield from self._call_part({"index": index, **call})
@@ -172,13 +172,14 @@ class OpenaiResponseWriter(ResponseWriter):
             yield self._part("function_call_arguments.done", output_index=position, item_id=item["id"], **whole)
             yield self._part("output_item.done", output_index=position, item=item)
         ended_at = self._ended_at(answer) if status == "completed" else None
+        extension = chat_completions.extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}
         self.final = self.response(
             status,
             self.output,
             completed_at=ended_at,
             usage=usage_of(answer),
             incomplete_details=reason,
-            **self._extension(answer),
+            **extension,
         )
         yield self._part(status, response=self.final)
 
@@ -188,8 +189,7 @@ class OpenaiResponseWriter(ResponseWriter):
             return self.ended_at or int(time.time())
         return self.envelope.created_at + round(answer.metadata.latency_ms / 1000)
 
-    def _extension(self, answer: ResearchResponse | LLMResponse) -> Object:
-        return chat_completions.extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}
+
 
     def _fail(self, problem: Mapping[str, Any]) -> Iterator[Object]:
         self.final = self.failed(problem)

@@ -71,7 +71,7 @@ async def get_response(
     responses=ERRORS,
 )
 async def cancel_response(request: Request, response_id: runs.ResponseId) -> Response:
-    job = await runs.find(request, API, response_id)
+    job = await runs.find_job(request, API.name, response_id)
     if job.status != "cancelled":  # a second call returns the same
         job = await runs.cancel(request, API, response_id)
     return dialect.json_content(await runs.current(request, API, job))
@@ -101,7 +101,7 @@ async def list_input_items(
     order: Annotated[Literal["asc", "desc"], Query(description="`desc`: the last message first")] = "desc",
     after: Annotated[str | None, Query(description="`last_id` of the page before")] = None,
 ) -> Response:
-    job = await runs.find(request, API, response_id)
+    job = await runs.find_job(request, API.name, response_id)
     items = list(_input_items(job.id, Envelope.model_validate(job.client_request).input))
     if order == "desc":
         items.reverse()

@@ -37,11 +37,11 @@ from modules.llm_platform.presentation.rest.http.request_scope import request_id
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE
 
 API: Final = runs.ResponsesApi("perplexity", AgentResponseWriter)
-MAX_STEPS: Final = 100  # the vendor's limits
+MAX_STEPS: Final = 100  # The vendor's limits.
 MAX_MODELS: Final = 5
 MAX_NAME_CHARS: Final = 320
 SHALLOW_STEPS: Final = 1  # `max_steps` that one search takes
-DEEP_STEPS: Final = 9  # a request for more steps is a report: the vendor's own deep research takes ten
+DEEP_STEPS: Final = 9  # A request for more steps is a report: the vendor's own deep research takes ten.
 REFUSED: Final = {
     "profile": "profiles are not stored: send effort, tools and instructions",
     "skills": "skills are not supported",
@@ -96,7 +96,7 @@ class PerplexityAgentRequest(dialect.WrittenBody, frozen=True):
 
     @cached_property
     def served_tools(self) -> tuple[BaseModel, ...]:
-        """Raises InvalidRequestError for a tool that a research run does not have."""
+        """The tools that a research run serves. Raises InvalidRequestError for one that it does not have."""
         return tuple(inputs.served_tools(self.tools or (), TOOLS))
 
     @property
@@ -129,7 +129,7 @@ class PerplexityAgentRequest(dialect.WrittenBody, frozen=True):
         if depth is None:
             return None
         if self.urls:
-            return "report"  # only a report reads given addresses
+            return "report"  # Only a report reads given addresses.
         steps = self.max_steps or MAX_STEPS
         if steps <= SHALLOW_STEPS:
             return "shallow"
@@ -174,7 +174,7 @@ class PerplexityCancelled(BaseModel):
     status: Literal["cancelling"]
 
 
-@router.post("/v1/agent", include_in_schema=False)  # the vendor's other name
+@router.post("/v1/agent", include_in_schema=False)  # The vendor's other name.
 @router.post(
     "/v1/responses",
     **dialect.declaration(
@@ -190,7 +190,13 @@ async def respond(request: Request) -> Response:
     if not body.background and (task := transcripts.task_of(body.conversation.messages)):
         return dialect.report_ignored(await _answer_task(request, body, task), body, *body.partly_served)
     tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
-    run = _run(request, body, tool)
+    depth = _depth(body)
+    schema = tool.schema if tool else structured.schema_of(request, body.response_format)
+    envelope = _envelope(
+        request, body, background=body.background, store=body.store, is_json=schema is not None,
+        tool=tool.name if tool else "",
+    )
+    run = runs.ResponseRun(API, _question(body, depth, schema), envelope)
     ignored = client_tools.ignored_fields(body.partly_served, tool, body.tools or ())
     if body.stream:
         return dialect.report_ignored(await runs.stream(request, run), body, *ignored)
@@ -209,13 +215,7 @@ async def _answer_task(request: Request, body: PerplexityAgentRequest, task: Tra
     return Response(b"".join(map(encoder.encode, events)), media_type=MEDIA_TYPE)
 
 
-def _run(request: Request, body: PerplexityAgentRequest, tool: client_tools.ForcedTool | None) -> runs.ResponseRun:
-    """Return the research of a request. Raises InvalidRequestError."""
-    depth = _depth(body)
-    schema = tool.schema if tool else structured.schema_of(request, body.response_format)
-    is_json, name = schema is not None, tool.name if tool else ""
-    envelope = _envelope(request, body, background=body.background, store=body.store, is_json=is_json, tool=name)
-    return runs.ResponseRun(API, _question(body, depth, schema), envelope)
+
 
 
 def _depth(body: PerplexityAgentRequest) -> Depth:
@@ -244,7 +244,7 @@ def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, A
     filters: Sequence[SearchFilters] = body.filters
     fields: dict[str, Any] = {"urls": urls} if urls else {}
     if urls and body.searches:
-        fields["sources"] = ("web",)  # otherwise only the given addresses are read
+        fields["sources"] = ("web",)  # Without this, only the given addresses are read.
     return chat_completions.research_request(
         body.conversation.messages,
         depth,

@@ -27,11 +27,11 @@ class AgentResponseWriter(ResponseWriter):
     def __init__(self, response_id: str, envelope: Envelope) -> None:
         super().__init__(response_id, envelope)
         self._queries: list[str] = []
-        self._found: dict[str, FoundResult] = {}  # keyed by address
+        self._found: dict[str, FoundResult] = {}  # Keyed by address.
         self._sources: tuple[SourceRef, ...] = ()
-        self._excerpts: dict[str, str] = {}  # excerpts of the held texts, keyed by address
-        self._read: list[str] = []  # addresses
-        self._thought: Object = {}  # of a round that has begun
+        self._excerpts: dict[str, str] = {}  # Excerpts of the stored texts, keyed by address.
+        self._read: list[str] = []  # The addresses of pages.
+        self._thought: Object = {}  # The thought of a round that has no query yet.
 
     def _create(self) -> Iterator[Object]:
         yield self._part("created", response=self.response("queued" if self.envelope.background else "in_progress"))
@@ -44,7 +44,7 @@ class AgentResponseWriter(ResponseWriter):
         match event:
             case Searched():
                 self._found |= {result.url: result for result in event.results if result.url not in self._found}
-                if event.query not in self._queries:  # a run that was interrupted repeats its steps
+                if event.query not in self._queries:  # A run that was interrupted repeats its steps.
                     self._queries.append(event.query)
                     thought, self._thought = self._thought, {}
                     yield self._part("reasoning.search_queries", queries=[event.query], **thought)
@@ -54,14 +54,14 @@ class AgentResponseWriter(ResponseWriter):
                     yield self._part("reasoning.fetch_url_queries", urls=[event.url])
                     yield self._part("reasoning.fetch_url_results", contents=[self._content(event.url)])
             case RoundStarted():
-                self._thought = {"thought": event.summary()}  # stands with the first query of the round
+                self._thought = {"thought": event.summary()}  # It is sent with the first query of the round.
             case SourcesNumbered():
                 self._sources = event.sources
                 urls = (source.url for source in event.sources)
-                self._excerpts = dict(zip(urls, event.excerpts, strict=False))  # an older version stored none
+                self._excerpts = dict(zip(urls, event.excerpts, strict=False))  # An older version stored none.
                 yield self._part("reasoning.search_results", results=self._results())
             case Planned() | ModelPart():
-                return  # the API has no plan, and no language model answers its requests
+                return  # The API has no plan, and no language model answers its requests.
             case _:
                 assert_never(event)
 
@@ -91,7 +91,7 @@ class AgentResponseWriter(ResponseWriter):
         yield from self._end(answer)
 
     def _end(self, answer: ResearchResponse) -> Iterator[Object]:
-        for tool_item in self._tool_items():  # pages are also read while the text is written
+        for tool_item in self._tool_items():  # Pages are also read while the text is written.
             yield from self._update(tool_item)
         extension = chat_completions.extension(answer, has_citations=False)
         self.final = self.response("completed", self.output, usage=self._usage(answer), **extension)

@@ -22,12 +22,12 @@ from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
 
-API: Final = "perplexity/async"  # name of the API in stored runs
+API: Final = "perplexity/async"  # The name of the API in stored runs.
 MAX_KEY_CHARS: Final = 255
 ID_CHARS: Final = 32
 PAGE: Final = 20
-MODEL: Final = "model"  # key in the stored request of the client
-TOOL: Final = "tool"  # there, too: the name of the one that the answer calls
+MODEL: Final = "model"  # The key of the model in the stored request of the client.
+TOOL: Final = "tool"  # The key of the tool that the answer calls.
 MODELS: Final[Mapping[Depth, str]] = {"shallow": "sonar", "deep": "sonar-pro", "report": "sonar-deep-research"}
 
 Status = Literal["CREATED", "IN_PROGRESS", "COMPLETED", "FAILED"]
@@ -80,12 +80,15 @@ async def create(request: Request) -> Response:
     body = await read_body(request, PerplexityAsyncRequest)
     sent = body.request
     tool = client_tools.forced_tool(request, sent.tools or (), sent.tool_choice)
+    # The id is the same for all requests with this key. The store finds it among those of the caller.
+    key = body.idempotency_key
+    research_id = sha256(f"{API} {key}".encode()).hexdigest()[:ID_CHARS] if key else None
     job = await services(request).research_jobs.submit(
         research_of(request, sent, tool, in_background=True),
         owner=caller_id(request),
         api=API,
         client_request={MODEL: sent.model, **({TOOL: tool.name} if tool else {})},
-        research_id=_id_of(body.idempotency_key),
+        research_id=research_id,
     )
     answer = PerplexityAsyncResponse(**_summary(job), model=_model(job))
     ignored = (*sent.ignored_fields(tool), "stream", "return_related_questions")
@@ -127,9 +130,7 @@ async def get(request: Request, api_request: Annotated[str, Path(description="`i
     return dialect.json_content(PerplexityAsyncResponse(**summary, model=_model(job), response=answer, error_message=error))
 
 
-def _id_of(idempotency_key: str | None) -> str | None:
-    """Return the id of all requests with this key, or None without a key. The store finds it among those of the caller."""
-    return sha256(f"{API} {idempotency_key}".encode()).hexdigest()[:ID_CHARS] if idempotency_key else None
+
 
 
 def _summary(job: ResearchJob, *, has_failed: bool = False) -> dict[str, Any]:

@@ -36,8 +36,8 @@ from shared.exceptions import AppException
 log = logging.getLogger(__name__)
 
 SOURCES: Final[Mapping[str, tuple[web_search_dtos.SourceKind, ...]]] = {"web": ("web",), "academic": ("academic",)}
-MAX_SEARCH_RESULTS: Final = 20  # the vendor's limit
-MAX_QUERIES: Final = 5  # the vendor's limit
+MAX_SEARCH_RESULTS: Final = 20  # The vendor's limit.
+MAX_QUERIES: Final = 5  # The vendor's limit.
 REFUSED: Final = {
     "disable_search": "an answer without a search is not supported: use POST /v1/chat/completions with a model of its own",
     **DATES,
@@ -225,7 +225,11 @@ def describe(sources: Sequence[research_dtos.SourceRef], response: research_dtos
         ],
     }
     if response is not None:
-        described |= {"usage": _usage(response), **chat_completions.extension(response)}
+        metadata = response.metadata
+        usage = {**chat_completions.token_usage(response), "num_search_queries": metadata.searches}
+        if metadata.cost_usd is not None:  # None: a price is unknown.
+            usage["cost"] = {"input_tokens_cost": 0.0, "output_tokens_cost": 0.0, "total_cost": metadata.cost_usd}
+        described |= {"usage": usage, **chat_completions.extension(response)}
     return described
 
 
@@ -234,13 +238,7 @@ def _source(source: research_dtos.SourceRef, raw: research_dtos.RawResult | None
     return {**described, "snippet": dialect.snippet_of(raw, question), "date": raw.published} if raw else described
 
 
-def _usage(response: research_dtos.ResearchResponse) -> dict[str, Any]:
-    """Return the tokens, the searches and the cost in US dollars. The cost is left out if a price is unknown."""
-    metadata = response.metadata
-    usage = {**chat_completions.token_usage(response), "num_search_queries": metadata.searches}
-    if metadata.cost_usd is not None:
-        usage["cost"] = {"input_tokens_cost": 0.0, "output_tokens_cost": 0.0, "total_cost": metadata.cost_usd}
-    return usage
+
 
 
 def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:

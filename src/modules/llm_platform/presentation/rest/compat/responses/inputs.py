@@ -94,7 +94,7 @@ _ITEMS: Final[TypeAdapter[tuple[AnyItem, ...]]] = TypeAdapter(tuple[Item, ...])
 
 
 def _text_or_items(value: Any) -> str | tuple[AnyItem, ...]:
-    """An error has the place of the input that was meant, and not one for each kind. Our own items do not count."""
+    """Validate the input by its kind, so that an error has one place. Our own items do not count."""
     if not isinstance(value, list | tuple):
         return _TEXT.validate_python(value, strict=True)
     items = _ITEMS.validate_python(value)

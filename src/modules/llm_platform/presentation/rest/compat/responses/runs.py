@@ -98,9 +98,7 @@ async def stream(request: Request, run: ResponseRun) -> Response:
     return await stream_research(request, run.question, ResponseEncoder(writer), record)
 
 
-async def find(request: Request, api: ResponsesApi, response_id: str) -> ResearchJobDetail:
-    """Return the run behind a response of the caller. Raises ResearchNotFoundError."""
-    return await find_job(request, api.name, response_id)
+
 
 
 async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail:
@@ -119,7 +117,7 @@ async def stored_events(request: Request, job_id: str) -> list[research_events.R
 
 async def retrieve(request: Request, api: ResponsesApi, response_id: str, includes: tuple[str, ...] = ()) -> Object:
     """Return the response as it is now. Raises ResearchNotFoundError."""
-    return await current(request, api, await find(request, api, response_id), includes)
+    return await current(request, api, await find_job(request, api.name, response_id), includes)
 
 
 async def current(
@@ -138,12 +136,12 @@ async def resume(
     request: Request, api: ResponsesApi, response_id: str, after: int = NOTHING_SENT, includes: tuple[str, ...] = ()
 ) -> Response:
     """Return the stream of a stored response after the event with this `sequence_number`. Raises ResearchNotFoundError."""
-    return _follow(request, _writer(api, await find(request, api, response_id), includes), after)
+    return _follow(request, _writer(api, await find_job(request, api.name, response_id), includes), after)
 
 
 async def cancel(request: Request, api: ResponsesApi, response_id: str) -> ResearchJobDetail:
     """Stop a background run that has not ended. Raises ResearchNotFoundError, BadRequestError."""
-    job = await find(request, api, response_id)
+    job = await find_job(request, api.name, response_id)
     if job.status not in ("queued", "running"):
         raise BadRequestError(f"The response is {current_status(job)}: only a background response that runs can be cancelled.")
     return await services(request).research_jobs.cancel(response_id, owner=caller_id(request))
@@ -151,7 +149,7 @@ async def cancel(request: Request, api: ResponsesApi, response_id: str) -> Resea
 
 async def delete(request: Request, api: ResponsesApi, response_id: str) -> None:
     """Remove a stored response. Raises ResearchNotFoundError."""
-    await find(request, api, response_id)
+    await find_job(request, api.name, response_id)
     await services(request).research_jobs.delete(response_id, owner=caller_id(request))
 
 

@@ -70,10 +70,10 @@ class ResponseWriter(ABC):
         self.envelope = envelope
         self.output: list[Object] = []
         self.final: Object | None = None
-        self.ended_at: int | None = None  # seconds since 1970, of a background run
+        self.ended_at: int | None = None  # The end of a background run, in seconds since 1970.
         self._text = ""
-        self._void = ""  # the text up to the end of the last notice that the answer begins anew
-        self._position: int | None = None  # index of the message in the output
+        self._void = ""  # The text up to the end of the last notice that the answer begins anew.
+        self._position: int | None = None  # The index of the message in the output.
         self._is_created = self._is_started = False
 
     @property
@@ -174,7 +174,7 @@ class ResponseWriter(ABC):
     def _fail(self, problem: Mapping[str, Any]) -> Iterator[Object]: ...
 
     def _write(self, event: Token | Reset) -> Iterator[Object]:
-        """Text that was sent cannot be taken back: a notice follows it, then the new answer."""
+        """Yield the text. What was sent cannot be taken back: a notice follows it, then the new answer."""
         if isinstance(event, Token):
             yield from self._delta(event.text)
         elif self._text:
@@ -199,7 +199,7 @@ class ResponseWriter(ABC):
         """Yield what is sent for an answer that calls the tool of the envelope, and set `final`."""
 
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
-        if rest := text[len(self._text):]:  # a stored foreground answer, or one in JSON, sends no tokens
+        if rest := text[len(self._text):]:  # A stored foreground answer, or one in JSON, sends no tokens.
             yield from self._delta(rest)
         yield from self._opened()
         yield from self._close(text, answer)

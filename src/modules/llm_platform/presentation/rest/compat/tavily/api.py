@@ -5,7 +5,6 @@ https://docs.tavily.com/documentation/api-reference/endpoint/usage).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from http import HTTPStatus
 from typing import Any, Final
 
 from fastapi import Request, Response
@@ -13,7 +12,6 @@ from pydantic import BaseModel
 from pydantic_core import from_json
 from starlette.types import Message, Receive, Scope
 
-from modules.llm_platform.domain import exceptions
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily import crawl, research, search  # noqa: F401  they add their routes
 from modules.llm_platform.presentation.rest.compat.tavily.examples import EXAMPLES
@@ -41,14 +39,12 @@ class TavilyUsage(BaseModel):
 )
 async def get_usage(request: Request) -> Response:
     calls, caller = server_state(request).calls, caller_id(request)
-    return dialect.json_content(_usage({endpoint: calls[caller, f"tavily/{endpoint}"] for endpoint in ENDPOINTS}))
-
-
-def _usage(calls: Mapping[str, int]) -> dict[str, Any]:
-    """Return what is known of the caller alone: the numbers of others are none of its business."""
-    total, by_endpoint = sum(calls.values()), {f"{name}_usage": number for name, number in calls.items()}
+    # The numbers of other callers are none of its business, so the account has the numbers of the key.
+    by_endpoint = {f"{endpoint}_usage": calls[caller, f"tavily/{endpoint}"] for endpoint in ENDPOINTS}
+    total = sum(by_endpoint.values())
     account = {"current_plan": PLAN, "plan_usage": total, "plan_limit": None, "paygo_usage": 0, "paygo_limit": None}
-    return {"key": {"usage": total, "limit": None, **by_endpoint}, "account": {**account, **by_endpoint}}
+    usage = {"key": {"usage": total, "limit": None, **by_endpoint}, "account": {**account, **by_endpoint}}
+    return dialect.json_content(usage)
 
 
 async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
@@ -71,16 +67,7 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return _status(error), {"detail": {"error": dialect.message_of(problem)}}
-
-
-def _status(error: AppException) -> int:
-    """Return a status whose message the clients show: of a 502 or 503 they show the number alone."""
-    if isinstance(error, exceptions.PageBlockedError):
-        return HTTPStatus.FORBIDDEN
-    if isinstance(error, exceptions.PageError | exceptions.PageConnectionError):
-        return HTTPStatus.BAD_REQUEST
-    return dialect.status_400(error)
+    return dialect.readable_status(error), {"detail": {"error": dialect.message_of(problem)}}
 
 
 DIALECT: Final = dialect.Dialect(

@@ -5,28 +5,23 @@ References of the vendor: https://docs.tavily.com/documentation/api-reference/en
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import Request, Response
 from pydantic import BaseModel, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
-from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, count_call, footer, router
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
-from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import server_state, services
 
-ANSWER_SHARE: Final = 0.9  # share of `timeout`, after which the client no longer waits
-EXCERPT_SHARE: Final = 0.95  # share of `timeout`, after which no page is ranked
-CHUNK_TOKENS: Final = 125  # size of one of the `chunks_per_source`
-CHUNK_CHARS: Final = 500  # about the same length
-MAX_RANKED_CHARS: Final = 500_000  # longest page whose passages are ranked, in 0.5 s
+ANSWER_SHARE: Final = 0.9  # The share of `timeout` for the crawl: after `timeout` the client no longer waits.
+EXCERPT_SHARE: Final = 0.95  # The share of `timeout` after which no page is ranked.
+CHUNK_TOKENS: Final = 125  # The size of one of the `chunks_per_source`.
+CHUNK_CHARS: Final = 500  # The approximate size of such a chunk in characters.
+MAX_RANKED_CHARS: Final = 500_000  # The longest text whose passages are ranked. It takes 0.5 s.
 MAX_CHUNKS: Final = 5
 
 
@@ -57,7 +52,7 @@ class TavilyMapRequest(TavilyBody, frozen=True):
 
     @property
     def partly_served(self) -> tuple[str, ...]:
-        """`instructions` order the links, and no model follows them."""
+        """The fields with a part of their effect. `instructions` order the links, and no model follows them."""
         return ("instructions", *(["limit"] if self.limit > dtos.MAX_CRAWL_PAGES else []))
 
 
@@ -113,7 +108,7 @@ async def crawl(request: Request) -> Response:
     began = time.perf_counter()
     body = await read_body(request, TavilyCrawlRequest)
     count_call(request, "crawl")
-    async with _crawl_slot(request):
+    async with dialect.reading(request), server_state(request).crawls.slot():
         found = await services(request).site_crawl.crawl(body.request)
         until = began + body.timeout * EXCERPT_SHARE
         results = [_result(page, await _text(page, body, until), body) for page in found.pages]
@@ -131,20 +126,13 @@ async def map_site(request: Request) -> Response:
     began = time.perf_counter()
     body = await read_body(request, TavilyMapRequest)
     count_call(request, "map")
-    async with _crawl_slot(request):
+    async with dialect.reading(request), server_state(request).crawls.slot():
         found = await services(request).site_crawl.map(body.request)
     content = {**_head(found), "results": found.urls, **footer(request, began)}
     return dialect.json_answer(content, body, *body.partly_served)
 
 
-@asynccontextmanager
-async def _crawl_slot(request: Request) -> AsyncIterator[None]:
-    """Work on a crawl until the client disconnects. Raises InvalidRequestError that names `url` if it may not be read."""
-    try:
-        async with CancelOnDisconnect(request.receive), server_state(request).crawls.slot():
-            yield
-    except PageRequestError as error:
-        raise InvalidRequestError.at(("body", "url"), error.message, error.code) from None
+
 
 
 def _head(found: dtos.SiteCrawl) -> dict[str, Any]:

@@ -39,8 +39,8 @@ from shared.exceptions import AppException
 
 Model = Literal["mini", "pro", "auto"]
 DEPTHS: Final[Mapping[Model, Depth]] = {"mini": "deep", "auto": "deep", "pro": "report"}
-STATUSES: Final = {"queued": "pending", "running": "in_progress", "done": "completed"}  # others: failed
-API: Final = "tavily"  # name of the API in stored runs
+STATUSES: Final = {"queued": "pending", "running": "in_progress", "done": "completed"}  # Any other status is failed.
+API: Final = "tavily"  # The name of the API in stored runs.
 REFUSED: Final = {"files": "files are not read: put their text into input"}
 STREAM: Final = "The steps, the text and the sources as `chat.completion.chunk` objects, and the event `done`."
 END_OF_STREAM: Final = b"event: done\n\n"
@@ -57,7 +57,7 @@ class TavilyResearchRequest(TavilyDomains, frozen=True):
 
     @property
     def question(self) -> ResearchRequest:
-        """Raises InvalidRequestError."""
+        """The research request of the task. Raises InvalidRequestError."""
         chat_completions.refuse_fields(self, REFUSED)
         wishes: dict[str, Any] = {"output_schema": self.output_schema} if self.output_schema is not None else {}
         return chat_completions.research_request(
@@ -211,14 +211,14 @@ class TavilyStream:
         match event:
             case Planned():
                 return self._call("Planning", "Planning the research") + self._answer("Planning")
-            case Searched():  # the event follows a search, so its call and its response are sent together
+            case Searched():  # The event follows a search, so its call and its response are sent together.
                 sources = [{"title": result.title, "url": result.url, "favicon": None} for result in event.results]
                 call = self._call("WebSearch", "Searching", queries=[event.query])
                 return call + self._answer("WebSearch", sources=sources)
             case RoundStarted():
                 return self._call("Planning", event.summary()) + self._answer("Planning")
             case Read():
-                return b""  # the API has no call that reads one page
+                return b""  # The API has no call that reads one page.
             case SourcesNumbered():
                 self._is_writing = True
                 return self._call("Generating", "Writing the answer")

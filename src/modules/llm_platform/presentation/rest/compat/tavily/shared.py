@@ -1,12 +1,11 @@
 """The common part of the routes of Tavily's API."""
 
 import time
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
-from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, server_state
 
@@ -41,18 +40,11 @@ class TavilyDomains(TavilyBody, frozen=True):
     """A request that can be restricted to sites, and leave sites out."""
 
     include_domains: dialect.Sites | None = None
-    exclude_domains: dialect.Sites | None = None
-
-    @field_validator("exclude_domains")
-    @classmethod
-    def _limit_sites(cls, excluded: dialect.Sites | None, info: ValidationInfo) -> dialect.Sites | None:
-        if len(excluded or ()) + len(info.data.get("include_domains") or ()) > MAX_SITES:
-            raise ValueError(f"must have at most {MAX_SITES} sites together with include_domains")
-        return excluded
+    exclude_domains: Annotated[dialect.Sites | None, dialect.limit_sites_with("include_domains")] = None
 
     @property
     def domains(self) -> tuple[str, ...]:
-        return (*(self.include_domains or ()), *(f"-{domain}" for domain in self.exclude_domains or ()))
+        return dialect.domains_of(self.include_domains, self.exclude_domains)
 
 
 def count_call(request: Request, endpoint: Endpoint) -> None:
