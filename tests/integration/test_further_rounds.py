@@ -217,6 +217,8 @@ async def test_a_large_model_ends_the_rounds_and_a_local_one_does_not() -> None:
     local, world, _ = await with_model("Query: none", LLM_KIND="ollama", LLM_MODEL="small")
     assert local.metadata.rounds == 1
     assert any(query.startswith("Alba") for query in world.queries)
+
+
 @pytest.mark.parametrize("depth", ["deep", "report"])
 async def test_the_ledger_of_a_run_can_be_read_afterwards(depth: str) -> None:
     """One line for each quote, verbatim, with the number of its source and the round that found it."""

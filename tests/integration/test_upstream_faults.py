@@ -65,6 +65,7 @@ SHORT_TIMEOUT_S = 0.3  # limit where the upstream never answers
 HTML = b"<!doctype html><title>It works!</title>"
 SECRET_ANSWER = b'{"message": "bad things about ' + KEY.encode() + b'"}'
 
+
 class Build(Protocol):
     def __call__(self, url: str, client: httpx2.AsyncClient, timeout_s: float = TIMEOUT_S) -> IWebSearchProvider:
         """Return an adapter for this address."""

@@ -548,6 +548,7 @@ class TestFirstScreen:
             await visit.answered()
             assert [request for request in visit.seen if request.startswith("POST")] == ["POST /research"]
 
+
 class TestKeys:
     async def test_keyboard_alone(self, browser: Browser, base: str) -> None:
         """The panel opens, chooses and closes without a mouse: Escape gives the focus back, and so does leaving it. Shift and

@@ -240,7 +240,6 @@ class TestLongThreads:
             await expect(more).to_have_count(0)
             await expect(titles.first).to_be_focused()
 
-
     async def test_forty_questions(self, browser: Browser, base: str) -> None:
         """Each has a heading, the first one that of the page; neither the last nor an earlier answer moves what is read, and
         the box stands below all of them.

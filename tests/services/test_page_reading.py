@@ -126,7 +126,6 @@ class TestSourceCards:
             body = (await sent.value).post_data_json
             assert (body["depth"], body["sources"]) == ("deep", ["documents"])
 
-
     async def test_a_stored_report_has_full_cards(self, browser: Browser, base: str) -> None:
         """After a reload each card has the passage that the answer cites and the day of the page. What the run did stays."""
         text = "Owls hunt at night [1]. They see red [2]."

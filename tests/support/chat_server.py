@@ -19,11 +19,13 @@ WORDS = "An event loop runs callbacks, one after another."
 class Reply:
     """`parts` are sent in order, a number is a pause in seconds; then the body ends, the line drops, or nothing comes.
 
+    An event among the parts is waited for: a connection that is dropped loses what its reader has not read.
+
     `close`: the body ends, and the connection takes no second request, which the headers do not say (llama.cpp's server).
     One that hangs without parts sends no headers either.
     """
 
-    parts: Sequence[bytes | float] = ()
+    parts: Sequence[bytes | float | asyncio.Event] = ()
     status: int = 200
     content_type: str = JSON
     headers: dict[str, str] = field(default_factory=dict)
@@ -101,6 +103,8 @@ class ChatServer:
                 writer.write(b"%x\r\n%s\r\n" % (len(part), part))
                 self.sent += len(part)
                 await writer.drain()
+            elif isinstance(part, asyncio.Event):
+                await part.wait()
             else:
                 await asyncio.sleep(part)
         if reply.ending == "drop":
@@ -139,7 +143,7 @@ def answer(body: bytes | None = None, **how: Any) -> Reply:
     return Reply((completion() if body is None else body,), **how)
 
 
-def stream(*events: bytes | float, **how: Any) -> Reply:
+def stream(*events: bytes | float | asyncio.Event, **how: Any) -> Reply:
     """Return a streamed answer."""
     return Reply(events, content_type=EVENTS, **how)
 

@@ -211,7 +211,6 @@ class TestSideBySide:
         assert sum(isinstance(outcome, LLMBudgetError) for outcome in outcomes) == 3
         assert (await BudgetedLLM(FakeLLM(["The text."]), account, "write").generate(question())).content == "The text."
 
-
     async def test_the_cost_of_an_interrupted_call_without_a_price_is_unknown(self) -> None:
         """It does not count as free."""
         deadline = asyncio.get_running_loop().time() + 0.2

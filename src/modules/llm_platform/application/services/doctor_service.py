@@ -43,6 +43,7 @@ SMALL_CONTEXT = (
 INDEX = "index"
 NO_INDEX = "no index yet: `llm-platform index PATH` creates it"
 
+
 @dataclass(frozen=True, slots=True)
 class SearchProviderCheck:
     """A search provider to check.

@@ -67,6 +67,7 @@ class BibliographyEntry:
         has_letters = mine[-1:] in _LETTERS_AFTER_YEAR and theirs[-1:] in _LETTERS_AFTER_YEAR and mine != "n.d."
         return mine == theirs if has_letters else mine[:4] == theirs[:4]
 
+
 class Bibliography:
     """The entries by the word that they begin with, and by the initials of their authors."""
 

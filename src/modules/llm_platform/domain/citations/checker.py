@@ -238,7 +238,6 @@ class CitationChecker:
             difference=_difference(sentence, judgement) if judgement.change else None,
         )
 
-
     def _quote(self, source: Source, span: Span) -> tuple[str, str | None]:
         """Return the words of a prepared source and the address that shows them, which early and final checks need."""
         key = (source.index, span)

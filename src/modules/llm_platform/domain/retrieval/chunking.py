@@ -28,6 +28,7 @@ MAX_HEADING_CHARS: Final = 120  # longest heading in the label of a chunk
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _UNSPACED = lazy_pattern(f"[{WITHOUT_BLANKS}]")
 
+
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """A part of a text, `text[start:end]` without blanks around it, and the headings above it joined by ` > `."""

@@ -30,6 +30,7 @@ Value = TypeVar("Value")
 Sleep = Callable[[float], Awaitable[None]]
 Jitter = Callable[[], float]  # 0 to 1
 
+
 class UpstreamKind(NamedTuple):
     """The limits and errors of the upstreams of one port.
 

@@ -180,8 +180,8 @@ class _OpenElements:
     def is_raw_text(self, name: str) -> bool:
         """Return whether the content of `script` or `style` is text here.
 
-    In SVG it may have elements. A list of options ignores all such tags but `textarea`.
-    """
+        In SVG it may have elements. A list of options ignores all such tags but `textarea`.
+        """
         count = self._counts
         return not (count["svg"] or count["math"] or (count["select"] and name != "textarea"))
 

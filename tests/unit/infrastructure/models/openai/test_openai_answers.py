@@ -283,11 +283,14 @@ async def test_a_stream_without_an_answer_is_an_error(serve: Callable, events: l
 @pytest.mark.parametrize("ending", ["end", "drop"])
 async def test_a_stream_that_breaks_off_is_an_error(serve: Callable, ending: str) -> None:
     """Without [DONE] and a finish reason; its tokens were paid for."""
-    provider, _ = await serve(stream(chunk("Half of"), 0.02, chunk(" the"), 0.02, ending=ending))
+    has_read = asyncio.Event()
+    provider, _ = await serve(stream(chunk("Half of"), 0.02, chunk(" the"), has_read, ending=ending))
     streamed_text = ""
     with pytest.raises(LLMConnectionError) as caught:
         async for part in provider.stream(question()):
             streamed_text += _text([part])
+            if streamed_text.endswith("the"):
+                has_read.set()
     assert streamed_text == "Half of the"
     assert caught.value.spent.completion_tokens == 3
     assert caught.value.retryable

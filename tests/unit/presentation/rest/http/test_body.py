@@ -399,6 +399,7 @@ async def test_bodies_that_are_received_share_a_limit(monkeypatch: pytest.Monkey
 async def test_no_caller_fills_the_room_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that holds back as many bodies as it may leaves as much free: another caller's body is received."""
     monkeypatch.setattr(body_module, "MAX_BUFFERED_BYTES", 100)
+
     async def hold() -> bytes:
         parts = iter([{"type": "http.request", "body": b"12345678", "more_body": True}])
 

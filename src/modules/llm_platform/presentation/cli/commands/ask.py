@@ -110,9 +110,6 @@ async def _answer(request: RagQuestion, platform: LLMPlatform) -> TimedAnswer:
     return TimedAnswer(request, answer, round((time.monotonic() - started) * 1000))
 
 
-
-
-
 def answer_json(timed: TimedAnswer) -> str:
     """Return the JSON of the answer stage without the fields of a request, with the duration."""
     answer = timed.answer

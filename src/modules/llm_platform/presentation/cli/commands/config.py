@@ -77,9 +77,6 @@ def _lines(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[Line]:
         yield Line(text, "dim" if setting.origin == "default" else "")
 
 
-
-
-
 def _secrets(value: Any) -> list[SecretStr]:
     values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
     return [secret for secret in values if isinstance(secret, SecretStr)]

@@ -130,8 +130,6 @@ class PlanReview:
         return plan.questions
 
 
-
-
 async def store_accepted_plan(platform: LLMPlatform, request: dtos.ResearchRequest) -> None:
     """Store the plan that the user accepted, before anything is spent on it."""
     await platform.research.accept_plan(_plan_request(request), request.plan or ())

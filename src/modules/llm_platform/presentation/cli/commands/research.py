@@ -183,9 +183,6 @@ def research(
     _ResearchCommand(console, wiring, settings, output_options, fields, words).run(request)
 
 
-
-
-
 def _read_question(
     console: Console, argument: str | None, context_file: Path | None, *, prompts_enabled: bool
 ) -> tuple[str, dict[str, str | None]]:
@@ -300,8 +297,6 @@ class _ResearchCommand:
             aclosing(platform.research.stream(request)) as events,
         ):
             return await show_research(self.console, events, is_live=self._is_live)
-
-
 
 
 def read_files(paths: Sequence[Path]) -> tuple[UploadedFile, ...]:

@@ -124,9 +124,6 @@ def _owner(label: str | None) -> str:
     return "" if label is None else owner_of_label(label)
 
 
-
-
-
 @contextmanager
 def _follow_hint(console: Console, research_id: str, key: str | None) -> Iterator[None]:
     try:

@@ -283,9 +283,6 @@ def _note_lines(notes: Sequence[str]) -> Iterator[Line]:
         yield Line(f"Note: {shorten(note)}", "yellow")
 
 
-
-
-
 def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
     """Return the verdict of a citation with its score, and whether the platform found the source.
 
@@ -298,9 +295,6 @@ def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> st
     if citation.checked_by == "words":
         return f"{citation.verdict} {citation.score:.2f}{found}"
     return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f}){found}"
-
-
-
 
 
 def page_text(citation: dtos.Citation) -> str:

@@ -230,9 +230,6 @@ def _content(page: Page) -> dict[str, Any]:
     return {"content": page.text, "usage": {"tokens": count_tokens(page.text)}}
 
 
-
-
-
 def _as_text(results: Sequence[Mapping[str, Any]]) -> str:
     parts = []
     for number, result in enumerate(results, 1):

@@ -131,9 +131,6 @@ def field_errors(details: Any, *location: str) -> list[dict[str, Any]]:
     ]
 
 
-
-
-
 def _media_type(headers: Mapping[bytes, bytes]) -> bytes:
     if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"identity", b""):
         raise problems.MediaTypeError("The body must not be compressed: send it without Content-Encoding.")

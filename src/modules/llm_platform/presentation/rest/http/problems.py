@@ -223,9 +223,6 @@ def problem_response(error: AppException, scope: Scope) -> Response:
     return Response(to_json(content), error.status_code, headers, MEDIA_TYPE)
 
 
-
-
-
 def _retry_after_s(wait_s: float | None) -> int:
     if wait_s is None or not math.isfinite(wait_s):
         return DEFAULT_RETRY_AFTER_S

@@ -117,8 +117,6 @@ class RequestLog:
         # `log.log` walks the stack to find the line of the call, which would double the cost and is not needed.
         log.handle(log.makeRecord(log.name, level, __file__, 0, "request", (), None, extra=fields))
 
-
-
     def _route(self, scope: Scope) -> str:
         """Return the template of the route.
 

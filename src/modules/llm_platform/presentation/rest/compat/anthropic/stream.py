@@ -214,8 +214,6 @@ class ChatStream(_MessageStream):
         opened = self._open_call(number, part.get("id"), function.get("name", ""))
         return opened + self._fill(function.get("arguments", ""))
 
-
-
     def _open_call(self, number: int, call_id: str | None, name: str) -> bytes:
         closed = self._close()
         self._kind, self._call, self._arguments = "call", number, ""

@@ -187,15 +187,9 @@ async def get_crawl_errors(request: Request, crawl_id: str) -> Response:
     return dialect.json_content({"errors": errors, "robotsBlocked": blocked})
 
 
-
-
-
 def _address(request: Request) -> str:
     """Return the address of the request. Clients of version 1 need a whole one, and replace its host by theirs."""
     return str(request.url.replace(query="", fragment=""))
-
-
-
 
 
 class FirecrawlCancelled(BaseModel):

@@ -91,9 +91,6 @@ class FirecrawlSearchRequest(dialect.DialectBody, frozen=True):
         )
 
 
-
-
-
 class FirecrawlSearchV2Request(FirecrawlSearchRequest, frozen=True):
     """Version 2 has kinds of sources, each with results of its own, and domains. Images are not searched."""
 

@@ -433,9 +433,6 @@ async def embed(request: Request) -> Response:
     return dialect.json_answer(answer, body)
 
 
-
-
-
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     formatted = chat_completions.openai_error(problem)
     if isinstance(error, models.ModelNotFoundError):

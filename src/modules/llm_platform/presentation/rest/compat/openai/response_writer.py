@@ -189,8 +189,6 @@ class OpenaiResponseWriter(ResponseWriter):
             return self.ended_at or int(time.time())
         return self.envelope.created_at + round(answer.metadata.latency_ms / 1000)
 
-
-
     def _fail(self, problem: Mapping[str, Any]) -> Iterator[Object]:
         self.final = self.failed(problem)
         yield self._part("failed", response=self.final)

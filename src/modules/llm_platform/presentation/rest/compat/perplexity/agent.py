@@ -215,9 +215,6 @@ async def _answer_task(request: Request, body: PerplexityAgentRequest, task: Tra
     return Response(b"".join(map(encoder.encode, events)), media_type=MEDIA_TYPE)
 
 
-
-
-
 def _depth(body: PerplexityAgentRequest) -> Depth:
     """Return the depth. Raises InvalidRequestError for a request without one, and for fields that are not supported."""
     chat_completions.refuse_fields(body, REFUSED)

@@ -130,9 +130,6 @@ async def get(request: Request, api_request: Annotated[str, Path(description="`i
     return dialect.json_content(PerplexityAsyncResponse(**summary, model=_model(job), response=answer, error_message=error))
 
 
-
-
-
 def _summary(job: ResearchJob, *, has_failed: bool = False) -> dict[str, Any]:
     status = "FAILED" if has_failed else STATUSES.get(job.status, "FAILED")
     ended = _seconds(job.finished_at)

@@ -238,9 +238,6 @@ def _source(source: research_dtos.SourceRef, raw: research_dtos.RawResult | None
     return {**described, "snippet": dialect.snippet_of(raw, question), "date": raw.published} if raw else described
 
 
-
-
-
 def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     return error.status_code, _perplexity_error(problem)
 

@@ -98,9 +98,6 @@ async def stream(request: Request, run: ResponseRun) -> Response:
     return await stream_research(request, run.question, ResponseEncoder(writer), record)
 
 
-
-
-
 async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail:
     """Return a run of the caller that this API submitted. Raises ResearchNotFoundError."""
     job = await services(request).research_jobs.get(job_id, owner=caller_id(request))

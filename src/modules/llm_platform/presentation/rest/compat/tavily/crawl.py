@@ -132,9 +132,6 @@ async def map_site(request: Request) -> Response:
     return dialect.json_answer(content, body, *body.partly_served)
 
 
-
-
-
 def _head(found: dtos.SiteCrawl) -> dict[str, Any]:
     return {
         "base_url": found.base_url,
