@@ -32,7 +32,10 @@ MAX_TITLE_CHARS: Final = 200  # longest title in a list
 BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
-NOTHING_READABLE: Final = "the documents folder holds nothing that can be read"
+NOTHING_READABLE: Final = (
+    "the documents folder holds nothing that can be read ({why}): put documents there, or name another folder. "
+    f"File types: {', '.join(INDEXED)}"
+)
 ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: request an earlier page"
 
 
@@ -105,7 +108,10 @@ class DocumentWebSearch(IWebSearchProvider):
         if view is None:
             return await self._found(request)
         if not view.documents:
-            raise exceptions.WebSearchConfigError(self.redactor.text(_nothing_readable(view)))
+            bad = [f"{position}: {reason}" for position, reason in sorted(view.bad.items())]
+            more = [f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else []
+            why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"
+            raise exceptions.WebSearchConfigError(self.redactor.text(NOTHING_READABLE.format(why=why)))
         answer = await self._found(request)
         problems = bad_files(self.name, {**view.bad, **view.notes}, self.redactor)
         unread = (Degraded(component=self.name, reason=view.unread),) if view.unread else ()
@@ -217,14 +223,6 @@ class DocumentWebSearch(IWebSearchProvider):
             site_name=best.source,
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
         )
-
-
-def _nothing_readable(view: FolderView) -> str:
-    """Return the error for a folder without a readable document: why, and what to do."""
-    bad = [f"{position}: {reason}" for position, reason in sorted(view.bad.items())]
-    more = [f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else []
-    why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"
-    return f"{NOTHING_READABLE} ({why}): put documents there, or name another folder. File types: {', '.join(INDEXED)}"
 
 
 @contextmanager

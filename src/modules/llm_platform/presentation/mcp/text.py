@@ -79,11 +79,18 @@ def verified_text(verified: VerifiedTextAndSource) -> str:
 
 def research_text(response: ResearchResponse) -> str:
     """Return an answer, its output in a requested schema, its sources, and the sentences that they do not fully support."""
+    # A PDF has the cited pages, and its address leads to the first of them.
+    pages = cited_pdf_pages(response.citations)
+    sources = []
+    for source in response.sources:
+        label = page_label(pages.get(source.index, ()))
+        title = f"{_title(source.title)}, {label}" if label else _title(source.title)
+        sources.append(f"[{source.index}] {title} — {cited_url(source.url, source.index, pages)}")
     return _joined(
         [
             response.synthesis,
             f"Output:\n{_json(response.output)}" if response.output is not None else "",
-            "\n".join(["Sources:", *_source_lines(response)]) if response.sources else "",
+            "\n".join(["Sources:", *sources]) if sources else "",
             _verification(response),
             f"For a question that continues this one: previous_id={response.metadata.request_id}"
             if response.metadata.request_id
@@ -91,15 +98,6 @@ def research_text(response: ResearchResponse) -> str:
             *_notes(response.degraded),
         ]
     )
-
-
-def _source_lines(response: ResearchResponse) -> Iterator[str]:
-    """Yield the sources with their addresses. A PDF has the cited pages, and its address leads to the first of them."""
-    pages = cited_pdf_pages(response.citations)
-    for source in response.sources:
-        label = page_label(pages.get(source.index, ()))
-        title = f"{_title(source.title)}, {label}" if label else _title(source.title)
-        yield f"[{source.index}] {title} — {cited_url(source.url, source.index, pages)}"
 
 
 def fetched_text(fetched: FetchedText) -> str:
