@@ -26,10 +26,15 @@ REMEMBERED_ANSWERS = 64  # complete texts with their sources, at most about 20 M
 
 @dataclass(frozen=True, slots=True)
 class _CheckedText:
-    """A text as it is shown, the offsets of the markers that the platform added, and its checked citations."""
+    """A text as it is shown.
+
+    - `added` are the offsets of the markers that the platform added.
+    - `sources` are the sources that it was checked against, and `checked` its citations.
+    """
 
     text: str
     added: tuple[int, ...]
+    sources: tuple[Source, ...]
     checked: CheckedAnswer
 
 
@@ -135,8 +140,7 @@ class Draft:
 
     @stage("verify")
     async def _checked(self) -> CheckedAnswer:
-        has_first_sources = self.sources is self._first_sources
-        if self._known is not None and has_first_sources:
+        if self._known is not None and self.sources == self._known.sources:
             return self._known.checked
         text = self.text
         if self._is_long:
@@ -144,8 +148,7 @@ class Draft:
             checked = await asyncio.to_thread(self._checker.check, text, self.added)
         else:
             checked = self._checker.check(text, self.added)
-        if has_first_sources:
-            _REMEMBERED[self._key()] = _CheckedText(text, self.added, checked)
+        _REMEMBERED[self._key()] = _CheckedText(text, self.added, self.sources, checked)
         return checked
 
     def add(self, safe: str) -> None:

@@ -54,11 +54,10 @@ class OpenWords:
             if read.row.state != "answered"
         ]
 
-    def value(self, text: str) -> float:
+    def value(self, normalized: str, found_words: Sequence[str]) -> float:
         """Return how well the text of a link fits: 0 where it has neither a name nor the open words."""
-        folded = normalize(text)
-        named = max((value for name, value in self.names.items() if name.strip() and name in folded), default=0.0)
-        found = len(self.words.intersection(words(text)))
+        named = max((value for name, value in self.names.items() if name.strip() and name in normalized), default=0.0)
+        found = len(self.words.intersection(found_words))
         is_named = found and found >= min(MIN_OPEN_WORDS, len(self.words))
         return named + (found / len(self.words) if is_named else 0.0)
 
@@ -75,7 +74,8 @@ def links_to_follow(
     for source, href, text in ((page, *link) for page in pages for link in page.links):
         if len(text) < MIN_LINK_CHARS or len(text.split()) > MAX_LINK_WORDS:
             continue
-        value = max((row.value(text) for row in lacking), default=0.0)
+        normalized, found_words = normalize(text), words(text)
+        value = max((row.value(normalized, found_words) for row in lacking), default=0.0)
         url = _absolute(source, href) if value else None
         if url is None or (address := canonical_url(url)) in known or not admits_host(host_of(url), domains):
             continue
