@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -11,8 +12,8 @@ from tests.support.loopback_upstream import json_reply, reply, serving
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
-from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import Rule
+from modules.llm_platform.infrastructure.http.untrusted_json import dict_of
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 from modules.llm_platform.infrastructure.search.exa import ExaWebSearchAdapter
 
@@ -90,13 +91,16 @@ async def test_a_key_may_be_a_parameter_of_the_address() -> None:
 class ErrorWithStatus200(KeyInTheAddress):
     """A service that reports a wrong key in the body of a successful reply."""
 
-    def refusal(self, reply: Reply) -> Rule | None:
-        return Rule("config", "does not accept the key: check MOJEEK_API_KEY") if b"Invalid API key" in reply.body else None
+    def reported_error(self, answer: Mapping[str, Any]) -> Rule | None:
+        is_wrong_key = dict_of(answer.get("response")).get("status") == "Invalid API key"
+        return Rule("config", "does not accept the key: check MOJEEK_API_KEY") if is_wrong_key else None
 
 
 async def test_an_error_with_status_200_is_an_error() -> None:
-    """A wrong key is never an empty list of results."""
+    """A wrong key is never an empty list of results, and a result about wrong keys is no error."""
     async with serving(json_reply({"response": {"status": "Invalid API key"}})) as server:
         adapter = ErrorWithStatus200("secret-0123456789", server.url)
         with pytest.raises(WebSearchConfigError, match="MOJEEK_API_KEY"):
             await adapter.search(WebSearchRequest(query="python"))
+    async with serving(json_reply({"response": {"status": "OK", "results": [{"title": "Invalid API key"}]}})) as server:
+        assert await ErrorWithStatus200("secret-0123456789", server.url).search(WebSearchRequest(query="python"))

@@ -127,7 +127,11 @@ class KeyedWebSearch(IWebSearchProvider):
         """Search one of `kinds`. `window` is the age limit of the request, whose `count` is at most `max_results`."""
 
     def refusal(self, reply: Reply) -> Rule | None:
-        """Return the error of a reply whose body says more than its status; some services report errors with status 200."""
+        """Return the error of an unsuccessful reply whose body says more than its status."""
+        return None
+
+    def reported_error(self, answer: Mapping[str, Any]) -> Rule | None:
+        """Return the error that a field of a successful answer reports, of a service that sends errors with status 200."""
         return None
 
     def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
@@ -160,9 +164,13 @@ class KeyedWebSearch(IWebSearchProvider):
 
     def answer_of(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON object of a successful reply. Raises the error of the tables for any other reply."""
-        if len(reply.body) <= MAX_ERROR_BYTES and (rule := self.refusal(reply)):
+        is_small_error = reply.status // 100 != 2 and len(reply.body) <= MAX_ERROR_BYTES
+        if is_small_error and (rule := self.refusal(reply)):
             raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
-        return self._upstream.json_object(reply)
+        answer = self._upstream.json_object(reply)
+        if rule := self.reported_error(answer):
+            raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
+        return answer
 
     def items(self, rows: Iterable[Any]) -> list[WebSearchResultItem]:
         """Return the rows of an answer that have a usable address."""
