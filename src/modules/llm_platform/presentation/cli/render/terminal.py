@@ -314,15 +314,10 @@ def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str
     if citation.verdict == "unchecked":
         return f"{_why_unchecked(citation.source_index, response).format(source=source)}: {sentence}"
     nearest = f"; nearest there: “{quote}”" if quote else ""
-    return f"{source} does not say: {sentence}{nearest}{_extraction_note(citation, response)}"
-
-
-def _extraction_note(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
-    """Return how much of the page was read, if the part that was not read may have the support."""
-    source = next((source for source in response.sources if source.index == citation.source_index), None)
-    if source is None or not source.is_read_in_part:
-        return ""
-    return f" (only {source.extraction:.0%} of the page's visible text was read)"
+    cited = next((source for source in response.sources if source.index == citation.source_index), None)
+    if cited is not None and cited.is_read_in_part:  # The part that was not read may have the support.
+        nearest += f" (only {cited.extraction:.0%} of the page's visible text was read)"
+    return f"{source} does not say: {sentence}{nearest}"
 
 
 def _why_unchecked(source_index: int, response: dtos.ResearchResponse) -> str:

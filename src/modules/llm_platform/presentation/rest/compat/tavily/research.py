@@ -138,18 +138,16 @@ async def get_research(
     request_id: str,
     include_usage: Annotated[bool, Query(description="Adds `usage`: searches, tokens and cost")] = False,
 ) -> Response:
-    job_id, style = _parse_id(request_id)
-    job = await services(request).research_jobs.get(job_id, owner=caller_id(request))
-    state = _state(job, style, include_usage=include_usage)
+    # The id that the client got is that of the run, with the citation style at its end.
+    job_id, _, sent = request_id.rpartition("-")
+    style: CitationStyle | None = next((known for known in get_args(CitationStyle) if known == sent), None)
+    job = await services(request).research_jobs.get(job_id if style else request_id, owner=caller_id(request))
+    state = _state(job, style or "numbered", include_usage=include_usage)
     status = 202 if job.status in ("queued", "running") else 200
     return dialect.json_content({"request_id": request_id, **state}, status)
 
 
-def _parse_id(request_id: str) -> tuple[str, CitationStyle]:
-    """Return the id of the run and the citation style, which the id that the client got ends with."""
-    job_id, _, sent = request_id.rpartition("-")
-    style: CitationStyle | None = next((known for known in get_args(CitationStyle) if known == sent), None)
-    return (request_id, "numbered") if style is None else (job_id, style)
+
 
 
 def _state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool) -> dict[str, Any]:
