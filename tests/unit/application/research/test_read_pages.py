@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from tests.support.cases import for_each
+from tests.support.research_context import context
 from tests.support.virtual_time import in_virtual_time
 
-from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.read_pages import (
     FURTHER_PAGES,
     LATE_SHARE,
@@ -27,10 +27,9 @@ from modules.llm_platform.application.research.read_pages import (
     with_pages,
 )
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source
+from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import PageError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.domain.privacy.egress_log import EgressLog
 from modules.llm_platform.domain.retrieval.excerpt import RankedPassages
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
@@ -67,16 +66,6 @@ class ScriptedReader(IPageReader):
         if url not in self.pages:
             raise PageError("There is no such page")
         return page(url, self.pages[url])
-
-
-def context(events: list[Any], depth: str = "shallow", pages: int | None = None) -> ResearchContext:
-    async def store(sources: tuple[Source, ...]) -> None:
-        return
-
-    return ResearchContext(
-        request=ResearchRequest(query="How warm is the water?", depth=depth, pages=pages), request_id="r", detected="en",
-        emit=events.append, store_sources=store, streamed=False, began=0.0, egress_log=EgressLog(),
-    )
 
 
 def urls(*names: str) -> list[str]:
