@@ -61,7 +61,7 @@ client-table: $(READY)  ## try the clients of other systems and write the table 
 	$(BIN)/pytest -m services $(LONGER)=1200 tests/services/test_clients.py
 	$(BIN)/python scripts/client_table.py
 
-screenshots: $(READY)  ## pictures of the page for README and docs (needs chromium and the font Inter)
+screenshots: $(READY)  ## pictures of the page for README and docs (needs chromium-headless-shell and the font Inter)
 	@bash scripts/service_tools.sh
 	$(BIN)/python -m tests.services.screenshots
 

@@ -9,7 +9,7 @@ need mvn maven
 need redis-server redis-server
 need nginx nginx-light
 need promtool prometheus
-need chromium chromium
+need chromium-headless-shell chromium-headless-shell
 need npm npm
 # Debian's own Python makes environments with a package of its own.
 [ ! -x /usr/bin/python3 ] || /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
@@ -21,7 +21,7 @@ postgres=(/usr/lib/postgresql/*/bin/postgres)
 [ ${#postgres[@]} -gt 0 ] || command -v postgres >/dev/null || missing+=(postgresql)
 [ ${#missing[@]} -eq 0 ] && exit 0
 if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
-    echo "The tests with real services need Java 17, Maven, Redis, PostgreSQL, nginx, promtool, Chromium, npm and two fonts (Debian: apt-get install ${missing[*]})" >&2
+    echo "The tests with real services need Java 17, Maven, Redis, PostgreSQL, nginx, promtool, Chromium's headless shell, npm and two fonts (Debian: apt-get install ${missing[*]})" >&2
     exit 1
 fi
 # Debian starts a service when it is installed. The tests start their own servers, so nothing may be started here.
