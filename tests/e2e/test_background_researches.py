@@ -6,14 +6,14 @@ import asyncio
 import json
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx2
-from tests.support.forked_command import forked
+from tests.support.forked_command import COMMAND_LINE, forked
 from tests.support.loopback_upstream import Loopback, serving
 from tests.support.patient_command import patient
 from tests.support.report_upstream import Upstream, environment
@@ -70,34 +70,17 @@ def decoded(text: str) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def server(
-    loopback: Loopback, data: Path, command: Sequence[str] = (), **settings: str
+    loopback: Loopback, data: Path, program: str = COMMAND_LINE, **settings: str
 ) -> AsyncIterator[Server]:
     data.mkdir(exist_ok=True)
     log = data / f"server-{len(list(data.glob('server-*.log')))}.log"
     env = {**environment(loopback, data), **SETTINGS, **settings}
-    async with started(command, env, log) as process:
+    async with forked(("serve",), env, log, program) as process:
         async with asyncio.timeout(PATIENCE_S):
             while not (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())):
                 await asyncio.sleep(0.05)
         async with httpx2.AsyncClient(base_url=found[0], timeout=PATIENCE_S) as client:
             yield Server(process, client)
-
-
-@asynccontextmanager
-async def started(command: Sequence[str], env: Mapping[str, str], log: Path) -> AsyncIterator[ServerProcess]:
-    """The server, forked where no other program is named. It is killed at the end of the block if it runs then."""
-    if not command:
-        async with forked(("serve",), env, log) as forked_server:
-            yield forked_server
-        return
-    with log.open("w") as file:
-        process = await asyncio.create_subprocess_exec(*command, "serve", env=env, stderr=file)
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 async def read_until_asleep(answer: httpx2.Response, server: Server) -> str:

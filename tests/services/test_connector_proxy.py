@@ -11,7 +11,7 @@ from tests.e2e.test_mcp_http import HEADERS, INITIALIZE
 from tests.kafka.broker import ROOT
 from tests.kafka.child_process import free_port
 from tests.services.test_proxy import HTTP, running_nginx
-from tests.support.server_process import TIMEOUT_S, served
+from tests.support.server_process import FORKED, TIMEOUT_S, served
 
 pytestmark = pytest.mark.services
 
@@ -32,7 +32,7 @@ async def test_connector_without_headers_uses_the_key_of_its_path(tmp_path: Path
     """The path is answered as the key is, nothing else is, and no log has the path or the key."""
     (tmp_path / "server").mkdir()
     settings = {"LLM_PLATFORM_API_KEYS": f"connector:{KEY}", "TRUSTED_PROXIES": "127.0.0.1"}
-    async with served("serve", tmp_path / "server", **settings) as server:
+    async with served(FORKED, tmp_path / "server", **settings) as server:
         port = free_port()
         (tmp_path / "default.conf").write_text(site(str(server.client.base_url).rstrip("/"), port, tmp_path))
         (tmp_path / "nginx.conf").write_text(HTTP.format(folder=tmp_path))

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -13,6 +11,7 @@ import pytest
 from tests.kafka.real_broker import RealBroker
 from tests.kafka.reference_client import TOPICS
 from tests.services.postgres_server import PASSWORD, PostgresServer
+from tests.support.forked_command import COMMAND_LINE, run_forked
 from tests.support.patient_command import REDIS_LIMITS, patient
 from tests.support.redis_server import RedisServer
 
@@ -40,11 +39,8 @@ def kafka() -> Iterator[RealBroker]:
 
 def doctor(folder: Path, **values: str) -> Checks:
     """Verdict and text of each subject. Neither password may be printed."""
-    done = subprocess.run(
-        [*patient(REDIS_LIMITS), "doctor", "--json", "--offline"],
-        env={**os.environ, "LLM_PLATFORM_DATA_DIR": str(folder), **values},
-        capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
-    )
+    environment = {**os.environ, "LLM_PLATFORM_DATA_DIR": str(folder), **values}
+    done = run_forked(patient(REDIS_LIMITS), "doctor", "--json", "--offline", env=environment, timeout=TIMEOUT_S)
     assert not any(secret in done.stdout + done.stderr for secret in (PASSWORD, REDIS_PASSWORD, WRONG))
     return {check["subject"]: (check["verdict"], check["text"]) for check in json.loads(done.stdout)["checks"]}
 
@@ -85,8 +81,8 @@ def test_services_that_cannot_be_used(
 
 
 def store_migrate(**database: str) -> None:
-    migrate = [sys.executable, "-m", "modules.llm_platform", "store", "migrate"]
-    subprocess.run(migrate, env={**os.environ, **database}, check=True, capture_output=True, timeout=TIMEOUT_S)
+    done = run_forked(COMMAND_LINE, "store", "migrate", env={**os.environ, **database}, timeout=TIMEOUT_S)
+    assert done.returncode == 0, done.stderr
 
 
 def test_tables_that_are_missing(postgres: PostgresServer, tmp_path: Path) -> None:

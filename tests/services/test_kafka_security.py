@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from tests.kafka.broker import ROOT
 from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 from tests.kafka.secure_broker import DEPLOY, HOST, KEY_PASSWORD, PASSWORD, USER, SecureBroker
 from tests.services.test_rights import NEEDED
+from tests.support.forked_command import COMMAND_LINE, run_forked
 from tests.support.patient_command import KAFKA_LIMITS, patient
 
 pytestmark = pytest.mark.services
@@ -60,13 +60,10 @@ def machine(broker: SecureBroker, tmp_path: Path) -> Machine:
 
 
 def check(
-    variables: Mapping[str, str], command: Sequence[str] = patient(KAFKA_LIMITS)
+    variables: Mapping[str, str], program: str = patient(KAFKA_LIMITS)
 ) -> tuple[int, dict[str, tuple[str, str]], str]:
     """Exit code, verdict and text of each subject, and everything that was printed."""
-    done = subprocess.run(
-        [*command, "worker", "--check", "--json"],
-        capture_output=True, text=True, env=dict(variables), timeout=PATIENCE_S, check=False,
-    )
+    done = run_forked(program, "worker", "--check", "--json", env=variables, timeout=PATIENCE_S)
     found = json.loads(done.stdout)["checks"] if done.stdout else []
     verdicts = {result["subject"]: (result["verdict"], result["text"]) for result in found}
     return done.returncode, verdicts, done.stdout + done.stderr
@@ -132,7 +129,7 @@ def test_wrong_credentials_are_named(machine: Machine, fault: str) -> None:
     positions = {"other": str(broker.other_tls), "sasl_port": str(broker.sasl_port)}
     variables = machine.variables(file, **{name: value.format(**positions) for name, value in changes.items()})
     for _ in range(TRIES):
-        code, verdicts, printed = check(variables, patient())
+        code, verdicts, printed = check(variables, COMMAND_LINE)
         if words in verdicts["brokers"][1]:
             break
     assert (code, verdicts["brokers"][0]) == (1, "failed")

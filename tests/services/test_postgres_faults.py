@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import psycopg
 import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.outcome_store import sample_outcome
-from tests.kafka.broker import ROOT
 from tests.services.postgres_server import PASSWORD, PostgresServer, opened
+from tests.support.forked_command import COMMAND_LINE, run_forked
 
 from modules.llm_platform.application.services import health_service
 from modules.llm_platform.container import build_platform, build_worker_parts
@@ -444,9 +443,6 @@ def command_line(url: str, folder: Path) -> Callable[..., subprocess.CompletedPr
     environment = {**os.environ, "DATABASE_URL": url, "LLM_PLATFORM_DATA_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "1"}
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "modules.llm_platform", *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, env=environment, cwd=ROOT / "src", check=False, timeout=120
-        )
+        return run_forked(COMMAND_LINE, *arguments, env=environment, timeout=120)
 
     return run

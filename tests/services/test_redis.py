@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -17,6 +16,7 @@ from tests.fakes.cache import CacheContract
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.kafka.child_process import free_port
 from tests.support.chat_server import ChatServer, answer, completion
+from tests.support.forked_command import ForkedPython
 from tests.support.guards import guarded_search
 from tests.support.loopback_upstream import Exchange, json_reply, serving
 from tests.support.patient_command import REDIS_LIMITS, patient
@@ -306,9 +306,8 @@ async def _platform_server(folder: Path, redis: RedisServer, upstreams: dict[str
         "LLM_PLATFORM_PORT": str(port),
         "LLM_PLATFORM_DATA_DIR": str(folder),
     }
-    with (folder / "server.log").open("ab") as log, subprocess.Popen(
-        [*patient(REDIS_LIMITS), "serve"],
-        cwd=folder, env={**os.environ, **settings}, stdout=log, stderr=log,
+    with (folder / "server.log").open("ab") as log, ForkedPython(
+        patient(REDIS_LIMITS), "serve", cwd=folder, env={**os.environ, **settings}, stdout=log, stderr=log
     ) as process:
         url = f"http://127.0.0.1:{port}"
         try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ import httpx2
 import pytest
 from tests.fakes.rate_limiter import MakeLimiter, RateLimiterContract
 from tests.kafka.child_process import free_port
+from tests.support.forked_command import ForkedPython
 from tests.support.patient_command import REDIS_LIMITS, patient
 from tests.support.redis_server import RedisServer
 
@@ -180,13 +180,15 @@ class _serving:  # noqa: N801  used like a function
     """Context manager: a server process on a port."""
 
     def __init__(self, port: int, settings: dict[str, str], log: Path) -> None:
-        self._command = [*patient(REDIS_LIMITS), "serve", "--port", str(port)]
+        self._port = port
         self._environment = {**os.environ, **settings}
         self._log = log
 
     def __enter__(self) -> None:
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log)
+            self._process = ForkedPython(
+                patient(REDIS_LIMITS), "serve", "--port", str(self._port), env=self._environment, stdout=log, stderr=log
+            )
 
     def __exit__(self, *_error: object) -> None:
         self._process.terminate()

@@ -15,6 +15,7 @@ import pytest
 from tests.kafka.broker import ROOT, wait_until
 from tests.kafka.guarded_broker import GuardedBroker
 from tests.kafka.reference_client import TOPICS
+from tests.support.forked_command import run_forked
 from tests.support.patient_command import KAFKA_LIMITS, patient
 
 from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
@@ -75,10 +76,7 @@ def llm_platform(
         "LLM_PLATFORM_DATA_DIR": str(folder),
         "EMBEDDER": "none",
     }
-    return subprocess.run(
-        [*patient(KAFKA_LIMITS), *arguments],
-        capture_output=True, text=True, env=environment, cwd=ROOT / "src", check=False, timeout=PATIENCE_S,
-    )
+    return run_forked(patient(KAFKA_LIMITS), *arguments, env=environment, timeout=PATIENCE_S)
 
 
 def checked(broker: GuardedBroker, user: str, folder: Path) -> tuple[int, Verdicts]:
