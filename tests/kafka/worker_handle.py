@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.guard import network_guard
-from tests.kafka.broker import ROOT, wait_until
+from tests.kafka.broker import wait_until
+from tests.support.forked_command import PIPE, ForkedPython
 
-GUARD = Path(network_guard.__file__).parent
 STOP_S = 120.0  # limit on a busy machine; one that drains while the broker is away takes half a minute at most
 START_S = 90.0
 TAIL_CHARS = 4000
+PROGRAM = "from tests.kafka.worker_program import main; main()"
 
 
 @dataclass(frozen=True)
@@ -48,17 +47,12 @@ class WorkerHandle:
     def __init__(self, config: WorkerConfig) -> None:
         self.config = config
         self.log = Path(config.data_dir) / f"{config.name}.log"
-        self._process: subprocess.Popen[str] | None = None
+        self._process: ForkedPython | None = None
 
     def __enter__(self) -> Self:
         argument = json.dumps({**vars(self.config), "client": dict(self.config.client)})
-        path = os.pathsep.join((str(GUARD), str(ROOT / "src"), str(ROOT)))
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.kafka.worker_program", argument],
-                cwd=ROOT, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=log, text=True,
-            )
+            self._process = ForkedPython(PROGRAM, argument, stdout=PIPE, stderr=log)
         return self
 
     def __exit__(
@@ -114,6 +108,6 @@ class WorkerHandle:
     def log_tail(self) -> str:
         return self.log.read_text("utf-8", "replace")[-TAIL_CHARS:]
 
-    def _started(self) -> subprocess.Popen[str]:
+    def _started(self) -> ForkedPython:
         assert self._process is not None, "use it with `with`"
         return self._process

@@ -1,6 +1,4 @@
-"""The real worker, handler and outcome store with scripted stages; see worker_handle.py.
-
-    python -m tests.kafka.worker_program '{"bootstrap": …}'
+"""The real worker, handler and outcome store with scripted stages; worker_handle.py forks it, with its configuration as JSON.
 
 It prints `started` when it starts to consume, and ends on SIGTERM, or at the crash point of its configuration.
 """
@@ -92,7 +90,3 @@ def main() -> None:
     level = logging.DEBUG if "debug" in config.client else logging.INFO  # librdkafka's own setting for what it is doing
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s %(message)s")
     asyncio.run(work(config, _print_started))
-
-
-if __name__ == "__main__":
-    main()

@@ -16,9 +16,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from multiprocessing import forkserver, reduction
+from multiprocessing import connection, forkserver, reduction
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from threading import Lock
 from types import TracebackType
 from typing import IO, Any, Self
 from unittest.mock import patch
@@ -35,6 +36,8 @@ FORKS.set_forkserver_preload([__name__, "tests.support.forked_imports"])
 COMMAND_LINE = "from modules.llm_platform.__main__ import main; main()"
 UVICORN = "import sys; sys.path.insert(0, ''); from uvicorn.main import main; main()"
 PIPE = subprocess.PIPE
+# The end of a process is read once. Without this lock a thread that starts another process could read it at the same time.
+_ENDS = Lock()
 
 
 @dataclass(frozen=True)
@@ -148,7 +151,8 @@ class ForkedPython:
         variables = dict(os.environ if env is None else env)
         self._process = FORKS.Process(target=_run_program, args=(program, words, variables, streams, str(cwd), warn_as_error))
         try:
-            self._process.start()
+            with _ENDS:
+                self._process.start()
         finally:
             for number in {*theirs, null}:
                 os.close(number)
@@ -168,7 +172,8 @@ class ForkedPython:
 
     @property
     def returncode(self) -> int | None:
-        return self._process.exitcode
+        with _ENDS:
+            return self._process.exitcode
 
     def poll(self) -> int | None:
         return self.returncode
@@ -185,10 +190,10 @@ class ForkedPython:
         self._process.kill()
 
     def wait(self, timeout: float | None = None) -> int:
-        self._process.join(timeout)
-        if self.returncode is None:
+        connection.wait([self._process.sentinel], timeout)
+        if (code := self.returncode) is None:
             raise subprocess.TimeoutExpired("forked program", timeout or 0.0)
-        return self.returncode
+        return code
 
     def communicate(self, input: str | None = None, timeout: float | None = None) -> tuple[str, str]:  # noqa: A002  as in Popen
         """Return what it writes until its end to its standard output and to its standard error; "" without a pipe."""

@@ -10,6 +10,7 @@ import confluent_kafka  # noqa: F401
 import openai  # noqa: F401
 import uvicorn.main  # noqa: F401
 from tests.fakes import embedder  # noqa: F401
+from tests.kafka import worker_program  # noqa: F401
 
 from modules.llm_platform.application.rag import embedded_batches, indexing, intake  # noqa: F401
 from modules.llm_platform.infrastructure.index.qdrant import edge_vector_store  # noqa: F401
