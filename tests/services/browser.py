@@ -26,7 +26,7 @@ PATIENCE_MS = 120_000  # limit for a state of the page, which a busy machine rea
 POLL_S = 0.05
 STEP_PAUSE_S = 0.2
 QUESTION = "When is the next search provider asked, and when is a cited sentence unsupported?"
-OFFLINE = ("--documents", str(ROOT / "docs"), "--offline")
+OFFLINE = ("--documents", str(ROOT / "docs" / "explanation"), "--offline")  # a server reads all 145 pages in a second
 FONTS = ("DejaVu Sans", "Noto Sans")  # a wide one and a narrow one: lines break at other words
 ONE_FONT = """<?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "urn:fontconfig:fonts.dtd">

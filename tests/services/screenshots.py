@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
-from tests.services.browser import OFFLINE, ROOT, Visit, chromium, serving_page, visiting
+from tests.services.browser import ROOT, Visit, chromium, serving_page, visiting
 from tests.services.page_answers import citation, response
 
 IMAGES = ROOT / "docs" / "images"
@@ -150,7 +150,7 @@ async def main(folder: Path | None) -> None:
     target = folder or IMAGES
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as data:
-        async with serving_page(Path(data), *OFFLINE) as base, chromium() as browser:
+        async with serving_page(Path(data), "--documents", str(ROOT / "docs"), "--offline") as base, chromium() as browser:
             for (width, scene, language), name in wanted.items():
                 for theme in THEMES:
                     async with visiting(browser, base, width, theme, height=HEIGHTS[width], locale=language) as visit:
