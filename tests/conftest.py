@@ -64,9 +64,7 @@ LONG = (  # what starts processes or tries thousands of cases
 )
 MADE_ONCE = "tests/packaging/"  # a wheel, and two environments
 # Most of these tests wait for processes, sockets or timers, so any worker takes the next one.
-SHARED_OUT = (
-    "tests/docs/", "tests/e2e/", "tests/integration/", "tests/services/test_clients.py", "tests/services/test_page",
-)
+SHARED_OUT = ("tests/docs/", "tests/e2e/", "tests/integration/", "tests/services/test_page")
 MODULE_FIXTURE = 'scope="module"'
 
 

@@ -20,20 +20,23 @@ from modules.llm_platform.infrastructure.stores.database.migrations import migra
 from modules.llm_platform.infrastructure.stores.database.postgres import Database
 
 HERE = Path(__file__).parent
-FIRST = (  # they take minutes, the longest one first; what follows fills the gaps
-    "test_broker_cluster.py", "test_kafka_real.py", "test_kafka_classic.py", "test_crashes_kafka.py",
+FIRST = (  # they take minutes, the longest one first
+    "test_clients.py", "test_broker_cluster.py", "test_kafka_real.py", "test_kafka_classic.py", "test_crashes_kafka.py",
     "test_crashes_postgres.py", "test_crashes_mock.py", "test_kafka_security.py", "test_tutorial_kafka.py", "test_rights.py",
     "test_real_broker.py", "test_clock_jumps.py", "test_postgres_faults.py", "test_postgres_researches.py", "test_proxy.py",
-    "test_page_speed.py",
+    "test_postgres_stores.py", "test_redis.py", "test_doctor.py", "test_page_verification.py", "test_page_speed.py",
 )
-LAST = "test_clients.py"  # its tests are shared out one by one, see tests/conftest.py
+LAST = "test_page"  # tests of these files are shared out one by one, see tests/conftest.py: they fill the gaps
 
 
 @pytest.hookimpl(trylast=True)  # runs after the shuffle
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Two of the workers would wait for the third one if it began a long file at the end."""
-    positions = {name: position for position, name in enumerate(FIRST)} | {LAST: len(FIRST) + 1}
-    items.sort(key=lambda item: positions.get(item.path.name, len(FIRST)) if item.path.parent == HERE else -1)
+    """The other workers would wait for one that began a long file at the end, or a file that one worker runs whole."""
+    items.sort(key=lambda item: _position(item.path.name) if item.path.parent == HERE else -1)
+
+
+def _position(file: str) -> int:
+    return FIRST.index(file) if file in FIRST else len(FIRST) + file.startswith(LAST)
 
 
 @pytest.fixture(autouse=True)

@@ -22,8 +22,9 @@ import pytest
 import pytest_asyncio
 from scripts.client_table import CLIENTS, CLIENTS_DIR, ENVIRONMENTS, NODE, ROOT, Client, record
 from tests.support.chat_server import DONE, chunk, completion, usage_chunk
+from tests.support.forked_command import forked
 from tests.support.loopback_upstream import Exchange, json_reply, reply, serving
-from tests.support.server_process import SERVERS, START_S, until
+from tests.support.server_process import SERVE, START_S, until
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="module")]
 
@@ -144,15 +145,9 @@ async def served(folder: Path, upstream_url: str, **settings: str) -> AsyncItera
         **settings,
     }
     log = folder / "server.log"
-    with log.open("w") as file:
-        process = await asyncio.create_subprocess_exec(sys.executable, *SERVERS["serve"], env=env, stderr=file)
-    try:
+    async with forked(SERVE, env, log):
         found = await until(lambda: re.search(r"http://127\.0\.0\.1:\d+", log.read_text()), START_S)
         yield found[0]
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
