@@ -13,6 +13,12 @@ from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
 CATEGORY_OF: Final[Mapping[SourceKind, str]] = {"news": "news", "academic": "publication"}
 RULES: Final = {402: Rule("blocked", "has no credits left for this key (402): top it up, or raise the key's budget")}
+NOTES: Final = {
+    "domains": "lists of its own",
+    "time_range": "a date counted back from today",
+    "language": "only the country of a tag such as `de-AT`",
+    "text": "excerpts that fit the query",
+}
 
 
 class ExaWebSearchAdapter(keyed.KeyedWebSearch):
@@ -25,6 +31,7 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
     rules = RULES
     key_headers = (("x-api-key", "{key}"),)
     has_pages = takes_language = False
+    notes = NOTES
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
         included, excluded = split_domains(request.domains)

@@ -20,6 +20,8 @@ LANGUAGES: Final = frozenset({
     "pt-br", "pt-pt", "ro", "ru", "si", "sk", "sl", "so", "sq", "sr", "sv", "sw", "ta", "te", "tg", "th", "tk", "tl", "tr",
     "tt", "uk", "ur", "uz", "vi", "yi", "zh-cn", "zh-tw", "zu",
 })
+# What becomes of the fields of a request, for the table of services.
+NOTES: Final = {"domains": "operators of the query", "language": "language and country", "text": "Google's snippet"}
 TIME_SPANS: Final = {"day": "qdr:d", "week": "qdr:w", "month": "qdr:m", "year": "qdr:y"}
 
 

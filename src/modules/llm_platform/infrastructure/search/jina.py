@@ -29,6 +29,7 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
     key_headers = (("Authorization", "Bearer {key}"), ("X-Respond-With", "no-content"))
     max_results = 20
     takes_freshness = False
+    notes = google.NOTES
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
         body = {

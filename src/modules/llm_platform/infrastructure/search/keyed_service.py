@@ -75,6 +75,7 @@ class KeyedWebSearch(IWebSearchProvider):
     takes_language: ClassVar[bool] = True
     takes_freshness: ClassVar[bool] = True  # `time_range` and `freshness`
     rules: ClassVar[Mapping[int, Rule]] = {}  # statuses that mean something else than in `http.errors`
+    notes: ClassVar[Mapping[str, str]] = {}  # what becomes of a field, for docs/howto/paid-search-services.md
 
     def __init__(
         self,

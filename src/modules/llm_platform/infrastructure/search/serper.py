@@ -18,6 +18,7 @@ ROWS: Final[Mapping[SourceKind, str]] = {"web": "organic", "news": "news", "acad
 RULES: Final = {403: Rule("config", "does not accept the key (403): check SERPER_API_KEY")}
 NO_CREDITS: Final = Rule("blocked", "has no credits left for this key: top it up")
 BAD_REQUEST: Final = 400  # missing credits have this status too: the text tells them apart
+NOTES: Final = {**google.NOTES, "time_range": "passed on, not for papers", "freshness": "passed on, not for papers"}
 
 
 class SerperWebSearchAdapter(keyed.KeyedWebSearch):
@@ -29,6 +30,7 @@ class SerperWebSearchAdapter(keyed.KeyedWebSearch):
     kinds = ("web", "news", "academic")
     rules = RULES
     key_headers = (("X-API-KEY", "{key}"),)
+    notes = NOTES
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
         body = {

@@ -15,6 +15,7 @@ RULES: Final = {
     432: Rule("blocked", "has reached the limit of this key's plan (432): raise it"),
     433: Rule("blocked", "has reached the pay-as-you-go limit of this key (433): raise it"),
 }
+NOTES: Final = {"domains": "lists of its own", "text": "an excerpt that fits the query"}
 
 
 class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
@@ -27,6 +28,7 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
     rules = RULES
     has_pages = takes_language = False
     max_results = 20
+    notes = NOTES
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
         included, excluded = split_domains(request.domains)
