@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
 
-STORED_CONVERSATIONS = 100  # with language models; a conversation takes half a megabyte at most
+STORED_CONVERSATIONS = 100  # conversations with language models, of half a megabyte at most
 STORED_RESEARCHES = 200  # runs whose source texts can be requested; about 10 kB each, up to 500 kB for a report
 EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 

@@ -221,7 +221,7 @@ class _Sources:
             if number not in self._by_number:
                 self._add(number, self._listed(entry, number))
             elif entry.label[0] != "^":
-                continue  # of two lists with the same numbers, the first one counts
+                continue  # the first of two lists with the same numbers counts
             elif entry.url and canonical_url(entry.url) != canonical_url(self._by_number[number].url):
                 number = self._next()
                 self._add(number, NamedSource(number, entry.url, entry.title))

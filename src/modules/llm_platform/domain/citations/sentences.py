@@ -143,7 +143,7 @@ def read_answer(
 
 def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
     """Return the sentences. Those that are table rows have their cells."""
-    rows: list[tuple[int, int, list[str]]] = []  # for each line its end, the start of its text, and the heads of its table
+    rows: list[tuple[int, int, list[str]]] = []  # the end of each line, the start of its text, and the heads of its table
     before, heads = "", list[str]()
     for found in LINE.finditer(answer):
         begin = _MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # it matches an empty text

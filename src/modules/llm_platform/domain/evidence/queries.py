@@ -32,7 +32,7 @@ class NamedQuery:
 
 def further_queries(statements: Statements) -> list[NamedQuery]:
     """Return a query for each name, best first, with the words of the question that the name's passage lacks."""
-    best: dict[str, tuple[float, str, str]] = {}  # by folded name: the value, the name, the words that its passage lacks
+    best: dict[str, tuple[float, str, str]] = {}  # keyed by folded name: value, name, words that its passage lacks
     valued = sorted(
         ((passage.value / (1 + RANK_STEP * passage.rank), passage) for passage in statements.passages),
         key=lambda pair: -pair[0],

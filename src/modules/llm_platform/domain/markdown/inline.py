@@ -144,7 +144,7 @@ class InlineCleaner:
         self._addresses = KnownAddresses(source.url for source in sources)
         self._line = _LineState()
         self._plain = plain_text(self._numbers)
-        self.in_table = False  # in a table, a bar inside a code span ends the cell
+        self.in_table = False  # a bar inside a code span ends the cell of a table
 
     def clean(self, text: str, *, begins_line: bool) -> str:
         """Return a part of a line sanitised. Parts end before a blank, or after a sentence of a script without blanks."""
@@ -348,7 +348,7 @@ class _Pass:
         self._copy(at)
         if ending and self._out[opened : opened + 1] == ["["]:
             if self._last_link > opened:
-                self._out[opened] = ""  # of two nested links, only the inner one is a link
+                self._out[opened] = ""  # only the inner one of two nested links is a link
             else:
                 self._out.append(ending)
                 self._last_link = len(self._out)
