@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 import pytest
+from tests.support.checked_answers import record_checks
 
 from modules.llm_platform.application.research.draft import Draft
 from modules.llm_platform.application.research.early_verification import EarlyVerification
 from modules.llm_platform.application.research.read_pages import SourcesBeingRead
-from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.sentences import AnswerSentence
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
 
@@ -94,14 +95,7 @@ async def test_a_sentence_whose_page_never_comes_is_checked_against_the_excerpt(
 
 async def test_a_text_whose_pages_were_read_while_it_was_written_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next draft of the same text takes the citations if it has the same pages, and checks against others."""
-    checked: list[str] = []
-    check = CitationChecker.check
-
-    def counted(checker: CitationChecker, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
-        checked.append(answer)
-        return check(checker, answer, added)
-
-    monkeypatch.setattr(CitationChecker, "check", counted)
+    checked = record_checks(monkeypatch)
     text = f"{FIRST}{SECOND} Boats pass below it [1]."
     verdicts = []
     for comes in (True, True, False):

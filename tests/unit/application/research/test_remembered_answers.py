@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
 
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
+from tests.support.checked_answers import record_checks
 
 from modules.llm_platform.application.research.writing import WritingRequest, write
-from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 
@@ -45,14 +44,7 @@ def request(text: str, found: Source, language: str = "en") -> WritingRequest:
 
 async def test_only_a_new_text_source_or_language_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The verdicts are those of the sources of this request, as without remembering."""
-    checked: list[str] = []
-    check = CitationChecker.check
-
-    def counted(checker: CitationChecker, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
-        checked.append(answer)
-        return check(checker, answer, added)
-
-    monkeypatch.setattr(CitationChecker, "check", counted)
+    checked = record_checks(monkeypatch)
     right, wrong = source("The harbour wall is nine metres high."), source("The harbour wall is two metres high.")
     requests = [
         request(TEXT, right), request(TEXT, right), request(TEXT, wrong), request(TEXT + " Yes.", right),

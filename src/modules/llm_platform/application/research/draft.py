@@ -21,7 +21,7 @@ from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
 
 PREPARED_IN_THREAD_CHARS = 150_000  # all sources together; the checker prepares fewer in about 15 ms
-REMEMBERED_ANSWERS = 64  # complete texts with their sources, at most about 20 MB; usually less than 1 MB
+REMEMBERED_ANSWERS = 64  # complete texts with their sources, at most about 20 MB; about 0.1 MB each where pages were read
 
 
 @dataclass(frozen=True, slots=True)
