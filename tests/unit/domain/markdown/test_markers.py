@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
-from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, render_markers
+from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, mask_code_spans, render_markers
 
+CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")  # the rule of CommonMark, which is slow to search for
 KNOWN = (1, 2, 3, 5, 8)
 
 
@@ -46,3 +50,15 @@ def test_other_brackets_are_no_markers(text: str) -> None:
 def test_rendered_markers_have_offsets() -> None:
     """Start, end and number of each marker."""
     assert render_markers("a [1][12] b") == [(2, 5, 1), (5, 9, 12)]
+
+
+@given(st.text(alphabet="`a ", max_size=40))
+def test_code_is_masked_by_the_rule_of_markdown(line: str) -> None:
+    """A run of backticks ends at the next run of the same length; without one it is text."""
+    assert mask_code_spans(line) == CODE_SPAN.sub(lambda found: "x" * len(found[0]), line)
+
+
+def test_masking_runs_of_many_lengths_takes_time_in_proportion_to_the_line() -> None:
+    """Each length is looked up, not searched for."""
+    short, long = (" ".join("`" * length for length in range(1, most)) for most in (140, 443))
+    assert is_linear(lambda: mask_code_spans(short), lambda: mask_code_spans(long), 10)

@@ -20,6 +20,7 @@ from modules.llm_platform.domain.citations.author_year import (
     narrated_number,
     parenthesised_numbers,
 )
+from modules.llm_platform.domain.citations.link_groups import REFERENCE_LINK, GroupedLink, link_group_at
 from modules.llm_platform.domain.citations.source_lists import (
     ADDRESS_START,
     LINK,
@@ -28,14 +29,13 @@ from modules.llm_platform.domain.citations.source_lists import (
     MAX_NUMBER,
     ListedSource,
     TextLine,
-    addresses_in,
     find_source_lists,
     text_lines,
     url_in,
     with_scheme,
 )
 from modules.llm_platform.domain.markdown.addresses import address_at
-from modules.llm_platform.domain.markdown.markers import CODE_SPAN, MARKER, cited_numbers
+from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, mask_code_spans
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.text.sentences import Span
@@ -47,19 +47,17 @@ from modules.llm_platform.domain.urls.canonical_url import (
     is_web_url,
 )
 
+MAX_MARKERS: Final = 6000
 CODE_KINDS: Final = frozenset({"code", "fence", "indented"})
 GENERIC_LABELS: Final = frozenset({"source", "link", "ref", "reference", "here", "web", "quelle", "fuente", "来源", "出典"})
 
-_REFERENCE_LINK = r"\[(?!\^|\d{1,4}\])[^\[\]\n]{1,300}\]\[[^\[\]\n]{0,80}\]"
-_BARE = r"<?https?://[^\s()<>\[\]]{3,2000}(?:\([^\s()]{0,200}\)[^\s()<>]{0,500}){0,4}>?"
-_ONE = rf"(?:{LINK}|{_REFERENCE_LINK}|{_BARE})"
-_LEAD = r"(?:(?:see|sources?|via|e\.g\.|cf\.|quellen?|fuentes?)[:,]?[ ]{1,3})?"
+# The first characters decide which alternative reads a token, except `[` and `(`: `[` begins a link, a reference, a marker
+# or a name, tried in this order, and what `(` opens is read by `_Rewriter._read_parentheses`.
 _TOKEN = lazy_pattern(
-    rf"(?P<group>\(\s?{_LEAD}{_ONE}(?:[\s,;·|]{{0,4}}(?:and[ ])?{_ONE}){{0,30}}\s?\))"
-    rf"|(?P<image>!{LINK})"
+    rf"(?P<image>!{LINK})"
     rf"|(?P<link>{LINK})"
     rf"|(?P<wrapped>\[\[\d{{1,4}}\]\]\({LINK_URL}\))"
-    rf"|(?P<reference>{_REFERENCE_LINK})"
+    rf"|(?P<reference>{REFERENCE_LINK})"
     r"|(?P<file>【\d{1,4}:\d{1,4}†[^】\n]{0,120}】)"
     rf"|(?P<marker>{MARKER.pattern}(?::\s?\d{{1,4}}(?:[–-]\d{{1,4}})?(?![\d.]))?)"
     r"|(?P<footnote>\[\^[^\]\[\s]{1,60}\])"
@@ -67,14 +65,14 @@ _TOKEN = lazy_pattern(
     r"|(?P<sup><sup>[^<>\n]{1,60}</sup>)"
     r"|(?P<ref><ref(?:\s[^<>\n]{0,200})?(?:/>|>[^<]{0,2000}</ref>))"
     r"|(?P<cite><cite\s[^<>\n]{1,200}>(?P<said>[^<]{0,4000})</cite>)"
-    r"|(?P<parens>\([^()\n]{2,300}\))"
+    r"|(?P<parentheses>\()"
     r"|(?P<superscript>(?<![\s\d²³])[¹²³⁰⁴-⁹]{1,3}(?:[,˒⁻ ]{1,2}[¹²³⁰⁴-⁹]{1,3}){0,9})"
     r"|(?P<digits>(?:(?<=[^\W\d_][.!?])|(?<=[)\]%”\"’][.!?])|(?<=[.!?][)”\"’])|(?<=(?:19|20)\d\d\.))"
     r"\d{1,3}(?:,[ ]?\d{1,3}){0,9}(?=\s*\Z|\s+(?-i:[^a-z\s])))"
     r"|(?P<address><?https?://|(?<![\w.@/])www\.)",
     re.I,
 )
-_ONE_IN_GROUP = re.compile(rf"(?P<link>{LINK})|(?P<reference>{_REFERENCE_LINK})|(?P<address>https?://)", re.I)
+_PARENTHESISED = re.compile(r"\([^()\n]{2,300}\)")
 _LINK_PARTS = re.compile(rf"\[({LINK_TEXT})\]\(({LINK_URL})")
 _REFERENCE_PARTS = re.compile(r"\[([^\[\]\n]{1,300})\]\[([^\[\]\n]{0,80})\]")
 _LABEL_NUMBER = re.compile(r"[\[\\^#(\s]*(\d{1,3})[\])\\\s]*\Z")
@@ -127,7 +125,7 @@ class NamedSource:
     is_numbered: bool = True
 
 
-class _Piece(NamedTuple):
+class Piece(NamedTuple):
     """A part of the rewritten text. Offsets are in code points.
 
     - `start` is its offset in the rewritten text.
@@ -149,7 +147,7 @@ class CitedText:
 
     markdown: str
     sources: tuple[NamedSource, ...]
-    _pieces: Sequence[_Piece] = field(repr=False)
+    pieces: Sequence[Piece] = field(repr=False)
 
     def span(self, start: int, end: int) -> Span:
         """Return where a sentence of `markdown` stands in the text as sent, including whole links at its ends."""
@@ -173,15 +171,25 @@ class CitedText:
             return min(piece.original + at - piece.start, piece.original_end)
         return piece.original_end if is_end else piece.original
 
-    def _piece(self, at: int, *, is_end: bool) -> _Piece | None:
-        if not self._pieces:
+    def _piece(self, at: int, *, is_end: bool) -> Piece | None:
+        if not self.pieces:
             return None
-        found = bisect_right(self._pieces, at - is_end, key=lambda piece: piece.start) - 1
-        return self._pieces[max(0, found)]
+        found = bisect_right(self.pieces, at - is_end, key=lambda piece: piece.start) - 1
+        return self.pieces[max(0, found)]
+
+
+class TooManyCitationsError(ValueError):
+    """The text has more than MAX_MARKERS citations: `[1-200]` counts as two hundred."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it has more than {MAX_MARKERS:,} citations")
 
 
 def read_citations(text: str, given: Sequence[GivenSource] = ()) -> CitedText:
-    """Return the text with markers `[n]`, and its sources: those `given`, and those that the text lists or links to."""
+    """Return the text with markers `[n]`, and its sources: those `given`, and those that the text lists or links to.
+
+    Raises TooManyCitationsError.
+    """
     lines = text_lines(text)
     lists = find_source_lists(lines)
     sources = _Sources(given, lists.entries)
@@ -253,7 +261,7 @@ class _Sources:
         for line in prose:
             if "[" not in line and "【" not in line and "［" not in line:
                 continue
-            for found in MARKER.finditer(CODE_SPAN.sub(_blank, line)):
+            for found in MARKER.finditer(mask_code_spans(line)):
                 if line.startswith("(", found.end()):
                     continue  # `[1](https://…)` is a link with its own address
                 for number in map(int, _NUMBER.findall(found[1])[:1]):
@@ -303,9 +311,15 @@ class _Sources:
 
 
 class _Found(NamedTuple):
-    """The replacement of a citation: `kept` is the span of the line that stays, followed by markers with `numbers`."""
+    """What stands at a token.
 
-    numbers: Sequence[int]
+    - `end` is the offset behind it, from which the reader goes on.
+    - `numbers` are the sources that it cites. They are None if it is not a citation, and empty if it is removed.
+    - `kept` is the span of the line that stays, before the markers with `numbers`.
+    """
+
+    end: int
+    numbers: Sequence[int] | None
     kept: Span | None = None
 
 
@@ -315,8 +329,9 @@ class _Rewriter:
     def __init__(self, text: str, sources: _Sources) -> None:
         self._text, self._sources = text, sources
         self._parts: list[str] = []
-        self._pieces: list[_Piece] = []
+        self._pieces: list[Piece] = []
         self._length = 0
+        self._markers = 0
 
     def rewrite(self, lines: Sequence[TextLine], listed: set[int]) -> CitedText:
         for at, line in enumerate(lines):
@@ -332,81 +347,101 @@ class _Rewriter:
         return CitedText("".join(self._parts), self._sources.all(), self._pieces)
 
     def _rewrite_line(self, line: TextLine) -> None:
-        masked = CODE_SPAN.sub(_blank, line.text) if "`" in line.text else line.text
+        masked = mask_code_spans(line.text)
         done = at = 0
-        while found := _TOKEN.search(masked, at):
-            replaced = self._read(found, masked)
-            start, end = found.span()
-            if found.lastgroup == "address":
-                span = _address_span(masked, found)
-                end = span[1] if span else end
-                end += masked.startswith(">", end) and masked[start] == "<"
-            if replaced is None:
-                at = end if found.lastgroup == "address" else start + 1
+        while token := _TOKEN.search(masked, at):
+            found = self._read(token, masked)
+            at = found.end
+            if found.numbers is None:
                 continue
+            start = token.start()
             self._copy(line.start + done, line.start + start)
-            if replaced.kept:
-                link = (line.start + start, line.start + end)
-                self._copy(line.start + replaced.kept[0], line.start + replaced.kept[1], link)
-            self._insert("".join(f"[{number}]" for number in replaced.numbers), line.start + start, line.start + end)
-            done = at = end
+            if found.kept:
+                link = (line.start + start, line.start + at)
+                self._copy(line.start + found.kept[0], line.start + found.kept[1], link)
+            self._markers += len(found.numbers)
+            if self._markers > MAX_MARKERS:
+                raise TooManyCitationsError
+            self._insert("".join(f"[{number}]" for number in found.numbers), line.start + start, line.start + at)
+            done = at
         self._copy(line.start + done, line.start + len(line.text))
 
-    def _read(self, found: re.Match[str], line: str) -> _Found | None:
-        """Return the replacement of a token; None if it is not a citation."""
-        kind, token = found.lastgroup or "", found[0]
-        if found["cite"] is not None:
+    def _read(self, token: re.Match[str], line: str) -> _Found:
+        kind, text, end = token.lastgroup or "", token[0], token.end()
+        if token["cite"] is not None:
             kind = "cite"
-        elif found["marker"] is not None:
+        elif token["marker"] is not None:
             kind = "marker"
-        sources = self._sources
-        if kind in ("link", "wrapped"):
-            return self._link(found, line)
-        if kind == "group":
-            numbers = self._group(token)
-            return _Found(numbers) if numbers else None
-        if kind == "image":
-            return _Found(())
-        if kind == "reference":
-            return self._reference(found, line)
-        if kind == "marker":
-            marker = MARKER.match(token)
-            numbers = sources.cited_in(marker[1] if marker else "")
-            return _Found(numbers) if numbers else None
-        if kind in ("footnote", "named"):
-            return self._named(token)
-        if kind == "ref":
-            return self._wiki_reference(token)
-        if kind == "cite":
-            index = _INDEX.search(token)
-            documents = [part.partition("-")[0] for part in index[1].split(",")] if index else []
-            numbers = [number for document in documents for number in sources.listed_in(document)]
-            return _Found(list(dict.fromkeys(numbers)), found.span("said"))
-        if kind == "parens":
-            return self._parenthesised(token, line[: found.start()])
+        if kind == "parentheses":
+            return self._read_parentheses(line, token.start())
         if kind == "address":
-            span = _address_span(line, found)
-            url = with_scheme(line[slice(*span)]) if span else ""
-            return _Found((sources.number_for(url),)) if is_web_url(url) else None
-        listed = token.translate(_SUPERSCRIPTS) if kind == "superscript" else re.sub(r"</?sup>", "", token, flags=re.I)
+            return self._read_address(line, token)
+        if kind == "image":
+            return _Found(end, ())
+        if kind in ("link", "wrapped", "reference", "cite"):
+            read = {"reference": self._reference, "cite": self._cite}.get(kind, self._link)
+            return read(token, line)
+        return _Found(end, numbers) if (numbers := self._numbers(kind, text)) is not None else _not_here(token)
+
+    def _numbers(self, kind: str, text: str) -> Sequence[int] | None:
+        """Return the sources that a token without further words cites; None if it is not a citation."""
+        sources = self._sources
+        if kind == "marker":
+            marker = MARKER.match(text)
+            return sources.cited_in(marker[1] if marker else "") or None
+        if kind in ("footnote", "named"):
+            return self._named(text)
+        if kind == "ref":
+            return self._wiki_reference(text)
+        listed = text.translate(_SUPERSCRIPTS) if kind == "superscript" else re.sub(r"</?sup>", "", text, flags=re.I)
         if kind == "sup" and ("](" in listed or "http" in listed):
             url = url_in(listed)
-            return _Found((sources.number_for(url, wanted=_label_number(listed)),)) if url else None
-        numbers = sources.listed_in(listed)
-        return _Found(numbers) if numbers else None
+            return (sources.number_for(url, wanted=_label_number(listed)),) if url else None
+        return sources.listed_in(listed) or None
 
-    def _link(self, found: re.Match[str], line: str) -> _Found | None:
-        parts = _LINK_PARTS.match(found[0])
-        if parts is None:
-            return None
-        label = parts[1]
-        number = self._linked(label, parts[2])
-        if number is None:
-            return None
-        if self._is_label(label, with_scheme(parts[2].strip("<>")), line, *found.span()):
-            return _Found((number,))
-        start = found.start() + 1
-        return _Found((number,), (start, start + len(label)))
+    def _read_address(self, line: str, token: re.Match[str]) -> _Found:
+        span = _address_span(line, token)
+        end = span[1] if span else token.end()
+        end += line.startswith(">", end) and token[0][0] == "<"
+        url = with_scheme(line[slice(*span)]) if span else ""
+        return _Found(end, (self._sources.number_for(url),) if is_web_url(url) else None)
+
+    def _read_parentheses(self, line: str, at: int) -> _Found:
+        """Read `([Reuters](https://…); https://…)` or `(Smith, 2021)`."""
+        if group := link_group_at(line, at):
+            numbers = [number for link in group.links if (number := self._grouped(link)) is not None]
+            if numbers:
+                return _Found(group.end, list(dict.fromkeys(numbers)))
+        elif (found := _PARENTHESISED.match(line, at)) and (named := self._parenthesised(found[0], line[:at])):
+            return _Found(found.end(), named)
+        return _Found(at + 1, None)
+
+    def _grouped(self, link: GroupedLink) -> int | None:
+        """Return the number of the source that a link of a group opens."""
+        if link.kind == "address":
+            return self._sources.number_for(link.text) if is_web_url(link.text) else None
+        if link.kind == "link":
+            parts = _LINK_PARTS.match(link.text)
+            return self._linked(parts[1], parts[2]) if parts else None
+        parts = _REFERENCE_PARTS.match(link.text)
+        return self._sources.named(parts[2] or parts[1]) if parts else None
+
+    def _cite(self, token: re.Match[str], line: str) -> _Found:
+        """Read `<cite index="1-3">…</cite>`. Its words stay."""
+        index = _INDEX.search(token[0])
+        documents = [part.partition("-")[0] for part in index[1].split(",")] if index else []
+        numbers = [number for document in documents for number in self._sources.listed_in(document)]
+        return _Found(token.end(), list(dict.fromkeys(numbers)), token.span("said"))
+
+    def _link(self, token: re.Match[str], line: str) -> _Found:
+        parts = _LINK_PARTS.match(token[0])
+        number = self._linked(parts[1], parts[2]) if parts else None
+        if parts is None or number is None:
+            return _not_here(token)
+        if self._is_label(parts[1], with_scheme(parts[2].strip("<>")), line, *token.span()):
+            return _Found(token.end(), (number,))
+        start = token.start() + 1
+        return _Found(token.end(), (number,), (start, start + len(parts[1])))
 
     def _linked(self, label: str, target: str) -> int | None:
         """Return the number of the source that a link opens: a page, or a given source, such as a file, by its name."""
@@ -416,16 +451,16 @@ class _Rewriter:
         wanted = _label_number(label)
         return self._sources.number_for(url, "" if wanted else label, wanted)
 
-    def _reference(self, found: re.Match[str], line: str) -> _Found | None:
+    def _reference(self, token: re.Match[str], line: str) -> _Found:
         """Read `[Reuters][1]`, a link whose address is defined elsewhere."""
-        parts = _REFERENCE_PARTS.match(found[0])
+        parts = _REFERENCE_PARTS.match(token[0])
         number = self._sources.named(parts[2] or parts[1]) if parts else None
         if parts is None or number is None:
-            return None
-        if self._is_label(parts[1], "", line, *found.span()):
-            return _Found((number,))
-        start = found.start() + 1
-        return _Found((number,), (start, start + len(parts[1])))
+            return _not_here(token)
+        if self._is_label(parts[1], "", line, *token.span()):
+            return _Found(token.end(), (number,))
+        start = token.start() + 1
+        return _Found(token.end(), (number,), (start, start + len(parts[1])))
 
     def _is_label(self, label: str, url: str, line: str, start: int, end: int) -> bool:
         """Return whether the words of a link are not part of the sentence.
@@ -446,50 +481,27 @@ class _Rewriter:
         squeezed = "".join(filter(str.isalnum, name))
         return bool(squeezed) and squeezed in "".join(filter(str.isalnum, host))
 
-    def _group(self, token: str) -> list[int]:
-        """Return the numbers of the sources in parentheses that contain only links."""
-        numbers: list[int] = []
-        at = 0
-        while found := _ONE_IN_GROUP.search(token, at):
-            at = found.end()
-            number = None
-            if found["link"] is not None:
-                parts = _LINK_PARTS.match(found["link"])
-                number = self._linked(parts[1], parts[2]) if parts else None
-            elif found["reference"] is not None:
-                parts = _REFERENCE_PARTS.match(found["reference"])
-                number = self._sources.named(parts[2] or parts[1]) if parts else None
-            else:
-                rest = token[found.start() : -1]
-                span = next(addresses_in(rest), (0, 0))
-                url = rest[slice(*span)]
-                at = max(at, found.start() + span[1])
-                number = self._sources.number_for(url) if is_web_url(url) else None
-            if number is not None:
-                numbers.append(number)
-        return list(dict.fromkeys(numbers))
-
-    def _named(self, token: str) -> _Found | None:
+    def _named(self, token: str) -> Sequence[int] | None:
         """Read `[^note]`, the `[label]` of a link definition, `[Smith, 2021]`, or a remark such as `[citation needed]`."""
         if _NO_CITATION.match(token):
-            return _Found(())
+            return ()
         number = self._sources.named(token[1:-1])
         if number is not None and not token[1:-1].isdigit():
-            return _Found((number,))
-        numbers = parenthesised_numbers(token[1:-1], self._sources.bibliography) if self._sources.bibliography else None
-        return _Found(numbers) if numbers else None
+            return (number,)
+        bibliography = self._sources.bibliography
+        return parenthesised_numbers(token[1:-1], bibliography) if bibliography else None
 
-    def _parenthesised(self, token: str, before: str) -> _Found | None:
+    def _parenthesised(self, token: str, before: str) -> Sequence[int] | None:
+        """Read `(Smith, 2021)`, or the year behind a name in the sentence."""
         bibliography = self._sources.bibliography
         if not bibliography:
             return None
         if _YEARS_ALONE.match(token):
             number = narrated_number(before, token[1:-1], bibliography)
-            return _Found((number,)) if number is not None else None
-        numbers = parenthesised_numbers(token[1:-1], bibliography)
-        return _Found(numbers) if numbers else None
+            return None if number is None else (number,)
+        return parenthesised_numbers(token[1:-1], bibliography)
 
-    def _wiki_reference(self, token: str) -> _Found:
+    def _wiki_reference(self, token: str) -> Sequence[int]:
         """Read `<ref name="a">…</ref>`, the markup of Wikipedia."""
         parts = _REF_PARTS.match(token)
         name = _NAME.search(parts[1]) if parts else None
@@ -500,17 +512,17 @@ class _Rewriter:
             known = self._sources.number_for(url) if url else None
             if key and known is not None:
                 self._sources.name(key, known)
-        return _Found((known,) if known is not None else ())
+        return (known,) if known is not None else ()
 
     def _copy(self, start: int, end: int, link: Span | None = None) -> None:
         if end > start:
-            self._pieces.append(_Piece(self._length, start, end, is_copied=True, link=link))
+            self._pieces.append(Piece(self._length, start, end, is_copied=True, link=link))
             self._parts.append(self._text[start:end])
             self._length += end - start
 
     def _insert(self, text: str, start: int, end: int) -> None:
         if text:
-            self._pieces.append(_Piece(self._length, start, end, is_copied=False))
+            self._pieces.append(Piece(self._length, start, end, is_copied=False))
             self._parts.append(text)
             self._length += len(text)
 
@@ -525,10 +537,11 @@ def _address_span(line: str, found: re.Match[str]) -> Span | None:
     return (start + span[0], start + span[1]) if span else None
 
 
+def _not_here(token: re.Match[str]) -> _Found:
+    """Return that no citation begins at this token. One may begin behind its first character."""
+    return _Found(token.start() + 1, None)
+
+
 def _label_number(label: str) -> int | None:
     found = _LABEL_NUMBER.match(label)
     return int(found[1]) if found else None
-
-
-def _blank(found: re.Match[str]) -> str:
-    return "x" * len(found[0])

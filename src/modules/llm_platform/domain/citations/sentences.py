@@ -13,7 +13,7 @@ from itertools import pairwise
 from operator import itemgetter
 
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, Line, expand_tabs
-from modules.llm_platform.domain.markdown.markers import CODE_SPAN, LINE, LINK_TARGET, render_markers
+from modules.llm_platform.domain.markdown.markers import LINE, LINK_TARGET, mask_code_spans, render_markers
 from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
 from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, sentence_spans
 
@@ -218,9 +218,7 @@ def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
     is_row = line[before : before + 1] == "|"
     before += is_row
     text = line[before:]
-    if "`" in text:
-        # One word of the same length has no sentence ends and no markers.
-        text = CODE_SPAN.sub(lambda code: "X" * len(code[0]), text)
+    text = mask_code_spans(text, "X")  # a word of the same length, without sentence ends and markers
     markers = []
     if "[" in text:
         if "](" in text:

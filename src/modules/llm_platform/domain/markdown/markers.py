@@ -48,7 +48,7 @@ def render_markers(text: str) -> list[tuple[int, int, int]]:
 
 
 LINE = re.compile(r"[^\n]*\n?")
-CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")
+_TICKS = re.compile(r"`+")
 LINK_TARGET = re.compile(r"\]\((?:<[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)\)")
 _RUN = re.compile(r"([ ]?)((?:\[\d{1,9}\])+)")
 _NUMBER = re.compile(r"\d+")
@@ -78,13 +78,38 @@ def _line(line: str, offset: int, blocks: BlockTracker, replacement: Callable[[S
     kind = blocks.take(expand_tabs(text)).kind
     if "[" not in text or kind in ("code", "fence", "indented"):
         return line
-    masked = LINK_TARGET.sub(_blank, CODE_SPAN.sub(_blank, text))
+    masked = LINK_TARGET.sub(_blank, mask_code_spans(text))
     parts, done = [], 0
     for run in _RUN.finditer(masked):
         new = replacement([*map(int, _NUMBER.findall(run[2]))], offset + run.start())
         parts += [text[done : run.start()], run[1] + new if new else ""]
         done = run.end()
     return "".join([*parts, text[done:], line[len(text) :]])
+
+
+def mask_code_spans(line: str, sign: str = "x") -> str:
+    """Return a line in which this sign replaces each character of code. A run of backticks ends at the next equally long one.
+
+    The runs are read once. A search for the end of each run would read the rest of the line once for each length.
+    """
+    if "`" not in line:
+        return line
+    runs = [found.span() for found in _TICKS.finditer(line)]
+    ends: dict[int, int] = {}  # keyed by the length of a run: the next run of that length
+    closed_by: list[int | None] = [None] * len(runs)
+    for position in reversed(range(len(runs))):
+        length = runs[position][1] - runs[position][0]
+        closed_by[position] = ends.get(length)
+        ends[length] = position
+    parts, done, position = [], 0, 0
+    while position < len(runs):
+        closing = closed_by[position]
+        if closing is not None:
+            start, end = runs[position][0], runs[closing][1]
+            parts += [line[done:start], sign * (end - start)]
+            done, position = end, closing
+        position += 1
+    return "".join([*parts, line[done:]])
 
 
 def _blank(found: re.Match[str]) -> str:
