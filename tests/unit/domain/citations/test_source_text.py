@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
-from tests.support.growth import is_linear
+from tests.support.growth import is_linear, seconds
 
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker
@@ -132,3 +132,29 @@ def test_time_grows_with_the_pages_and_with_the_answer() -> None:
     assert is_linear(
         lambda: CitationChecker(small, "en").check(few), lambda: CitationChecker(small, "en").check(many), 10
     )
+
+
+@for_each(
+    ("acronym", "text", "is_spelled"),
+    [
+        ("WHO", "The World Health Organization said so.", True),
+        ("NASA", "the National Aeronautics and Space Administration", True),
+        ("DOD", "the Department of Defense", True),
+        ("WHO", "The World, Health (Organization)", True),
+        ("WHO", "The World Bank and the Health Organization", False),
+        ("WHO", "World h Organization", False),
+        ("W-O", "World - Organization", False),
+    ],
+)
+def test_an_acronym_is_known_where_it_is_spelled_out(acronym: str, text: str, is_spelled: bool) -> None:
+    """Adjacent words begin with its letters; words such as "of" may count or not."""
+    assert prepare(text, "", "en").knows(acronym.lower(), acronym) is is_spelled
+
+
+def test_many_acronyms_take_time_in_proportion_to_their_number() -> None:
+    """The initials of a source are read once: 200 kB were searched once for each acronym, which took seconds."""
+    source = prepare("the quick brown fox jumps over lazy dogs. " * 4700, "", "en")
+    source.knows("xyz", "XYZ")
+    words = [f"{first}{second}QZ" for first in "ABCDEFGHIJ" for second in "ABCDEFGHIJ"]
+    once = seconds(lambda: prepare(source.text, "", "en").knows("xyz", "XYZ"))
+    assert seconds(lambda: [source.knows(word.lower(), word) for word in words]) < len(words) * once / 10

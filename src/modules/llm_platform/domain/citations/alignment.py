@@ -30,12 +30,14 @@ GOOD_SHARE = 0.35  # a further sentence needs this share of the claim to be comp
 NEARLY_BEST = 0.8  # a further sentence needs this share of the best sentence's match
 SENTENCE_COST = 0.03  # a further sentence must add this share of the claim to the quote
 MAX_INITIALS = 6
+UNSPELLED = frozenset({"of", "the", "and", "for", "de", "der", "für", "la", "le", "du", "des"})  # not in acronyms
 MAX_LANGUAGE_CHARS = 500  # the beginning of a source from which its language is detected
 MEMOIZED_RUNS = 1 << 13  # runs of characters between blanks; pages on one subject share most of them
 
 _ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # the target of a link
 _AROUND_A_WORD = "\"'()[]*,.:;!?"
-_LINE_CUT = re.compile(r"\s*\n\s*")
+_WORDS = re.compile(r"\w+")
+_LINE_CUT = re.compile(r"(?<!\s)\s*\n\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +148,21 @@ class SourceText:
         return known / claim.total if claim.total else 0.0
 
     def _spells_out(self, initials: str) -> bool:
-        if not 2 <= len(initials) <= MAX_INITIALS:
+        """Return whether adjacent words of the source begin with these letters: "World Health Organization" for WHO."""
+        if not 2 <= len(initials) <= MAX_INITIALS or not initials.isalnum():
             return False
-        full = r"\W+(?:(?:of|the|and|for|de|der|für|la|le|du|des)\W+)*".join(
-            rf"{re.escape(letter)}\w+" for letter in initials
-        )
-        return re.search(rf"\b{full}", self.text, re.IGNORECASE) is not None
+        return any(initials.casefold() in of_words for of_words in self._initials)
+
+    @cached_property
+    def _initials(self) -> tuple[str, str]:
+        """The first letters of all words, and of the words without "of" and "the". A word of one letter is a blank.
+
+        They are read once, because a search of the whole text for each acronym takes seconds.
+        """
+        words = [word.casefold() for word in _WORDS.findall(self.text)]
+        letters = [word[0] if len(word) > 1 else " " for word in words]
+        named = [letter for letter, word in zip(letters, words, strict=True) if word not in UNSPELLED]
+        return "".join(letters), "".join(named)
 
     def best_passage(self, claim: Claim) -> Passage | None:
         """Return the passage that shares most with the claim; None if no sentence shares a word with it."""
