@@ -251,6 +251,7 @@ class Container(ProviderContainer):
         research_judge,
         providers.Singleton(services.verification_options, settings, llm_adapters),
         stored_sources,
+        read_text=providers.Singleton(services.build_citation_reader, resources),
     )
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
     research_job_service = providers.Singleton(

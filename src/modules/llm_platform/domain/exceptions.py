@@ -4,7 +4,7 @@ docs/reference/errors.md has them as a table, which a test compares with the cla
 """
 
 from collections.abc import Iterable
-from typing import Self
+from typing import Final, Self
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -126,8 +126,11 @@ class PageNotFoundError(PageError, code="page_not_found"):
     """There is no such page: correct its address."""
 
 
+UNREADABLE_CITATIONS: Final = "The citations of the text cannot be read ({reason}): divide the text"
+
+
 class VerificationError(AppException, code="verification", status_code=422):
-    """The text cannot be verified: it has too many sentences or names too many sources. Divide it."""
+    """The text cannot be verified: it has too many sentences, sources or citations. Divide it."""
 
     field = "text"
 

@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.report.run import ReportOptions, 
 from modules.llm_platform.application.services.answer_service import AnswerOptions
 from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck, SearchProviderCheck
 from modules.llm_platform.application.services.health_service import HealthService
-from modules.llm_platform.application.services.verification_service import VerificationOptions
+from modules.llm_platform.application.services.verification_service import ReadCitations, VerificationOptions
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
@@ -41,6 +41,13 @@ from shared.setting_types import LOCAL_EMBEDDERS
 REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
 REPORT_LENGTH_FACTOR = 2  # factor of LLM_MAX_TOKENS
 DIGEST_CHARS = 12
+
+
+def build_citation_reader(resources: Resources) -> ReadCitations:
+    """Return the reader of citations in foreign texts, which runs in the processes that parse pages."""
+    from modules.llm_platform.infrastructure.parsing.citation_reader import ChildCitationReader
+
+    return resources.closing(ChildCitationReader(resources.parsers()))
 
 
 def answer_options(settings: Settings) -> AnswerOptions:

@@ -11,6 +11,7 @@ from tests.fakes.citation_judge import FakeCitationJudge
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.services.verification_service import (
+    MAX_CITED_SOURCES,
     SENTENCES_AT_ONCE,
     VerificationOptions,
     VerificationService,
@@ -18,6 +19,7 @@ from modules.llm_platform.application.services.verification_service import (
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS, MAX_PAGES_OF_HOST
+from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import (
     Citation,
@@ -161,6 +163,61 @@ async def test_texts_that_are_too_much_are_refused_before_anything_is_read(text:
     with pytest.raises(VerificationError, match="divide it"):
         await VerificationService(reader, FakeWebSearch()).verify(text)
     assert reader.count == 0
+
+
+def many_sources(count: int) -> list[VerificationSource]:
+    return [VerificationSource(index=number, text=TOWER) for number in range(1, count + 1)]
+
+
+@for_each(
+    ("text", "sources", "message"),
+    [
+        (f"The tower is 330 metres tall [1-{MAX_CITED_SOURCES + 1}].", MAX_CITED_SOURCES + 1, "cite fewer"),
+        ("The tower is 330 metres tall [1-50]. " * 400, MAX_CITED_SOURCES, "divide the text"),
+        ("The tower is 330 metres tall [1-50]. " * 100, MAX_CITED_SOURCES, "divide it"),
+        ("\n".join(["The tower is 330 metres tall."] * 100) + " [1-50]", MAX_CITED_SOURCES, "divide it"),
+    ],
+)
+async def test_texts_that_cite_too_much_are_refused_before_anything_is_compared(text: str, sources: int, message: str) -> None:
+    """`[1-50]` behind each of 400 sentences would be 20,000 comparisons: the error says how many there may be."""
+    with pytest.raises(VerificationError, match=message):
+        await service({}).verify(text, sources=many_sources(sources))
+
+
+async def test_the_most_that_a_sentence_may_cite_is_compared() -> None:
+    """Fifty sources of one sentence have fifty citations."""
+    verified = await service({}).verify("The tower is 330 metres tall [1-50].", sources=many_sources(MAX_CITED_SOURCES))
+    assert len(verified.sentences[0].citations) == MAX_CITED_SOURCES
+
+
+async def test_what_is_not_compared_in_time_is_unchecked_and_told() -> None:
+    """After its share of the time nothing is compared any more, whatever stage it is in."""
+    text = "The tower is 330 metres tall [1]. It was completed in 1889 [1].\n\nIt is repainted every seven years."
+    verified = await service({}, timeout_s=1e-6).verify(text, sources=many_sources(1))
+    assert {sentence.verdict for sentence in verified.sentences} == {"unchecked"}
+    assert [entry.component for entry in verified.degraded] == ["citations"]
+
+
+async def test_a_thread_ends_soon_after_its_caller_has_left() -> None:
+    """A cancelled verification compares no further sentence. Threads that go on would hold up the end of the server."""
+    signal, compared = StopSignal(), 0
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def compare() -> None:
+        nonlocal compared
+        loop.call_soon_threadsafe(begun.set)
+        while not signal.is_set:
+            compared += 1
+
+    task = asyncio.create_task(run_stoppable(signal, compare))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await loop.run_in_executor(None, lambda: None)
+    with pytest.raises(WorkStoppedError):
+        signal.check()
 
 
 @for_each("text", ["", " \n ", "[](", "a\x00b", "a" * 100_001])

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from modules.llm_platform.application.research.events import Read, Started
 from modules.llm_platform.application.research.failed_event import ending_with_failed
@@ -17,16 +17,23 @@ from modules.llm_platform.application.verification import events
 from modules.llm_platform.application.verification.sentence_check import MAX_SENTENCES, SentenceCheck
 from modules.llm_platform.application.verification.source_reading import ReadSource, as_found, read_sources
 from modules.llm_platform.domain.callers.request_id import new_request_id
-from modules.llm_platform.domain.citations.citation_forms import CitedText, GivenSource, NamedSource, read_citations
+from modules.llm_platform.domain.citations.citation_forms import (
+    CitedText,
+    GivenSource,
+    NamedSource,
+    TooManyCitationsError,
+    read_citations,
+)
 from modules.llm_platform.domain.concurrency.deadline import current_deadline
 from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
+from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, SourceRef, StoredSources, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.exceptions import VerificationError
+from modules.llm_platform.domain.exceptions import UNREADABLE_CITATIONS, VerificationError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.page_reader import IPageReader
@@ -39,6 +46,7 @@ from shared.exceptions import AppException
 # The shares of `timeout_s` after which each stage ends.
 READING_SHARE: Final = 0.7
 FINDING_SHARE: Final = 0.85
+COMPARING_SHARE: Final = 0.9
 JUDGING_SHARE: Final = 0.95
 MAX_SEARCHES: Final = 10  # one for each sentence without support
 RESULTS_PER_SEARCH: Final = 3  # the pages to read of one search
@@ -48,9 +56,16 @@ MAX_STORED_CHARS: Final = 500_000  # all sources of one verified text together
 STORED_S: Final = 3600.0
 NO_ANSWER: Final = "The research run has no answer to verify: wait until it is done"
 TOO_MANY_SOURCES: Final = "The text names {count} sources, and at most {most} are read: divide it"
+MAX_CITATIONS: Final = 3000  # comparisons of a sentence with a source
+MAX_CITED_SOURCES: Final = 50  # sources of one sentence
+TOO_MANY_CITATIONS: Final = "The text asks for {count} comparisons with sources, and at most {most} are made: divide it"
+TOO_MANY_CITED: Final = "A sentence of the text cites {count} sources, and at most {most} are compared with one: cite fewer"
+NOT_COMPARED: Final = "timeout: {count} sentences were not compared with their sources in time: divide the text"
 TOO_MANY_SENTENCES: Final = "The text has {count} sentences, and at most {most} are checked: divide it"
 
+Result = TypeVar("Result")
 EmitEvent = Callable[[events.VerificationEvent], None]
+ReadCitations = Callable[[str, Sequence[GivenSource]], Awaitable[CitedText]]
 StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 
 
@@ -74,6 +89,7 @@ class VerificationService:
     - `judge` is a model that verifies the citations that the comparison of words rated partial or unsupported; None without
       a model.
     - `stored_sources` stores the texts that quotes point into.
+    - `read_text` reads the citations of a text. The default reads them in a thread, which cannot be ended.
     """
 
     def __init__(
@@ -84,8 +100,10 @@ class VerificationService:
         options: VerificationOptions | None = None,
         stored_sources: ICache[StoredSources] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        read_text: ReadCitations | None = None,
     ) -> None:
         self._reader = reader
+        self._read_text = read_text or _read_in_thread
         self._search = search
         self._judge = judge
         self._options = options or VerificationOptions()
@@ -191,7 +209,8 @@ class VerificationService:
         async def run(emit: EmitEvent) -> None:
             with open_egress_log() as egress_log:
                 verification = _TextVerification(
-                    request, request_id, self._reader, self._search, self._judge, self._options, emit, given
+                    request, request_id, self._reader, self._search, self._judge, self._options, emit, given,
+                    self._read_text,
                 )
                 response = await verification.run(egress_log)
                 await self._store_texts(owner, request_id, verification.read, store_sources)
@@ -226,14 +245,17 @@ class _TextVerification:
         judge: ICitationJudge | None,
         options: VerificationOptions,
         emit: EmitEvent,
-        given: Sequence[GivenSource] = (),
+        given: Sequence[GivenSource],
+        read_text: ReadCitations,
     ) -> None:
         self._given = given
+        self._read_text = read_text
         self._request, self._request_id = request, request_id
         self._reader, self._search, self._judge, self._options = reader, search, judge, options
         self._emit = emit
         self._began = asyncio.get_running_loop().time()
         self._seconds = min(options.timeout_s, max(1.0, current_deadline() - self._began))
+        self._signal = StopSignal(self._seconds * COMPARING_SHARE)
         self._language = language_of(request.text, request.language)
         self._sources: dict[int, ReadSource] = {}
         self._searches = 0
@@ -251,8 +273,11 @@ class _TextVerification:
 
         Comparisons run in threads, because those of a long text take seconds and would delay other requests.
         """
-        cited = await asyncio.to_thread(_read_text, self._request, self._given)
-        check = await asyncio.to_thread(_open_check, cited, self._language)
+        cited = await self._read_text(self._request.text, [*map(_given, self._request.sources), *self._given])
+        if len(cited.sources) > dtos.MAX_VERIFIED_SOURCES:
+            raise VerificationError(TOO_MANY_SOURCES.format(count=len(cited.sources), most=dtos.MAX_VERIFIED_SOURCES))
+        check = await self._in_thread(lambda: SentenceCheck(cited, self._language, self._signal))
+        _require_bounded(check)
         self._emit(Started(request_id=self._request_id))
         named = tuple(SourceRef(index=source.index, title=source.title, url=source.url) for source in cited.sources)
         self._emit(
@@ -262,15 +287,23 @@ class _TextVerification:
         async with aclosing(self._reading(cited.sources, READING_SHARE)) as reads:
             async for read in reads:
                 self._sources |= {source.index: source for source in read}
-                checked = await asyncio.to_thread(check.settle, [source.as_source() for source in read])
+                checked = await self._settle(check, read)
                 await self._show(check, checked)
         uncited = check.uncited()
-        await asyncio.to_thread(check.find_sources, uncited)
+        await self._in_thread(lambda: check.find_sources(uncited))
         if self._request.find_sources:
             await self._find_sources(check)
         await self._ask_judge(cited, check)
         await self._show(check, range(len(check.answer.sentences)))
+        if count := check.late_sentences:
+            self._degraded.append(Degraded(component="citations", reason=NOT_COMPARED.format(count=count)))
         return self._response(check, uncited, egress_log)
+
+    async def _settle(self, check: SentenceCheck, read: Sequence[ReadSource]) -> list[int]:
+        return await self._in_thread(lambda: check.settle([source.as_source() for source in read]))
+
+    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+        return await run_stoppable(self._signal, work)
 
     def _reading(self, sources: Sequence[NamedSource], share: float) -> AsyncGenerator[list[ReadSource], None]:
         def on_read(url: str, status: str, chars: int) -> None:
@@ -297,8 +330,9 @@ class _TextVerification:
         async with aclosing(self._reading(found, FINDING_SHARE)) as reads:
             async for read in reads:
                 self._sources |= {source.index: as_found(source) for source in read}
-                await asyncio.to_thread(check.settle, [source.as_source() for source in read])
-        await asyncio.to_thread(check.find_sources, positions, [source.index for source in found])
+                await self._settle(check, read)
+        numbers = [source.index for source in found]
+        await self._in_thread(lambda: check.find_sources(positions, numbers))
 
     async def _search_for(self, claim: str, turns: asyncio.Semaphore) -> WebSearchResponse | None:
         query = " ".join(claim.split())[:MAX_QUERY_CHARS]
@@ -389,16 +423,25 @@ def has_support(citation: Citation | None) -> bool:
     return citation is not None and citation.verdict in ("supported", "partial")
 
 
-def _read_text(request: dtos.VerificationRequest, further: Sequence[GivenSource]) -> CitedText:
-    sent = (GivenSource(source.index, source.url or "", source.title, source.text or "") for source in request.sources)
-    cited = read_citations(request.text, [*sent, *further])
-    if len(cited.sources) > dtos.MAX_VERIFIED_SOURCES:
-        raise VerificationError(TOO_MANY_SOURCES.format(count=len(cited.sources), most=dtos.MAX_VERIFIED_SOURCES))
-    return cited
+async def _read_in_thread(text: str, given: Sequence[GivenSource]) -> CitedText:
+    try:
+        return await asyncio.to_thread(read_citations, text, given)
+    except TooManyCitationsError as error:
+        raise VerificationError(UNREADABLE_CITATIONS.format(reason=error)) from error
 
 
-def _open_check(cited: CitedText, language: str) -> SentenceCheck:
-    check = SentenceCheck(cited, [], language)
-    if (count := len(check.answer.sentences)) > MAX_SENTENCES:
-        raise VerificationError(TOO_MANY_SENTENCES.format(count=count, most=MAX_SENTENCES))
-    return check
+def _given(source: dtos.VerificationSource) -> GivenSource:
+    return GivenSource(source.index, source.url or "", source.title, source.text or "")
+
+
+def _require_bounded(check: SentenceCheck) -> None:
+    """Raise VerificationError for a text that asks for more comparisons than its length lets expect."""
+    sentences = check.answer.sentences
+    most_cited = max((len(sentence.cited) for sentence in sentences), default=0)
+    for count, most, message in (
+        (len(sentences), MAX_SENTENCES, TOO_MANY_SENTENCES),
+        (most_cited, MAX_CITED_SOURCES, TOO_MANY_CITED),
+        (check.citations, MAX_CITATIONS, TOO_MANY_CITATIONS),
+    ):
+        if count > most:
+            raise VerificationError(message.format(count=count, most=most))

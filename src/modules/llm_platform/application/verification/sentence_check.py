@@ -5,13 +5,14 @@ Sentences that share markers, such as those behind a paragraph, form a part and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.citation_forms import CitedText
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
+from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.text.sentences import Span
@@ -36,14 +37,27 @@ class SentenceCheck:
     Offsets of citations point into the rewritten text until `verified` gives those of the text as sent.
     """
 
-    def __init__(self, text: CitedText, sources: Sequence[Source], language: str) -> None:
+    def __init__(self, text: CitedText, language: str, signal: StopSignal | None = None) -> None:
+        """Read the sentences of a text. After `signal` no sentence is compared any more."""
         self._text = text
+        self._signal = signal or StopSignal()
         self.answer = read_answer(text.markdown, language)
-        self._checker = CitationChecker(sources, language)
+        self._checker = CitationChecker([], language, self._signal.check)
         self._citations: dict[Span, list[Citation]] = {}
         self._is_cited: set[int] = set()  # positions of sentences
         self._open = _parts(self.answer)
         self._settled: set[int] = set()
+        self._late: set[int] = set()  # positions of sentences that were not compared in time
+
+    @property
+    def citations(self) -> int:
+        """The number of comparisons: each sentence with each source that it may cite."""
+        alone = sum(len(sentence.cited) for sentence in self.answer.sentences)
+        return alone + sum(len(behind.sentences) * len(behind.numbers) for behind in self.answer.trailing)
+
+    @property
+    def late_sentences(self) -> int:
+        return len(self._late)
 
     def settle(self, sources: Iterable[Source]) -> list[int]:
         """Take sources that were read, or could not be. Returns the positions of the sentences that are checked now."""
@@ -59,7 +73,11 @@ class SentenceCheck:
         found = []
         for position in positions:
             sentence = self.answer.sentences[position]
-            citation = self._checker.closest(sentence, among)
+            try:
+                citation = self._checker.closest(sentence, among)
+            except WorkStoppedError:
+                self._late.add(position)
+                continue
             if citation is not None and (among is None or citation.verdict in ("supported", "partial")):
                 self._add(citation)
                 found.append(position)
@@ -78,7 +96,9 @@ class SentenceCheck:
         return [
             position
             for position, sentence in enumerate(self.answer.sentences)
-            if self._is_statement(position, sentence) and self._verdict(position) in ("unsupported", "unchecked")
+            if position not in self._late
+            and self._is_statement(position, sentence)
+            and self._verdict(position) in ("unsupported", "unchecked")
         ]
 
     def checked(self) -> CheckedAnswer:
@@ -100,7 +120,7 @@ class SentenceCheck:
         sentence = self.answer.sentences[position]
         citations = tuple(map(self._in_original, self._citations_of(position)))
         start, end = self._text.span(sentence.start, sentence.end)
-        verdict = self._verdict(position)
+        verdict = self._verdict(position) if citations or position not in self._late else "unchecked"
         is_silent = not citations and (is_open or not self._is_statement(position, sentence))
         return VerifiedSentence(
             start=start, end=end, verdict="unchecked" if is_silent else verdict, is_cited=position in self._is_cited,
@@ -109,7 +129,12 @@ class SentenceCheck:
         )
 
     def _check(self, part: TextPart) -> range:
-        checked = self._checker.check_text(_text_of(self.answer, part))
+        try:
+            checked = self._checker.check_text(_text_of(self.answer, part))
+        except WorkStoppedError:
+            self._late.update(range(part.first, part.end))
+            self._is_cited.update(position for position in range(part.first, part.end) if self.answer.sentences[position].cited)
+            return range(part.first, part.end)
         starts = {self.answer.sentences[position].start: position for position in range(part.first, part.end)}
         for citation in checked.citations:
             self._add(citation)

@@ -4,7 +4,7 @@ Words, numbers, names, dates and negations are compared; meaning is not understo
 """
 
 import html
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cache
 
@@ -56,7 +56,11 @@ class CitationChecker:
     Judgements are cached by sentence, so that an answer can be checked again and again while it grows.
     """
 
-    def __init__(self, sources: Sequence[Source], language: str) -> None:
+    def __init__(
+        self, sources: Sequence[Source], language: str, check_stop: Callable[[], None] = lambda: None
+    ) -> None:
+        """Create a checker. `check_stop` is called between steps of the work, and may raise to end it."""
+        self._check_stop = check_stop
         self._sources = {source.index: source for source in sources}
         self._language = language
         self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
@@ -136,6 +140,7 @@ class CitationChecker:
         numbers = set(self._sources) if among is None else set(among).intersection(self._sources)
         self._prepare(numbers)
         claim = self._claim(sentence.claim)
+        self._check_stop()
         known = sorted(((self._prepared[number].known_share(claim), -number) for number in numbers), reverse=True)
         tried = [-number for share, number in known[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
         found = [self._citation(sentence, number, is_by_author=False) for number in tried]
@@ -199,6 +204,7 @@ class CitationChecker:
         clauses = tuple(clause.text for clause in sentence.clauses_for(number))
         key = (sentence.claim, texts, clauses, number)
         if key not in self._judged:
+            self._check_stop()
             source = self._prepared[number]
             cells = [(self._claim(cell), self._claim(with_heads)) for cell, with_heads in texts]
             found = judge(self._claim(sentence.claim), source, self._language, cells)
@@ -218,6 +224,7 @@ class CitationChecker:
     def _prepare(self, cited: Iterable[int]) -> None:
         for number in sorted(cited):
             if number not in self._prepared:
+                self._check_stop()
                 source = self._sources[number]
                 self._prepared[number] = prepare(source.text, source.title, self._language)
 

@@ -1,23 +1,20 @@
 """Extracts title, text and date from the bytes of a page. Declared types and encodings are not trusted."""
 
-import asyncio
 import re
 import tempfile
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
-from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.domain.exceptions import PageConfigError, PageError
 from modules.llm_platform.domain.text.page_starts import PageStarts, moved_starts
 from modules.llm_platform.infrastructure.pages import bot_walls
 from modules.llm_platform.infrastructure.pages.fetch import Fetched, PageRequest
+from modules.llm_platform.infrastructure.parsing.async_parsers import AsyncParsers
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, decode
-from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, Work
 from modules.llm_platform.infrastructure.parsing.parser_process import Hyperlinks, Parsed, ParserProcess
 
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -151,73 +148,25 @@ def _heading(text: str) -> str:
     return found[1].strip() if found else ""
 
 
-# Parsing in child processes, off the event loop.
-
-
-GRACE_S: Final = 3.0
 SMALLEST_PAGE: Final = "<p>page</p>"
 
 
-class PageParsers:
-    """Converts HTML and PDF to text. Raises UnreadableDocument. Callers take turns.
-
-    A child whose caller has left gets `grace_s` seconds to finish: killed at once, the next page would wait for a new one.
-    """
-
-    def __init__(self, pool: ParserPool | None = None, grace_s: float = GRACE_S) -> None:
-        self._pool = pool or ParserPool()
-        self._grace_s = grace_s
-        # The first page starts a thread.
-        self._threads = ThreadPoolExecutor(self._pool.max_parsers, thread_name_prefix="page-parser")
-        self._running: dict[asyncio.Future[Parsed], ParserProcess] = {}
+class PageParsers(AsyncParsers):
+    """Converts HTML and PDF to text in child processes, off the event loop. Raises UnreadableDocument."""
 
     async def prepare(self) -> None:
         """Start a child process and load what it needs, unless there is one."""
-        if not self._pool.has_idle and not self._running:
+        if not self.has_child:
             await self.html(SMALLEST_PAGE)
 
     async def html(self, html: str) -> Parsed:
-        return await self._with_parser(lambda parser: parser.page(html))
+        return await self.run(lambda parser: parser.page(html))
 
     async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
-        return await self._with_parser(lambda parser: parser.linked_page(html, is_whole=is_whole))
+        return await self.run(lambda parser: parser.linked_page(html, is_whole=is_whole))
 
     async def pdf(self, data: bytes) -> Parsed:
-        return await self._with_parser(lambda parser: _pdf(parser, data))
-
-    async def aclose(self) -> None:
-        for parser in self._running.values():
-            parser.stop()
-        if self._running:
-            await asyncio.wait(self._running)  # a killed child ends its thread
-        await asyncio.to_thread(self._pool.close)
-        self._threads.shutdown(wait=False)
-
-    async def _with_parser(self, work: Work) -> Parsed:
-        caller = current_caller()
-        await self._pool.turns.take(caller)
-        parser = self._pool.take()
-        loop = asyncio.get_running_loop()
-        running = loop.run_in_executor(self._threads, self._work, work, parser, caller)
-        self._running[running] = parser
-        running.add_done_callback(self._finished)
-        try:
-            return await asyncio.shield(running)
-        except asyncio.CancelledError:
-            killing = loop.call_later(self._grace_s, parser.stop)
-            running.add_done_callback(lambda _: killing.cancel())
-            raise
-
-    def _work(self, work: Work, parser: ParserProcess, caller: str) -> Parsed:
-        try:
-            return work(parser)
-        finally:
-            self._pool.put(parser)
-            self._pool.turns.give_back(caller)
-
-    def _finished(self, running: asyncio.Future[Parsed]) -> None:
-        running.exception()  # retrieved: its caller may have left
-        del self._running[running]
+        return await self.run(lambda parser: _pdf(parser, data))
 
 
 def _pdf(parser: ParserProcess, data: bytes) -> Parsed:

@@ -6,7 +6,8 @@ gigabytes.
 Requests and answers are messages (`messages.py`). A request has the field `kind`, `path` for a file on a disk, and
 `cpu_seconds` if the document may take another time than usual. Its content is the HTML, or the file if it has no path. An
 answer has the text as its content, and the fields `title` and `note`. That of a page has `extraction`, and that of a
-`linked_page` or `whole_page` has `hyperlinks`, too. An answer may have only `error`.
+`linked_page` or `whole_page` has `hyperlinks`, too. The kind `citations` has its own fields (`citations.py`). An answer may
+have only `error`.
 """
 
 import contextlib
@@ -17,6 +18,7 @@ from typing import IO, Any
 
 from modules.llm_platform.infrastructure.parsing.answer import Answer
 from modules.llm_platform.infrastructure.parsing.archives import docx_text, epub_text
+from modules.llm_platform.infrastructure.parsing.citations import read_citations
 from modules.llm_platform.infrastructure.parsing.html_page import (
     html_text,
     linked_page_text,
@@ -59,6 +61,8 @@ def serve(
 
 
 def _read(request: dict[str, Any], content: bytes) -> Answer:
+    if request["kind"] == "citations":
+        return read_citations(content)
     if read_html := _HTML_READERS.get(request["kind"]):
         return read_html(bytes_text(content))
     return _FILE_READERS[request["kind"]](request.get("path") or content)

@@ -1,5 +1,6 @@
 """Runs the parsers as a child process with limits of time, and restarts it after a crash."""
 
+import json
 import math
 import os
 import signal
@@ -120,7 +121,15 @@ class ParserProcess:
             return self._request({"kind": kind}, file)
         return self._request({"kind": kind, "path": str(file)})
 
+    def citations(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the citations of a text as `citations.py` sends them."""
+        return self._answer({"kind": "citations", "cpu_seconds": self._page_cpu_seconds}, json.dumps(request).encode())
+
     def _request(self, fields: dict[str, Any], content: bytes = b"") -> Parsed:
+        return parsed(self._answer(fields, content))
+
+    def _answer(self, fields: dict[str, Any], content: bytes) -> dict[str, Any]:
+        """Return the answer of the child. Raises UnreadableDocument if there is none, or if it is an error."""
         fields = {"cpu_seconds": self._cpu_seconds, **fields}
         child = None if self.stopped else self._ensure_child()
         if child is None or self.stopped:  # another thread stopped it while the child was started
@@ -134,7 +143,9 @@ class ParserProcess:
             self._end()
             error = UnreadableDocument if self.stopped else ParserEndedError
             raise error(self._why_it_ended(child.returncode, fields["cpu_seconds"], timed_out=watchdog.timed_out))
-        return parsed(answer)
+        if reason := answer.get("error"):
+            raise UnreadableDocument(str(reason))
+        return answer
 
     def _why_it_ended(self, returncode: int, cpu_seconds: float, *, timed_out: bool) -> str:
         if returncode == -getattr(signal, "SIGPROF", 0):
@@ -202,8 +213,6 @@ def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: b
 
 
 def parsed(answer: dict[str, Any]) -> Parsed:
-    if error := answer.get("error"):
-        raise UnreadableDocument(str(error))
     return Parsed(
         answer.get("text") or "", answer.get("title") or None, answer.get("note"), _hyperlinks(answer.get("hyperlinks")),
         answer.get("extraction"), numbered(answer.get("pages") or ()),
