@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 from hypothesis import example, given, settings
@@ -14,10 +15,13 @@ from tests.support.growth import is_linear
 
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.citation_forms import TooManyCitationsError, read_citations
+from modules.llm_platform.domain.citations.completion import MarkerCompleter
 from modules.llm_platform.domain.citations.model_verdicts import claims_of, highest_verdict, within_limits
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
+from modules.llm_platform.domain.markdown.unwrapping import FenceRemover, SourceListRemover
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.domain.text.language import detect
@@ -86,6 +90,29 @@ def extract(question: str, text: str, language: str, questions: tuple[str, ...] 
     return asyncio.run(ExtractiveSynthesizer().synthesize(request)).text
 
 
+def complete(text: str, source: str) -> str:
+    """Return the text with the markers that its author left out, sentence by sentence as it is written."""
+    completer = MarkerCompleter(CitationChecker([source_of(source)], "en"), "en")
+    units = AnswerSanitizer(SOURCES).units(text)
+    return "".join(map(completer.feed, units)) + completer.finish("")
+
+
+def cite(text: str) -> None:
+    """Read the citations of a text, unless it has more than any text of a person."""
+    with suppress(TooManyCitationsError):
+        read_citations(text)
+
+
+def stream(text: str, chars: int) -> str:
+    sanitizer = AnswerSanitizer(SOURCES)
+    parts = [sanitizer.feed(text[at : at + chars]) for at in range(0, len(text), chars)]
+    return "".join(parts) + sanitizer.finish()
+
+
+def feed_lines(remover: FenceRemover | SourceListRemover, text: str) -> str:
+    return "".join(map(remover.feed, text.splitlines(keepends=True))) + remover.finish()
+
+
 @settings(max_examples=fuzz.chosen(100, 10_000))
 @given(claims_and_sources(), LANGUAGES)
 @example(("It opened at 2,3:6pm.", "It opened at 2,3:6pm."), "en")
@@ -132,11 +159,21 @@ READERS: dict[str, Callable[[str], object]] = {
     "sanitizer": lambda text: sanitize(text, SOURCES),
     "chunks": split_chunks,
     "language": detect,
+    "citations": cite,
+    "markers": lambda text: complete(text, "It opened at 9:30 pm."),
+    "stream": lambda text: stream(text, PIECE_CHARS),
+    "fences": lambda text: feed_lines(FenceRemover([1]), text),
+    "source lists": lambda text: feed_lines(SourceListRemover(SOURCES), text),
+    "acronyms": lambda text: verdicts("The NASA and the WHO opened it.", text, "en"),
 }
 REPEATED = [
     "\n", " \n", "a", "9,", "九", "漢", "-", "| - ", "> ", "*", "`", "[", "](", "<", ".", "\\", "a.b", "@", "[x]: y\n", "A b. ",
     "[1] ", "of ", "OO ", "3,000 ", "not ", "a1 ", "`x` ", "- x\n", "漢字。", "The bridge opened at 9:30 pm. ",
+    "?", "!", "。", "? ", "?)", '"', "”", "(", ")", "|", "【", "``", "` ``", "~", "_", "#", ":", "/", "1", "1.", "١", "é",
+    "e\u0301", "\u0301", "\u200d", "0-WORD-", "NASA ", "A.B.C. ", "(https://a.example/1;", "https://a.example/https://b.example/",
+    "(see [a](https://a.example/1), ", "<ref>", "<sup>1", "¹", "[^a]", "[1-9]", "Smith (2020) ", "**a ", "__a ", "$", "\t",
 ]
+PIECE_CHARS = 5  # in one part of a stream
 SMALL, TIMES = 4_000, 10  # characters, and times as many
 
 

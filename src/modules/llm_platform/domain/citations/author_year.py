@@ -19,10 +19,10 @@ _YEAR = re.compile(rf"(?<![\w/.-])({YEAR})(?![\w/-])")
 _IN_PARENTHESES = re.compile(rf"[(\[]\s*({YEAR})")
 _ADDRESS = re.compile(r"https?://\S+")
 _CITED = re.compile(rf"(?P<author>.{{2,120}}?)[,\s]*(?P<years>{YEAR}(?:\s*,\s*{YEAR}){{0,5}})(?P<rest>\s*[,:].{{0,60}})?\s*\Z")
-_LEAD = re.compile(r"\s*(?:see|e\.g\.|cf\.|also|as in|vgl\.|siehe|z\. ?B\.|voir)[,:]?\s+(?:also\s+)?", re.I)
-_PAGES = re.compile(r"\s*[,:]\s*(?:p{1,2}\.|S\.|para\.|ch\.|chap\.|sec\.)?\s*[\d–-]+", re.I)
+_LEAD = re.compile(r"(?:see|e\.g\.|cf\.|also|as in|vgl\.|siehe|z\. ?B\.|voir)[,:]?\s+(?:also\s+)?", re.I)
+_PAGES = re.compile(r"[,:]\s*(?:(?:p{1,2}\.|S\.|para\.|ch\.|chap\.|sec\.)\s*)?[\d–-]+", re.I)
 _OTHERS = re.compile(r"\bet\s+al\b\.?|\bu\.\s?a\.|\band colleagues\b|\bи др\.?|等", re.I)
-_BETWEEN = re.compile(r"\s*(?:&|\band\b|\bund\b|\bet\b|\by\b|,)\s*", re.I)
+_BETWEEN = re.compile(r"&|\band\b|\bund\b|\bet\b|\by\b|,", re.I)
 _NAME = r"[^\W\d_][\w'’.-]{0,40}"
 _NARRATED = re.compile(
     rf"((?:{_NAME}\s+){{0,3}}{_NAME}(?:,\s+(?:{_NAME}\s+){{0,2}}{_NAME}){{0,3}}"

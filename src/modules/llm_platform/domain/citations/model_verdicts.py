@@ -17,7 +17,7 @@ from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_wor
 from modules.llm_platform.domain.text.tokens import fold, normalize
 
 _RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
-_LITERAL = re.compile(r"`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
+_LITERAL = re.compile(r"(?<!`)`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
 _ALSO_VERBS = frozenset({"may", "march"})  # months only where they are capitalised
 
 

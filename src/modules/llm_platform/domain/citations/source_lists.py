@@ -46,7 +46,7 @@ _ARXIV = re.compile(r"\barxiv:\s*(\d{4}\.\d{4,5})", re.I)
 _LINK = re.compile(rf"\[({LINK_TEXT})\]\(({LINK_URL})")
 _DECORATION = re.compile(r"[*_`]+")
 _AROUND = " \t\"'“”„»«.,;:|–—-<>()[]{}"
-_ACCESSED = re.compile(r"[,.]?\s*(?:accessed|retrieved|abgerufen|consulté|consultado)(?: on| am| le| el)?\b.{0,60}\Z", re.I)
+_ACCESSED = re.compile(r"[,.]? ?(?:accessed|retrieved|abgerufen|consulté|consultado)(?: on| am| le| el)?\b.{0,60}\Z", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -308,8 +308,8 @@ def _title_of(text: str) -> str:
             parts.append(without_links[done:start])
             done = end
         title = "".join([*parts, without_links[done:]])
-    title = _ACCESSED.sub("", _DECORATION.sub("", title).strip(_AROUND))
-    return " ".join(title.split()).strip(_AROUND)[:MAX_TITLE_CHARS]
+    title = _ACCESSED.sub("", " ".join(_DECORATION.sub("", title).split()).strip(_AROUND))
+    return title.strip(_AROUND)[:MAX_TITLE_CHARS]
 
 
 def folded_words(text: str) -> list[str]:

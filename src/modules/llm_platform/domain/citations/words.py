@@ -19,17 +19,17 @@ MEMOIZED_RUNS: Final = 4096
 
 _FIGURES = r"[0-9]+(?:[.,:/-][0-9]+)+(?![^\W_])"
 _SPACED = rf"[^\W_{UNSPACED}]+(?:[_.:/'’+#@-]+[^\W_{UNSPACED}]+)*[+#]*(?:\(\))?"
-_DUNDER = rf"_+[^\W_{UNSPACED}]+(?:_+[^\W_{UNSPACED}]*)*"
+_DUNDER = rf"(?<!_)_+[^\W_{UNSPACED}]+(?:_+[^\W_{UNSPACED}]*)*"
 WORD: Final = lazy_pattern(rf"{_FIGURES}|[{UNSPACED}]+|{_SPACED}|{_DUNDER}")
 _UNSPACED_START = re.compile(rf"[{UNSPACED}]")
 _PART = lazy_pattern(rf"[^\W_{UNSPACED}]+")
 _OPTION = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 LITERAL = re.compile(
-    rf"(`+)(?!`).+?(?<!`)\1(?!`)|(?<![^\s`\"'(])/\w[\w/.-]*|{_OPTION.pattern}"
+    rf"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)|(?<![^\s`\"'(])/\w[\w/.-]*|{_OPTION.pattern}"
 )  # code, paths, options
 _NUMERIC = re.compile(r"[0-9]+(?:[.,:/-][0-9]+)*\Z")
 IDENTIFIER = re.compile(
-    r".*(?:_|\(\)|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]{2}|::|[A-Z]{2}[a-z]+[A-Z])|[A-Z][A-Z0-9]*[0-9][A-Z0-9]*\Z"
+    r".*(?:_|\(\)|[a-z][A-Z]|[^\W\d_]\.[^\W\d_]{2}|::|[A-Z]{2}[a-z]+[A-Z])|[A-Z](?=[A-Z]*[0-9])[A-Z0-9]*\Z"
 )
 _POSSESSIVE = re.compile(r"['’](?:s|S)?\Z")
 

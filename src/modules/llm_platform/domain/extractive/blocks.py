@@ -24,12 +24,12 @@ MAX_MARKED_LINE_CHARS = 2000  # a longer line is always prose
 
 _ITEM = re.compile(r"(\s*)(?:[-*+•·‣▪]|\(?\d{1,3}[.)])\s+(\S.*)")
 _TABLE = re.compile(r"\s*\|.*\||.*\s\|\s.*\s\|\s")
-_TABLE_RULE = re.compile(r"\s*\|?\s*:?-+:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*$")
+_TABLE_RULE = re.compile(r"\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+(?:\|\s*)?$")
 _RULE = re.compile(r"[\s|:+=*_-]{3,}$")
 _QUOTE = re.compile(r"^\s{0,3}>(?:\s|$)")
 # Lines with nothing to quote: link definitions, directives, comments, lone images and links, console lines.
 _NOISE = re.compile(
-    r"\s*(?:\[[^\]]+\]:\s*\S+.*|\.\. .*|:[\w-]+:.*|<!--.*|!\[[^\]]*\]\([^)]*\)|[-*+•]?\s*\[[^\]]*\]\([^)]*\)"
+    r"\s*(?:\[[^\]]+\]:\s*\S+.*|\.\. .*|:[\w-]+:.*|<!--.*|!\[[^\]]*\]\([^)]*\)|(?:[-*+•]\s*)?\[[^\]]*\]\([^)]*\)"
     r"|https?://\S+|(?:\$|>>>)\s.*)\s*$"
 )
 _LONE_LINK = re.compile(r"\s*\[[^\]]*\]\([^)]*\)\s*$")  # continues the paragraph around it

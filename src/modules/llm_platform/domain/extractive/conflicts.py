@@ -20,7 +20,7 @@ MAX_SUBJECT_WORDS = 3
 
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
-_VERSION = re.compile(r"\b[A-Za-z][\w-]*[ -]v?\d+(?:\.\d+)+|\bv\d+(?:\.\d+)*\b|\b\d+\.\d+\.\d+")
+_VERSION = re.compile(r"\b[A-Za-z][\w-]{0,60}[ -]v?\d+(?:\.\d+)+|\bv\d+(?:\.\d+)*\b|\b\d+\.\d+\.\d+")
 _UNSPACED_NEGATION = re.compile("不|没|未|ない|ません|않|없")
 # "Mercury (planet)", "Mercury (planet) - An Encyclopedia"; "Mercury, the planet"; fullwidth brackets too.
 _QUALIFIED = re.compile(r"^\s*(?P<base>[^()（）|]{1,60}?)\s*[(（](?P<qualifier>[^()（）]{2,50})[)）]")

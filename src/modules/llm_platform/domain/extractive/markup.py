@@ -10,17 +10,17 @@ _REFERENCE = re.compile(r"\[([^\]\[]+)\]\[[^\]]*\]")
 _MARKER = re.compile(
     r"\s?(?:\[(?:\d{1,3}(?:\s*[,;–-]\s*\d{1,3})*|\^[\w-]+|edit|citation needed|note \d+)\]|【[^】]{0,12}】)"
 )
-_STRONG = re.compile(r"(\*\*|(?<!\w)__(?![a-z\d_]+__))(?=[^\s’”'\"])(.+?)(?<=\S)\1")  # `__init__` is a name
+_STRONG = re.compile(r"(\*\*|(?<!\w)__(?![a-z\d_]+__))(?=[^\s’”'\"])(.{1,400}?)(?<=\S)\1")  # `__init__` is a name
 _EMPHASIS = re.compile(r"(?<![\w*\\])([*_])(?=[^\s*_’”])([^*_]+?)(?<=\S)\1(?![\w*])")
-_ROLE = re.compile(r":[a-z]+(?::[a-z]+)*:`~?\.?([^`<]+?)(?:\s*<[^`>]*>)?`")
-_RST_LINK = re.compile(r"`([^`<>]+?)\s*<[^`<>]+>`__?|`([^`<>]+)`_(?!\w)")
+_ROLE = re.compile(r":[a-z]{1,40}(?::[a-z]{1,40}){0,4}:`~?\.?([^`<]{1,300}?)(?:\s?<[^`>]*>)?`")
+_RST_LINK = re.compile(r"`([^`<>]+?)\s?<[^`<>]+>`__?|`([^`<>]+)`_(?!\w)")
 _TAG = re.compile(r"</?(?:b|i|em|strong|mark|span|p|br|sup|sub|a|code|u|font|div)(?:\s[^<>]*)?/?>", re.IGNORECASE)
 _NAME = re.compile(r"__[a-z\d_]+__")
 _CODE_SPAN = re.compile(r"`[^`]*`")
 _HIDDEN = "\x00"  # no shown text contains it
 _HIDDEN_SPAN = re.compile(f"{_HIDDEN}(\\d+){_HIDDEN}")
 _BLANKS = re.compile(r"\s+")
-_EDGES = re.compile(r"^(?:[>#|]+\s*|\*\*\s*|¶\s*)+|(?:\s*\*\*|\s*¶|\s*\|)+$")
+_EDGES = re.compile(r"^(?:[>#|]+\s?|\*\*\s?|¶\s?)+|(?:\s?(?:\*\*|¶|\|)){1,40}$")
 
 
 def strip_markup(text: str) -> str:

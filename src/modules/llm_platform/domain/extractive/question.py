@@ -40,7 +40,7 @@ _REQUEST = re.compile(
     r"(?:ob |(?=(?:was|wie|warum|wann|wo|wer|wem|wen|welche\w*)\b)))",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"(?<=\s)[\"“'(]?[^\W\d_a-z]*[A-ZА-ЯЁÀ-Þ][\w.+#-]*|\w*\d\w*|\w+[._]\w+|`[^`]+`")
+_NAME = re.compile(r"(?<=\s)[\"“'(]?[^\W\d_a-z]*[A-ZА-ЯЁÀ-Þ][\w.+#-]*|(?<!\w)(?:\w*\d\w*|\w+[._]\w+)|`[^`]+`")
 _UNSPACED_STOP = re.compile(
     "什么|怎么|如何|怎样|为什么|哪些|哪个|哪里|多少|是否|可以|[的是了吗呢在有]|とは|ですか|ますか|[はがをにのとで]"
 )

@@ -18,7 +18,7 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 
 MAX_CLOSEST = 3  # passages, each of another source
 
-_END = re.compile(rf"([{STOPS}{WIDE_STOPS}{COLONS}]+)\Z")
+_END = re.compile(rf"(?<![{STOPS}{WIDE_STOPS}{COLONS}])([{STOPS}{WIDE_STOPS}{COLONS}]+)\Z")
 _UNSPACED_END = "。！？：」』）"
 
 

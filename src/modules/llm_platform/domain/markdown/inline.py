@@ -100,7 +100,8 @@ def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:
 MAX_PASSES = 4  # A removal joins text, so it is sanitised again. Text that changes more often is an attack.
 
 _TARGET = re.compile(
-    r"""\([ \t]*(<[^<>\n]*>|[^\s()]*(?:\([^\s()]*\)[^\s()]*)*)(?:[ \t]+(?:"[^"\n]*"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*\)"""
+    r"""\((?:[ \t]*(<[^<>\n]*>|(?=[^\s)])[^\s()]*(?:\([^\s()]*\)[^\s()]*)*))?"""
+    r"""(?:[ \t]+(?:"[^"\n]*"|'[^'\n]*'|\([^()\n]*\)))?[ \t]*\)"""
 )
 _REFERENCE = re.compile(r"\[[^\[\]\n]{0,200}\]")
 _ANGLE = re.compile(r"<([A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>`]*|[^\s<>`@]+@[^\s<>`@]+)>")
@@ -322,7 +323,7 @@ class _Pass:
         text = self._text
         target = _TARGET.match(text, close + 1)
         if target is not None:
-            url = self._known.exact(target[1].strip("<>"))
+            url = self._known.exact((target[1] or "").strip("<>"))
             ending = f"]({as_target(url)})" if url is not None and close > inside else ""
             self._begin_link(at, inside, keep=bool(ending))
             self._closings[close] = (target.end(), ending, len(self._out) - 1)

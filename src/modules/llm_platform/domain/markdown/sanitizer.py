@@ -22,7 +22,7 @@ _DELIMITER_ROW = re.compile(
 )  # makes the line before it the head of a table
 _BAR_IN_CODE = re.compile(r"`[^`]*(?<!\\)\|")
 _LABEL = re.compile(r"[ \t>*+\-0-9.)]*\[(?:[^\[\]\\]|\\.)+\]:[ \t]*\n")
-_DESTINATION = re.compile(r"""[ \t>]*(?:<[^<>]*>|(?=[^\s<>]*[/:.#])[^\s<>]+)(?:[ \t]+["'(].*)?[ \t]*\n""")
+_DESTINATION = re.compile(r"""[ \t>]*(?:<[^<>]*>|(?=[^\s<>]*[/:.#])[^\s<>]+)(?:[ \t]+["'(].*|[ \t]*)\n""")
 
 
 def sanitize(text: str, sources: Sequence[Source]) -> str:

@@ -22,6 +22,8 @@ _TOKEN = lazy_pattern(
     r"|(?P<open>[\[【［])|(?P<close>[\]】］])(?P<target>\()?|(?P<shut>\))"
 )
 _FIRST = re.compile(rf"[{STOPS}{WIDE_STOPS}\\`\[\]【】［］)]")  # may begin a token; the regex of a whole token is slower
+# A sentence ends behind the whole run of its stops or not at all, so the rest of a run is not tried.
+_RUN_OF_STOPS = re.compile(rf"[{STOPS}]+|[{WIDE_STOPS}]+")
 # No token contains a blank or a letter of these scripts, so the text before one is complete.
 _DECIDED = lazy_pattern(rf"(?s:.*)[\s{UNSPACED}]")
 
@@ -132,7 +134,7 @@ class UnitSplitter:
                     return end
                 self._scan = first.start()
                 return None
-            at = (token or first).end()
+            at = (token or _RUN_OF_STOPS.match(self._text, first.start()) or first).end()
         self._scan = limit
         return None
 

@@ -17,10 +17,10 @@ MAX_ENTRY_CHARS = 1000  # a longer line is not an entry of a list of sources
 
 _MARKDOWN = frozenset({"md", "markdown"})
 _PLAIN = frozenset({"", "text", "txt", "plain", "plaintext"})
-_OPENING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([\w+-]*)[ \t]*\Z")
+_OPENING = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*(|[\w+-]+[ \t]*)\Z")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})([^`]*)\Z")
 _MAY_BE_FENCE = re.compile(r" {0,3}(?:[`~]|\Z)")
-_PROSE = re.compile(r"(?:[^\W\d_]+[ ,]+){3}[^\W\d_]")  # four words in a row
+_PROSE = re.compile(r"(?<![^\W\d_])(?:[^\W\d_]+[ ,]+){3}[^\W\d_]")  # four words in a row
 _SENTENCE_END = re.compile(rf"[{STOPS}{WIDE_STOPS}][{CLOSING}]*(?:[ \t]*\[[\d,\- ]+\])*[.。]?\s*\Z")
 
 SOURCE_LIST_NAMES = (
@@ -34,8 +34,8 @@ _TITLE = re.compile(
 )
 _ITEM = re.compile(r"[ \t>]*(?:[-*+•][ \t]+|\d{1,3}[.)][ \t]+)?")
 _MARK = re.compile(r"(?:\[\d{1,9}\])+[ \t]*[:.—–-]?[ \t]*")
-_ADDRESS = re.compile(r"\]\(<?[^)\s]+|`[^`\s]*[./][^`\s]*`|https?://\S+|doc:\S+")
-_ADDRESS_ALONE = re.compile(r"`[^`\s]*[./][^`\s]*`|(?<!\()(?<!\(<)https?://[^\s)>]+|(?<!\()doc:[^\s)>]+")
+_ADDRESS = re.compile(r"\]\(<?[^)\s]+|`(?=[^`\s./]*[./])[^`\s]*`|https?://\S+|doc:\S+")
+_ADDRESS_ALONE = re.compile(r"`(?=[^`\s./]*[./])[^`\s]*`|(?<!\()(?<!\(<)https?://[^\s)>]+|(?<!\()doc:[^\s)>]+")
 _TARGET = re.compile(r"\]\([^)]*\)")
 _NUMBER = re.compile(r"\[\d{1,9}\]")
 _RULE = re.compile(r"[ ]{0,3}(?:[-*_][ \t]*){3,}\Z")
@@ -106,9 +106,9 @@ class FenceRemover:
         if not line.strip():
             return ""
         opening = _OPENING.match(line.rstrip("\n"))
-        if opening is None or opening[2].lower() not in _MARKDOWN | _PLAIN:
+        if opening is None or opening[2].strip().lower() not in _MARKDOWN | _PLAIN:
             return self._pass_through()
-        self._state, self._fence, self._name = "inside", opening[1], opening[2].lower()
+        self._state, self._fence, self._name = "inside", opening[1], opening[2].strip().lower()
         return ""
 
     def _unwrapped(self, line: str) -> str:

@@ -11,11 +11,11 @@ MAX_TOPIC_WORDS = 12  # a longer query finds nothing
 MAX_TOPIC_CHARS = 200
 
 _AND = re.compile(
-    r"\s*[;?？；。]\s+|\s*,\s+|\s+(?:and|or|versus|vs\.?|und|oder|et|ou|y|e|o|i|и|или|та)\s+|(?:以及|还有|和|与|、|と)",
+    r"[;?？；。,]\s+|(?<!\s)\s+(?:and|or|versus|vs\.?|und|oder|et|ou|y|e|o|i|и|или|та)\s+|(?:以及|还有|和|与|、|と)",
     re.I,
 )
 _CLAUSE = re.compile(
-    r"\s*[;?？；。]\s+|\s*[,，]\s*(?:(?:and|or|und|oder|et|ou|y|e|o|i|и|или|та)\s+)?|\s+(?:and|und|et|y|e|i|и|та)\s+",
+    r"[;?？；。]\s+|[,，]\s*(?:(?:and|or|und|oder|et|ou|y|e|o|i|и|или|та)\s+)?|(?<!\s)\s+(?:and|und|et|y|e|i|и|та)\s+",
     re.I,
 )
 

@@ -45,7 +45,7 @@ _OF_CONVERSATION = re.compile(
     rf"|\bsummari[sz]e {_IT} in \d{{1,2}} words\b",
     re.IGNORECASE,
 )
-_BRIEF_TITLE = re.compile(r"\b(?:concise|short|brief|\d{1,2}[- ]word[\w-]*)\b[^.?\n]{0,60}\btitle\b", re.IGNORECASE)
+_BRIEF_TITLE = re.compile(r"\b(?:concise|short|brief|\d{1,2}[- ]word[\w-]{0,20})\b[^.?\n]{0,60}\btitle\b", re.IGNORECASE)
 _CONVERSATION = re.compile(r"\b(?:conversation|chat|dialogue|discussion|transcript)\b", re.IGNORECASE)
 _PRODUCTS: Final[Mapping[Product, re.Pattern[str]]] = {
     "tags": re.compile(r"\btags?\b", re.IGNORECASE),

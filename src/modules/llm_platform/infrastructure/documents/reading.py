@@ -27,7 +27,8 @@ HEAD_SHARE: Final = 4  # the rows of a table may be this many times as long as t
 DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_MATTER_TITLE = re.compile(r"^title:[ \t]*(?P<quote>[\"']?)(?P<title>[^\n]+?)(?P=quote)[ \t]*$", re.MULTILINE)
+_MATTER_TITLE = re.compile(r"^title:([^\n]+)$", re.MULTILINE)
+_QUOTED = re.compile(r"([\"'])(.+)\1\Z")
 _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}")
 # An entry of a log is a line that is not indented, with the indented lines below it.
 _ENTRY = re.compile(r"^(?=\S)", re.MULTILINE)
@@ -74,7 +75,9 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
     if not matter:
         return Parsed(decoded.text, None, note)
     titled = _MATTER_TITLE.search(matter[0])
-    return Parsed(decoded.text[matter.end() :], titled["title"].strip() if titled else None, note)
+    title = titled[1].strip() if titled else ""
+    quoted = _QUOTED.match(title)
+    return Parsed(decoded.text[matter.end() :], (quoted[2].strip() if quoted else title) or None, note)
 
 
 def _bytes(path: Path) -> bytes:

@@ -45,11 +45,11 @@ _MAIN = ("main", "[role=main]", "article")
 _LAYOUT = "table,pre,ul,ol,dl,h1,h2,h3,h4"  # A table that contains one of these is page layout.
 # This matches lower-case styles. Each alternative begins with a letter, so that the search is fast.
 _INVISIBLE_STYLE = re.compile(
-    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*0*\.?0+(?![.\d]*[1-9])"
-    r"|font-size\s*:\s*0*\.?0+(?![.\d]*[1-9])|left\s*:\s*-\d{3,}|right\s*:\s*-\d{3,}|top\s*:\s*-\d{3,}"
+    r"display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse)|opacity\s*:\s*(?:0+(?:\.0*)?|\.0+)(?![.\d])"
+    r"|font-size\s*:\s*(?:0+(?:\.0*)?|\.0+)(?![.\d])|left\s*:\s*-\d{3,}|right\s*:\s*-\d{3,}|top\s*:\s*-\d{3,}"
     r"|bottom\s*:\s*-\d{3,}|text-indent\s*:\s*-\d{3,}|margin-\w+\s*:\s*-\d{3,}"
     r"|clip\s*:\s*rect|clip-path\s*:\s*inset\(\s*(?:50|100)%|font-size\s*:\s*0*1(?:\.0+)?px"
-    r"|color(?<![-\w]color)\s*:\s*transparent|transform\s*:[^;]{0,100}scale[xy]?\(\s*0*\.?0*\s*[,)]"
+    r"|color(?<![-\w]color)\s*:\s*transparent|transform\s*:[^;]{0,100}scale[xy]?\(\s*(?:(?:0+(?:\.0*)?|\.0*)\s*)?[,)]"
     r"|content-visibility\s*:\s*hidden|mso-hide"
 )
 _ZERO_SIZE = re.compile(

@@ -25,7 +25,7 @@ EDGE_LINES = 2  # lines at the top and bottom of a page, with its header and num
 MIN_REPEATS = 3  # pages with the same line at the edge
 
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
-_DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5,}|(?:\.[ \t]+){2,}\d+[ \t]*\Z")
+_DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5}|\.[ \t]+\.[ \t]+\d+[ \t]*\Z")
 _NUMBER = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(r"\A\s*(\d{1,4})\b(?![.\d])|(?<![.\d])\b(\d{1,4})\s*\Z")
 _SECTION = re.compile(

@@ -157,7 +157,7 @@ def _clean_item(item: str) -> str:
 
 LIST_KEY: Final = "questions"
 _JSON_LIST = re.compile(rf'\s*\{{\s*"{LIST_KEY}"\s*:\s*\[')
-_JSON_ITEM = re.compile(rf'\s*,?\s*("(?:[^"\\]|\\.){{1,{MAX_ITEM_CHARS}}}")')
+_JSON_ITEM = re.compile(rf'\s*(?:,\s*)?("(?:[^"\\]|\\.){{1,{MAX_ITEM_CHARS}}}")')
 MAX_JSON_HEAD_CHARS: Final = 200  # text that may precede the list
 _OPENING, _CLOSING = "<think>", "</think>"
 MAX_STREAMED_LINES: Final = 200  # read while they arrive; the rest is read at the end of the answer

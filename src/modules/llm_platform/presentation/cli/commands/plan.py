@@ -33,7 +33,7 @@ DECOMPOSITION = "decomposition"  # The planner of a plan without a model.
 MAX_FILE_KB = 64  # Ten sub-questions of 500 characters take far less.
 COMMENT = "#"
 
-_NUMBERING = re.compile(r"\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
+_NUMBERING = re.compile(r"\A\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
 
 
 def print_plan(

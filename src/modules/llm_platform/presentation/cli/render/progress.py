@@ -29,7 +29,7 @@ PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # Keyed by th
 def split_finished(text: str) -> tuple[str, str]:
     """Return the finished Markdown blocks, and the block that is still being written. A code fence is one block."""
     blocks, finished, position = BlockTracker(), (0, 0), 0
-    for line in re.findall(r"[^\n]*\n", text):
+    for line in re.findall(r"(?<![^\n])[^\n]*\n", text):
         if blocks.take(expand_tabs(line[:-1])).kind == "blank":
             finished = position, position + len(line)
         position += len(line)

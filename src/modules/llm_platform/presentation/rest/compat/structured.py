@@ -23,7 +23,7 @@ SCHEMA_NAME: Final = "answer"
 KINDS: Final = "must have the type text, json_object or json_schema"
 NO_SCHEMA: Final = "needs a JSON Schema as `schema`"
 NO_MODEL: Final = "needs a language model, and none is set up: set LLM_API_KEY with LLM_MODEL, or leave the field out"
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"')  # A JSON string.
+_STRING: Final = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*(?:"|\Z)', re.DOTALL)  # A JSON string; the last one may have no end.
 
 
 def schema_of(
