@@ -4,7 +4,8 @@
 
 Of the requests to the first search provider, the first model and the page reader one in ten fails (429, 500, a reset, no
 answer, half of a JSON text); the second provider and the second model are healthy. Answers read pages, of which some refuse
-and some hang. Clients store threads, follow them and delete some, hang up in mid-stream, or never read their stream. Prints
+and some hang. Clients store threads, follow them and delete some, verify texts, some of them hostile, upload files, some of
+them broken, crawl sites, hang up in mid-stream, or never read their stream. Prints
 the memory of the server and of its parsers as it goes, and the laws with their figures; exit code 1 if one is broken.
 """
 
@@ -19,6 +20,7 @@ import socket
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -32,6 +34,7 @@ import httpx2
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.attack_texts import ATTACKS
 from benchmarks.common import ROOT, control, environment, fake_upstreams, stopped_at_the_end, topic, wait_until
 from benchmarks.over_http import answers, free_port
 
@@ -53,13 +56,18 @@ ERROR_SHARE = 0.01  # share of the answers that have no fault of the client
 IDLE_TASKS = 2  # more tasks than before the load
 WEIGHTS = {
     "search": 30, "cached": 20, "shallow": 16, "stream": 12, "deep": 8, "report": 2, "bad": 6, "leaver": 6, "thread": 8,
+    "verify": 8, "upload": 4, "crawl": 2,
 }
+CITED_SENTENCES = 60  # of a text to verify
+CRAWLED_PAGES = 4
 FOLLOW_UPS = 2  # follow-up questions of a thread, at most
 DELETED_SHARE = 0.5  # share of the threads
 LINES_BEFORE_LEAVING = 60  # lines of a stream, at most
 STALLED_CLIENTS = 3  # clients that stall at the same time, beside CLIENTS
 STALLED_S = 20.0  # one that reads nothing closes its connection after it
 STALLED_BUFFER_BYTES = 4096
+HOSTILE_SHARE, BROKEN_SHARE = 0.2, 0.3
+HOSTILE = [build() for name, build in ATTACKS.items() if "acronyms" not in name]
 BAD_BODIES = (b"{", b"[]", b'{"query": ""}', b'{"query": "x", "depth": "abysmal"}', b'{"query": "abc", "depth": 1}', b"\xff")
 STATE = "/_soak"  # tasks of the event loop, answered by `served`
 
@@ -110,7 +118,8 @@ class Tally:
 class Clients:
     """Clients that each send a request of a random kind as soon as the last one was answered."""
 
-    def __init__(self, url: str, seed: int) -> None:
+    def __init__(self, url: str, upstream: str, seed: int) -> None:
+        self._upstream = upstream
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=CLIENTS)
         self.http = httpx2.AsyncClient(base_url=url, timeout=ANSWER_S, limits=limits, trust_env=False)
         self.tally = Tally()
@@ -150,7 +159,41 @@ class Clients:
             return await self._stream(body | {"stream": True})
         if kind == "thread":
             return await self._thread(body)
+        if kind == "verify":
+            return await self._verify(number)
+        if kind == "upload":
+            return await self._upload(number)
+        if kind == "crawl":
+            return await self._post("/tavily/crawl", {"url": self._page(number), "limit": CRAWLED_PAGES, "max_depth": 1})
         return await self._post("/research", body)
+
+    def _page(self, number: int) -> str:
+        return f"{self._upstream}/page/topic-{number}/1"
+
+    async def _verify(self, number: int) -> str:
+        """Verify a text with a given source and two pages; some clients leave, and some texts are attacks."""
+        if self._chance.random() < HOSTILE_SHARE:
+            reply = await self.http.post("/verify", json=self._chance.choice(HOSTILE))
+            return "ok" if reply.status_code in (200, 422) else f"{reply.status_code} {reply.json().get('code')}"
+        sentences = (f"The {topic(number + at)} was measured {at} times [{at % 3 + 1}]." for at in range(CITED_SENTENCES))
+        pages = ({"index": at, "url": self._page(number + at)} for at in (2, 3))
+        sources = [{"index": 1, "text": topic(number) * 1000}, *pages]
+        body = {"text": " ".join(sentences), "sources": sources, "find_sources": self._chance.random() < 0.2}
+        if self._chance.random() < 0.2:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._chance.uniform(0.01, 0.3)):
+                    await self._post("/verify", body)
+            return "left"
+        return await self._post("/verify", body)
+
+    async def _upload(self, number: int) -> str:
+        """Ask about a file, or send one that cannot be read."""
+        is_broken = self._chance.random() < BROKEN_SHARE
+        content = b"%PDF-1.7 broken" if is_broken else f"# {topic(number)}\n\n{topic(number)} takes 12 days.\n".encode() * 200
+        file = {"name": "broken.pdf" if is_broken else "notes.md", "content": b64encode(content).decode()}
+        reply = await self.http.post("/research", json={"query": f"How long does {topic(number)} take?", "files": [file]})
+        wanted = 422 if is_broken else 200
+        return "ok" if reply.status_code == wanted else f"{reply.status_code} {reply.json().get('code')}"
 
     async def _post(self, path: str, body: Mapping[str, object]) -> str:
         reply = await self.http.post(path, json=body)
@@ -294,9 +337,9 @@ def quarters(values: Sequence[float]) -> list[float]:
     return [median(values[at * size : (at + 1) * size]) for at in range(QUARTERS)]
 
 
-async def loaded(url: str, pid: int, seconds: float, seed: int) -> tuple[Tally, tuple[int, int]]:
+async def loaded(url: str, upstream: str, pid: int, seconds: float, seed: int) -> tuple[Tally, tuple[int, int]]:
     """Return what the clients saw, and the tasks before the load and after it; the last sample is taken after it, too."""
-    clients = Clients(url, seed)
+    clients = Clients(url, upstream, seed)
     async with clients.http as http:
         before = (await http.get(STATE)).json()["tasks"]
         sampling = asyncio.create_task(sampled(clients.tally, pid, seconds))
@@ -323,7 +366,7 @@ def soak(seconds: float, seed: int) -> int:
             )
         ) as server:
             wait_until(lambda: answers(port) or server.poll() is not None)
-            tally, tasks = asyncio.run(loaded(f"http://127.0.0.1:{port}", server.pid, seconds, seed))
+            tally, tasks = asyncio.run(loaded(f"http://127.0.0.1:{port}", healthy, server.pid, seconds, seed))
             server.send_signal(signal.SIGTERM)
             exit_code = server.wait(60)
         text = log.read_text()
