@@ -78,5 +78,6 @@ def _plain(value: object) -> object:
 
 
 def digest(value: Any) -> str:
-    """Return a key for a value that JSON can express."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """Return a key for a value that JSON can express, with models in it."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
@@ -10,6 +10,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMConnectionError
@@ -55,14 +56,18 @@ async def test_a_hit_is_marked_and_costs_nothing(first_streamed: bool, then_stre
     assert len(inner.calls) == 1
 
 
+CHANGED_FIELDS: dict[str, object] = {
+    "question": "Which?",
+    "language": "de",
+    "max_tokens": 10,
+    "instructions": "Short.",
+    "context": "I live in Oslo.",
+    "questions": ("Why?",),
+    "sources": (),
+    "evidence": (EvidenceRow(question="Why?", quotes=(EvidenceQuote(url="https://a.example", title="A", text="So."),)),),
+}
 CHANGES = [
-    {"question": "Which?"},
-    {"language": "de"},
-    {"max_tokens": 10},
-    {"instructions": "Short."},
-    {"context": "I live in Oslo."},
-    {"questions": ("Why?",)},
-    {"sources": ()},
+    *({name: value} for name, value in CHANGED_FIELDS.items()),
     *(
         {"sources": (SOURCE.model_copy(update=change),)}
         for change in (
@@ -74,6 +79,11 @@ CHANGES = [
         )
     ),
 ]
+
+
+def test_each_field_of_the_request_is_changed_once() -> None:
+    """A field that is new is in this table too. Whether a text is streamed does not shape it."""
+    assert CHANGED_FIELDS.keys() == {field.name for field in fields(SynthesisRequest)} - {"is_streamed"}
 
 
 @for_each("change", CHANGES)

@@ -6,6 +6,7 @@ Failures are never cached. Processes that share a cache share a lock too: of equ
 import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from dataclasses import fields
 from functools import partial
 
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight, emit_all
@@ -75,17 +76,17 @@ class SharedSynthesizer(StreamingSynthesizer):
         yield _reused(hit)
 
     def _key(self, request: SynthesisRequest) -> str:
-        sources = [
-            (
-                source.index, source.url, source.title, source.published,
-                hashlib.sha256(source.text.encode(errors="surrogatepass")).hexdigest(),
-            )
-            for source in request.sources
-        ]
-        quotes = [quote.text for row in request.evidence for quote in row.quotes]
-        text = (request.question, list(request.questions), sources, quotes, request.language)
-        wishes = (request.max_tokens, request.instructions, request.context)
-        return "synthesis:" + digest([text, wishes, self._version, self.version, self.name])
+        """Return a digest of each field that shapes the text, so that a new field is part of the key by itself."""
+        shaping = {field.name: getattr(request, field.name) for field in fields(request)}
+        del shaping["is_streamed"]  # it changes the parts in which a text comes
+        shaping["sources"] = [_digested(source) for source in request.sources]
+        return "synthesis:" + digest([shaping, self._version, self.version, self.name])
+
+
+def _digested(source: dtos.Source) -> dtos.Source:
+    """Return the source with a digest in place of its text, which may be long."""
+    text = hashlib.sha256(source.text.encode(errors="surrogatepass")).hexdigest()
+    return source.model_copy(update={"text": text})
 
 
 async def _entry(cache: ICache[dtos.Synthesis], key: str) -> dtos.Synthesis | None:
