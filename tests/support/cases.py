@@ -93,7 +93,14 @@ class _Failures:
             yield f"{name}={value!r:.{MAX_SHOWN_CHARS}}"
 
     def report(self, total: int) -> None:
+        """Raise one error that lists all failures. Plugins show only the first error of a group."""
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
-            raise BaseExceptionGroup(f"{len(self._errors)} of {total} cases do not hold", self._errors)
+            listed = "\n".join(map(_described, self._errors))
+            raise AssertionError(f"{len(self._errors)} of {total} cases do not hold:\n{listed}") from self._errors[0]
+
+
+def _described(error: BaseException) -> str:
+    said = next(iter(str(error).splitlines()), "")[:MAX_SHOWN_CHARS]
+    return f"{'; '.join(error.__notes__)}\n    {type(error).__name__}: {said}"
