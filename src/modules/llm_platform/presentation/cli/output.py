@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel
 
@@ -18,19 +18,13 @@ from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render.json import json_text
 
 FileFormat = Literal["md", "html", "json"]
+Renderers = Mapping[FileFormat, Callable[[], str | bytes]]
+"""The function that renders an answer in each format. Every answer has `json`, which `--json` prints."""
 FORMATS: Mapping[str, FileFormat] = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}  # keyed by suffix
 MIN_SUBJECT_WIDTH: Final = 20
 MARKS: Final[Mapping[CheckVerdict, tuple[str, Style]]] = {
     "ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red"),
 }
-
-
-class AnswerFormats(NamedTuple):
-    """Functions that render one answer in each format of a file."""
-
-    json: Callable[[], str]
-    md: Callable[[], str]
-    html: Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +66,13 @@ class OutputOptions:
             if self.prompts_enabled and path.exists() and not console.confirm(f"{path} exists: replace it?"):
                 raise CommandError(f"{path} was not replaced")
 
-    def deliver(self, console: Console, formats: AnswerFormats, print_answer: Callable[[], None]) -> None:
+    def deliver(self, console: Console, renderers: Renderers, print_answer: Callable[[], None]) -> None:
         """Write the file, print JSON, or call `print_answer`, as the options say."""
         if self.file is not None:
-            write_file(console, self.file, getattr(formats, file_format(self.file))())
+            write_file(console, self.file, renderers[file_format(self.file)]())
         if self.as_json:
-            console.print_verbatim(formats.json())
+            text = renderers["json"]()
+            console.print_verbatim(text if isinstance(text, str) else text.decode())
         if self.is_printed:
             print_answer()
 
@@ -100,22 +95,25 @@ def _check_writable(path: Path, option: str) -> None:
         reject(option, f"the folder {folder} is not writable")
 
 
-def write_file(console: Console, path: Path, text: str) -> None:
-    """Write text that ends in a line break. CommandError if the file cannot be written."""
+def write_file(console: Console, path: Path, content: str | bytes) -> None:
+    """Write bytes, or text with a line break at its end. Raises CommandError if the file cannot be written."""
+    if isinstance(content, str) and not content.endswith("\n"):
+        content += "\n"
     try:
-        replace_file(path, text if text.endswith("\n") else f"{text}\n")
+        replace_file(path, content)
     except OSError as error:
         raise CommandError(f"{path} could not be written: {error.strerror}") from error
     console.print_progress(f"written to {path}")
 
 
-def replace_file(path: Path, text: str) -> None:
+def replace_file(path: Path, content: str | bytes) -> None:
     """Replace the file in one step: a reader sees the old content or the new one. Raises OSError."""
+    data = content.encode("utf-8", errors="replace") if isinstance(content, str) else content
     target = path.resolve()  # a link keeps pointing to its file
     draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        with draft.open("x", encoding="utf-8", errors="replace", newline="\n") as file:
-            file.write(text)
+        with draft.open("xb") as file:
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         draft.replace(target)

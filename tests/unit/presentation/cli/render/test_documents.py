@@ -253,6 +253,13 @@ class TestOutputFile:
         """No option says what the name says already."""
         assert file_format(tmp_path / name) == kind
 
+    def test_a_format_may_be_of_bytes(self, tmp_path: Path) -> None:
+        """An archive is written as it is, and a text ends with a line break."""
+        console = piped_console()[0]
+        write_file(console, tmp_path / "a.zip", b"PK\x00\xff")
+        write_file(console, tmp_path / "a.md", "text")
+        assert [(tmp_path / name).read_bytes() for name in ("a.zip", "a.md")] == [b"PK\x00\xff", b"text\n"]
+
     def test_folder_is_refused_as_output_file(self, tmp_path: Path) -> None:
         """A name that is taken by a folder is refused before any work."""
         (tmp_path / "a.md").mkdir()

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import clean_query
 from modules.llm_platform.domain.urls.canonical_url import page_url
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.options import build_request, reject
-from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions, read_option_file
+from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers, read_option_file
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
 from modules.llm_platform.presentation.cli.render.json import json_text
 from modules.llm_platform.presentation.cli.render.terminal import mark_unsupported, render_sources
@@ -98,10 +98,12 @@ def ask(
         console.print_markdown(mark_unsupported(response))
         console.print_lines(render_sources(response, wiring.missing_model_note(settings) if response.sources else None))
 
-    formats = AnswerFormats(
-        partial(answer_json, timed), partial(research_markdown, response), partial(research_html, response)
-    )
-    output_options.deliver(console, formats, print_answer)
+    renderers: Renderers = {
+        "json": partial(answer_json, timed),
+        "md": partial(research_markdown, response),
+        "html": partial(research_html, response),
+    }
+    output_options.deliver(console, renderers, print_answer)
 
 
 async def _answer(request: RagQuestion, platform: LLMPlatform) -> TimedAnswer:

@@ -7,7 +7,7 @@ import typer
 
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.presentation.cli import options
-from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions
+from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers
 from modules.llm_platform.presentation.cli.render.document import page_html, page_markdown
 from modules.llm_platform.presentation.cli.render.json import model_json
 from modules.llm_platform.presentation.cli.render.terminal import render_footer, render_heading
@@ -48,5 +48,7 @@ def read(
         console.print_markdown(page.text)
         console.print_lines(render_footer(page))
 
-    formats = AnswerFormats(*(partial(render, page) for render in (model_json, page_markdown, page_html)))
-    output_options.deliver(console, formats, print_page)
+    renderers: Renderers = {
+        "json": partial(model_json, page), "md": partial(page_markdown, page), "html": partial(page_html, page),
+    }
+    output_options.deliver(console, renderers, print_page)

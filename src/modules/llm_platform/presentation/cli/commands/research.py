@@ -23,7 +23,7 @@ from modules.llm_platform.presentation.cli.commands.plan import PlanReview, prin
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import build_request, reject
-from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions, read_option_file, write_file
+from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers, read_option_file, write_file
 from modules.llm_platform.presentation.cli.render import terminal
 from modules.llm_platform.presentation.cli.render.csl import csl_json
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
@@ -386,8 +386,12 @@ def deliver_research(
             console.print_markdown(blocks)
         console.print_lines(terminal.render_sources(response, missing_model_note))
 
-    renderers = (model_json, research_markdown, research_html)
-    output_options.deliver(console, AnswerFormats(*(partial(render, response) for render in renderers)), print_answer)
+    renderers: Renderers = {
+        "json": partial(model_json, response),
+        "md": partial(research_markdown, response),
+        "html": partial(research_html, response),
+    }
+    output_options.deliver(console, renderers, print_answer)
     if output_options.csl is not None:
         write_file(console, output_options.csl, csl_json(response))
     if output_options.evidence is not None:

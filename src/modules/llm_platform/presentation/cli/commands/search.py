@@ -12,7 +12,7 @@ from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.options import build_request, reject, split_list
-from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions
+from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers
 from modules.llm_platform.presentation.cli.render.document import search_html, search_markdown
 from modules.llm_platform.presentation.cli.render.json import search_json
 from modules.llm_platform.presentation.cli.render.progress import report_folder_progress
@@ -68,5 +68,9 @@ def search(
 
     with setup.network_remedy(is_keyless=is_keyless):
         response = setup.run_with_platform(wiring, settings, search_platform)
-    formats = AnswerFormats(*(partial(render, response) for render in (search_json, search_markdown, search_html)))
-    output_options.deliver(console, formats, lambda: console.print_lines(render_results(response)))
+    renderers: Renderers = {
+        "json": partial(search_json, response),
+        "md": partial(search_markdown, response),
+        "html": partial(search_html, response),
+    }
+    output_options.deliver(console, renderers, lambda: console.print_lines(render_results(response)))

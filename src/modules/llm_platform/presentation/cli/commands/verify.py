@@ -27,7 +27,7 @@ from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import build_request, reject
-from modules.llm_platform.presentation.cli.output import AnswerFormats, OutputOptions
+from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers
 from modules.llm_platform.presentation.cli.render import verification as render
 from modules.llm_platform.presentation.cli.render.json import model_json
 from modules.llm_platform.presentation.verification_text import no_longer_hold_line, unsupported_line
@@ -104,11 +104,11 @@ def verify(
 
     text, verified = setup.run_with_platform(wiring, settings, run)
     name = research or ("" if file in (None, STDIN) else str(file))
-    formats = AnswerFormats(
-        partial(model_json, verified),
-        partial(render.verification_markdown, text, verified, name),
-        partial(render.verification_html, text, verified, name),
-    )
+    renderers: Renderers = {
+        "json": partial(model_json, verified),
+        "md": partial(render.verification_markdown, text, verified, name),
+        "html": partial(render.verification_html, text, verified, name),
+    }
 
     def print_answer() -> None:
         if isinstance(verified, VerifiedAgain):
@@ -117,7 +117,7 @@ def verify(
         lines = render.github_annotations if github else render.verification_lines
         console.print_lines(lines(text, verified, name))
 
-    output_options.deliver(console, formats, print_answer)
+    output_options.deliver(console, renderers, print_answer)
     if strict and isinstance(verified, VerifiedAgain):
         if verified.no_longer_hold:
             raise CommandError(no_longer_hold_line(verified))
