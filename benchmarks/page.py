@@ -25,7 +25,7 @@ from benchmarks.common import median
 from benchmarks.watched_http import cpu_ns, running
 from playwright.async_api import Browser, Page
 from tests.services import page_answers
-from tests.services.browser import CHROMIUM, HEIGHT, chromium, visiting
+from tests.services.browser import CHROMIUMS, HEIGHT, chromium, visiting
 
 from modules.llm_platform.presentation.rest.docs_routes import RESEARCH_FOLDER
 
@@ -180,7 +180,7 @@ async def tasks(browser: Browser, base: str, answer: dict[str, Any]) -> Figures:
 
 
 async def main() -> None:
-    if which(CHROMIUM) is None:
+    if not any(map(which, CHROMIUMS)):
         print(json.dumps({}))
         return
     answer = page_answers.long_answer()

@@ -9,7 +9,8 @@ need mvn maven
 need redis-server redis-server
 need nginx nginx-light
 need promtool prometheus
-need chromium-headless-shell chromium-headless-shell
+# Any Chromium will do; the shell without a window is the smallest.
+command -v chromium-headless-shell chromium chromium-browser google-chrome-stable google-chrome >/dev/null || missing+=(chromium-headless-shell)
 need npm npm
 # Debian's own Python makes environments with a package of its own.
 [ ! -x /usr/bin/python3 ] || /usr/bin/python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)

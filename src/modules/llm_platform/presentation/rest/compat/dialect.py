@@ -99,12 +99,12 @@ class DialectBody(BaseModel, extra="allow", frozen=True):
     """The body of a request. `report_ignored` reports fields that are not served."""
 
 
-class WrittenBody(DialectBody, frozen=True):
-    """The body of a request whose fields a language model writes, so numbers may be strings."""
+class StringValuesBody(DialectBody, frozen=True):
+    """A request whose numbers may be strings, as in query strings, in forms and in what a language model writes."""
 
     @model_validator(mode="before")
     @classmethod
-    def _read_written_values(cls, values: object) -> object:
+    def _read_strings(cls, values: object) -> object:
         return read_written_values(cls, values) if isinstance(values, dict) else values
 
 

@@ -39,7 +39,6 @@ LABELS: Final = {
     "title": "Title", "url": "URL Source", "description": "Description", "date": "Date", "warning": "Warning",
 }
 MAX_RESULTS: Final = 20  # The vendor's limit.
-MAX_DIGITS: Final = 4  # A longer number in a query string is refused.
 MAX_FIELDS: Final = 50  # A form with more fields is refused.
 
 _MERGED_SLASHES = re.compile(r"(https?):/+(?=[^/])", re.IGNORECASE)  # Proxies merge the two slashes into one.
@@ -51,7 +50,7 @@ class JinaReadRequest(dialect.DialectBody, frozen=True):
     url: StartUrl
 
 
-class JinaSearchRequest(dialect.DialectBody, frozen=True):
+class JinaSearchRequest(dialect.StringValuesBody, frozen=True):
     """A search. `num` is another name of `count`. `site` restricts the search to sites."""
 
     q: LongQuery
@@ -164,14 +163,8 @@ def _from_form(body: bytes) -> dict[str, Any]:
 
 
 def _from_query(params: QueryParams) -> dict[str, Any]:
-    values: dict[str, Any] = {"q": params["q"]} if "q" in params else {}
-    for name in ("count", "num", "page"):
-        if name in params:
-            text = params[name]
-            values[name] = int(text) if text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS else text
-    if "site" in params:
-        values["site"] = params.getlist("site")
-    return values
+    values: dict[str, Any] = {name: params[name] for name in ("q", "count", "num", "page") if name in params}
+    return values | ({"site": params.getlist("site")} if "site" in params else {})
 
 
 async def _read(request: Request, body: JinaReadRequest) -> Response:

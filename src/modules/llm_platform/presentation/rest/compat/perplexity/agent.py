@@ -54,13 +54,13 @@ _AROUND_ADDRESS: Final = ".,;:!?)]}»”’"
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
 
 
-class AgentWebSearchTool(dialect.WrittenBody, frozen=True):
+class AgentWebSearchTool(dialect.StringValuesBody, frozen=True):
     """A web search. A research run searches in any case, and only the filters have an effect."""
 
     filters: SearchFilters | None = None
 
 
-class AgentFetchUrlTool(dialect.WrittenBody, frozen=True):
+class AgentFetchUrlTool(dialect.StringValuesBody, frozen=True):
     """Reads the addresses in the last message."""
 
     max_urls: int | None = Field(default=None, ge=1, strict=True)
@@ -69,7 +69,7 @@ class AgentFetchUrlTool(dialect.WrittenBody, frozen=True):
 TOOLS: Final[Mapping[str, type[BaseModel]]] = {"web_search": AgentWebSearchTool, "fetch_url": AgentFetchUrlTool}
 
 
-class PerplexityAgentRequest(dialect.WrittenBody, frozen=True):
+class PerplexityAgentRequest(dialect.StringValuesBody, frozen=True):
     """A question, or a conversation that ends with one. `effort`, `preset` or `model` selects the depth."""
 
     input: inputs.Input

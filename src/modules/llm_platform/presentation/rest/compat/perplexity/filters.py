@@ -30,7 +30,7 @@ Day = Annotated[date, BeforeValidator(_day, json_schema_input_type=str)]
 Recency = Literal["hour", "day", "week", "month", "year"]
 
 
-class SearchFilters(dialect.WrittenBody, frozen=True):
+class SearchFilters(dialect.StringValuesBody, frozen=True):
     """The filters of a search."""
 
     search_domain_filter: web_search_dtos.Domains | None = None

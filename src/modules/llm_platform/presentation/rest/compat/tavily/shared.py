@@ -23,7 +23,7 @@ def _admit_nulls(schema: dict[str, Any]) -> None:
             schema["properties"][name] = {"anyOf": [field, {"type": "null"}], **default}
 
 
-class TavilyBody(dialect.WrittenBody, frozen=True):
+class TavilyBody(dialect.StringValuesBody, frozen=True):
     """A request. Clients send null for what they leave out. Older ones send `api_key`, which the middleware reads."""
 
     model_config = ConfigDict(json_schema_extra=_admit_nulls)
