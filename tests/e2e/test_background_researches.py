@@ -155,6 +155,55 @@ async def test_killed_in_the_middle_of_a_report(tmp_path: Path) -> None:
             assert await third.stop() == 0
 
 
+async def test_a_run_that_ended_its_server_twice_is_failed(tmp_path: Path) -> None:
+    """After two SIGKILLs in a run the third server marks it failed, says why, asks nothing for it, and answers others."""
+    upstream = Upstream(silent_from=0)
+    async with serving(upstream.handle) as loopback:
+        async with server(loopback, tmp_path) as first:
+            name = await first.submit(depth="shallow")
+            await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+            await first.kill()
+        end_leases(tmp_path)
+        upstream.reached = asyncio.Event()
+        async with server(loopback, tmp_path) as second:
+            await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+            assert (await second.state(name))["attempts"] == 2
+            await second.kill()
+        end_leases(tmp_path)
+        seen, upstream.silent_from, upstream.reached = upstream.seen, 10_000, asyncio.Event()
+        async with server(loopback, tmp_path) as third:
+            last = (await third.events(name))[-1]
+            assert (last["type"], last["problem"]["code"]) == ("failed", "research_interrupted")
+            assert "twice" in last["problem"]["detail"]
+            state = await third.state(name)
+            assert (state["status"], state["attempts"], state["problem"]) == ("failed", 2, last["problem"])
+            assert upstream.seen == seen
+            assert (await third.client.get("/health")).status_code == 200
+            other = await third.submit(depth="shallow")
+            assert (await third.events(other))[-1]["type"] == "done"
+            assert await third.stop() == 0
+
+
+async def test_a_report_that_goes_further_survives_each_kill(tmp_path: Path) -> None:
+    """A report that is killed four times, each time after it stored something new, is done by the fifth server."""
+    upstream = Upstream()
+    async with serving(upstream.handle) as loopback:
+        name = ""
+        for kill in range(4):
+            upstream.silent_from, upstream.reached = upstream.seen + 3, asyncio.Event()
+            async with server(loopback, tmp_path) as killed:
+                name = name or await killed.submit()
+                await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
+                await settled(killed, name)
+                assert (await killed.state(name))["attempts"] == kill + 1
+                await killed.kill()
+            end_leases(tmp_path)
+        upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
+        async with server(loopback, tmp_path) as last:
+            assert (await last.events(name))[-1]["type"] == "done"
+            assert (await last.state(name))["attempts"] == 5
+
+
 async def test_stopped_in_the_middle_of_a_report(tmp_path: Path) -> None:
     """SIGTERM ends the server with 0 and puts the report back; a client that follows it is let go and goes on later."""
     upstream = Upstream(silent_from=10)

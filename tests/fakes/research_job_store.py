@@ -14,6 +14,7 @@ from tests.fakes.tracing import PARENT
 
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, StoredSources, Verdict
 from modules.llm_platform.domain.dtos.research_job_dtos import (
+    MAX_UNCLEAN_ENDS,
     AnswerEvidence,
     ClaimedJob,
     JobEvent,
@@ -508,6 +509,65 @@ class ResearchJobStoreContract:
         assert page is not None
         assert [event.number for event in page.events] == [1]
         await store.append(new, [event(2)], PROGRESS)
+
+    async def test_a_vanished_worker_counts_until_the_run_stores_a_finished_item(
+        self, store: IResearchJobStore, elapse: Elapse
+    ) -> None:
+        """Each lease that runs out counts before the next attempt begins. `clear_unclean_ends` sets the count to 0, events do
+        not, and a worker without the lease may not.
+        """
+        await store.add(new_job("a"), MANY)
+        first = await claimed(store, "first")
+        assert first.unclean_ends == 0
+        await elapse(LEASE_S + 1)
+        second = await claimed(store, "second")
+        assert (second.unclean_ends, second.is_suspect, second.is_given_up) == (1, True, False)
+        await store.append(second, [event(1)], PROGRESS)
+        assert await is_lost(store.clear_unclean_ends(first))
+        await store.clear_unclean_ends(second)
+        await elapse(LEASE_S + 1)
+        third = await claimed(store, "third")
+        assert (third.unclean_ends, third.attempts) == (1, 3)
+        await store.append(third, [event(2)], PROGRESS)
+        await elapse(LEASE_S + 1)
+        fourth = await claimed(store, "fourth")
+        assert (fourth.unclean_ends, fourth.is_given_up) == (MAX_UNCLEAN_ENDS, True)
+        assert fourth.attempts == 3  # it is claimed to be failed, and not started
+
+    async def test_a_worker_that_stops_is_no_unclean_end(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """A run that was released is as before, however often and for how long it then waits. It stays given up, too."""
+        await store.add(new_job("a"), MANY)
+        for _ in range(MAX_UNCLEAN_ENDS + 1):
+            job = await claimed(store)
+            assert (job.unclean_ends, job.attempts) == (0, 1)
+            await store.release(job)
+            await elapse(LEASE_S + 1)
+        for _ in range(MAX_UNCLEAN_ENDS):
+            await claimed(store)
+            await elapse(LEASE_S + 1)
+        for _ in range(2):
+            job = await claimed(store)
+            assert (job.is_given_up, job.unclean_ends, job.attempts) == (True, MAX_UNCLEAN_ENDS, MAX_UNCLEAN_ENDS)
+            await store.release(job)
+
+    async def test_suspects_are_left_to_others(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """A worker that runs a suspect claims no other one, but runs that are new, and those that are given up."""
+        for name in "ab":
+            await store.add(new_job(name), MANY)
+        await claimed(store)
+        await elapse(LEASE_S + 1)
+        again = await claimed(store)
+        assert again.is_suspect
+        await elapse(LEASE_S + 1)
+        await claimed(store, "b")  # given up: "a"
+        assert (await claimed(store, "b")).id == "b"
+        await elapse(LEASE_S + 1)
+        await store.add(new_job("c"), MANY)
+        ids = []
+        while job := await store.claim("worker", LEASE_S, leaves_suspects=True):
+            ids.append(job.id)
+        assert ids == ["a", "c"]
+        assert (await claimed(store)).id == "b"
 
     async def test_a_clock_that_was_wrong_strands_nothing(self, store: IResearchJobStore, elapse: Elapse) -> None:
         """A lease further away than its length has expired, and a webhook further away than the longest delay is due. A

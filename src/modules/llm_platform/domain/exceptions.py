@@ -216,7 +216,7 @@ class ResearchEndedError(AppException, code="research_ended", status_code=409):
 
 
 class ResearchInterruptedError(AppException, code="research_interrupted", status_code=500):
-    """The server ended again and again while it ran this research run: search its log."""
+    """The server ended or froze twice during this run and does not start it again: see its log, and send a smaller request."""
 
 
 class SpendingStoreError(AppException, code="spending_store", status_code=503, retryable=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -20,11 +21,11 @@ from tests.support.report_world import store as report_store
 from modules.llm_platform.application.research.follow_up import FollowUps, owner_key
 from modules.llm_platform.application.services import research_job_service, research_job_worker
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
-from modules.llm_platform.application.services.research_job_worker import MAX_ATTEMPTS, JobOptions
+from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, StoredTurns
-from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJobDetail
+from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, MAX_UNCLEAN_ENDS, JobEvent, ResearchJobDetail
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
     BackgroundError,
@@ -213,30 +214,82 @@ async def test_stopped_at_the_end(is_stored_first: bool) -> None:
     await store.aclose()
 
 
-async def test_a_vanished_worker(store: MemoryResearchJobStore) -> None:
-    """A research run whose worker renews its lease no more is run by another one; after too many it has failed."""
+class SilentWeb(Web):
+    """Answers no search."""
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+
+async def vanish(store: MemoryResearchJobStore) -> None:
+    """Let a worker claim a run, and renew its lease no more."""
     clock: Clock = store._clock  # type: ignore[assignment]
-    await store.add(new_job("a"), MANY)
-    for _ in range(MAX_ATTEMPTS):
-        assert await store.claim("vanishes", 60.0) is not None
-        clock.now += 61.0
-    async with running(World(Web(some_pages())), store) as service:
-        _, found = await ended(service, "a")
-    assert (found.status, found.attempts) == ("failed", MAX_ATTEMPTS + 1)
+    assert await store.claim("vanishes", 60.0) is not None
+    clock.now += 61.0
+
+
+async def test_a_vanished_worker(store: MemoryResearchJobStore) -> None:
+    """A research run whose worker vanished twice is failed by the next one, which starts nothing; its webhook is due."""
+    await store.add(new_job("a", webhook="https://hooks.example.org/done"), MANY)
+    for _ in range(MAX_UNCLEAN_ENDS):
+        await vanish(store)
+    web = Web(some_pages())
+    async with running(World(web), store) as service:
+        events, found = await ended(service, "a")
+    assert (found.status, found.attempts) == ("failed", MAX_UNCLEAN_ENDS)
     assert found.problem is not None
-    assert found.problem["code"] == "research_interrupted"
+    assert (found.problem["code"], found.problem["retryable"]) == ("research_interrupted", False)
+    assert "twice" in found.problem["detail"]
+    assert [event.type for event in events] == ["failed"]
+    assert web.searched == []
+    assert found.webhook is not None
 
 
 async def test_the_last_attempt_is_made(store: MemoryResearchJobStore) -> None:
     """After one vanished worker less than too many the research runs, and its answer counts."""
-    clock: Clock = store._clock  # type: ignore[assignment]
     await store.add(new_job("a"), MANY)
-    for _ in range(MAX_ATTEMPTS - 1):
-        assert await store.claim("vanishes", 60.0) is not None
-        clock.now += 61.0
+    for _ in range(MAX_UNCLEAN_ENDS - 1):
+        await vanish(store)
     async with running(World(Web(some_pages())), store) as service:
         _, found = await ended(service, "a")
-    assert (found.status, found.attempts) == ("done", MAX_ATTEMPTS)
+    assert (found.status, found.attempts) == ("done", MAX_UNCLEAN_ENDS)
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+async def test_a_report_that_goes_further_is_no_suspect(store: MemoryResearchJobStore, fresh: bool) -> None:
+    """A report that stored an item since its worker vanished has its count at 0 again. One that reads no stored items has not,
+    for a new attempt begins from the start.
+    """
+    request = REPORT.model_copy(update={"fresh": fresh})
+    model = ReportModel(delays={"write": 60.0})
+    await store.add(dataclasses.replace(new_job("a"), request=request), MANY)
+    await vanish(store)
+    async with running(World(Web(some_pages()), model, MemoryResearchStore()), store):
+        await until(lambda: "write" in model.asked)
+    job = await store.claim("next", 60.0)
+    assert job is not None
+    assert job.unclean_ends == (1 if fresh else 0)
+
+
+async def test_suspects_run_one_at_a_time(store: MemoryResearchJobStore) -> None:
+    """Of two runs whose server ended one waits for the other, so that the one that ends the next server, too, is known. A run
+    that was never in such a server waits for none.
+    """
+    for name in "ab":
+        await store.add(new_job(name), MANY)
+    for _ in "ab":
+        assert await store.claim("vanishes", 60.0) is not None
+    clock: Clock = store._clock  # type: ignore[assignment]
+    clock.now += 61.0
+    await store.add(new_job("c"), MANY)
+    options = JobOptions(max_running=2, lease_s=60.0, poll_s=0.02, flush_s=0.0)
+    async with running(World(SilentWeb({})), store, options) as service:
+        await until(lambda: service._worker is not None and service._worker.is_running(("", "c")))
+        assert service._worker is not None
+        assert [service._worker.is_running(("", name)) for name in "abc"] == [True, False, True]
+        await service.cancel("a")
+        await until(lambda: service._worker is not None and service._worker.is_running(("", "b")))
 
 
 async def test_expired_researches_are_removed(store: MemoryResearchJobStore) -> None:

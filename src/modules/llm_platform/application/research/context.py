@@ -14,6 +14,11 @@ from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
 
 EmitEvent = Callable[[ResearchEvent], None]
 StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
+OnProgress = Callable[[], Awaitable[None]]
+
+
+async def ignore_progress() -> None:
+    pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,7 @@ class ResearchContext:
     - `streamed` is True if the caller reads tokens.
     - `owner` is the caller; empty if no API key is required.
     - `early_finish` lets the caller ask for the text before the search has ended.
+    - `on_progress` is called when an item is stored that a new attempt at this run would not make again.
     """
 
     request: ResearchRequest
@@ -60,6 +66,7 @@ class ResearchContext:
     owner: str = ""
     deadline: float = math.inf
     early_finish: EarlyFinish = field(default_factory=EarlyFinish)
+    on_progress: OnProgress = ignore_progress
 
     @property
     def language(self) -> str:

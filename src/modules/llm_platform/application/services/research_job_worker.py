@@ -41,7 +41,6 @@ JobKey = tuple[str, str]  # owner and id
 
 LOST: Final = "lost"  # the result of a run that was deleted or cancelled, or that another worker runs
 INTERRUPTED: Final = "interrupted"  # the reason of the event `reset` when a run begins again
-MAX_ATTEMPTS: Final = 5  # attempts without a result, as when the process is killed
 RETRIES_PER_LEASE: Final = 3
 QUICK_PER_REPORT: Final = 4  # shallow and deep runs take seconds, and should not wait for reports
 CLEAN_EVERY_S: Final = 3600.0  # the interval at which expired runs are removed
@@ -99,6 +98,7 @@ class ResearchJobWorker:
         self._tracer = tracer
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
         self._early_finishes: dict[JobKey, EarlyFinish] = {}  # those of the runs in `_running`
+        self._suspect: asyncio.Task[None] | None = None  # the only one at a time: two that ran together would both be blamed
         self._work = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._store_failed = False
@@ -173,19 +173,30 @@ class ResearchJobWorker:
             return sum((job.request.depth == "report") is is_report for job, _ in self._running.values())
 
         while not self._is_closing and count() < most:
-            job = await self._store.claim(uuid.uuid4().hex, self._options.lease_s, is_report)
+            job = await self._store.claim(
+                uuid.uuid4().hex, self._options.lease_s, is_report, leaves_suspects=self._suspect is not None
+            )
             if job is None:
                 return
             key = (job.owner, job.id)
             task = asyncio.create_task(self._run(job))
             self._running[key] = job, task
+            if job.is_suspect and not job.is_given_up:
+                self._suspect = task
             task.add_done_callback(partial(self._forget, key))
 
     def _forget(self, key: JobKey, ended: asyncio.Task[None]) -> None:
         """Remove an attempt that has ended, but not a later attempt at a run that lost its lease and was claimed again."""
         if key in self._running and self._running[key][1] is ended:
             del self._running[key]
+        self._trust(ended)
         self._work.set()
+
+    def _trust(self, task: asyncio.Task[None] | None) -> None:
+        """Let the next suspect run: this one has ended, or made progress."""
+        if self._suspect is task:
+            self._suspect = None
+            self._work.set()
 
     async def _run(self, job: ClaimedJob) -> None:
         set_api_key_label(job.label)
@@ -194,10 +205,13 @@ class ResearchJobWorker:
         changed, early_finish = partial(self._changed, key), EarlyFinish()
         attempt = _Attempt(
             job, self._research, self._crawls, self._verifications, self._store, self._options, changed, self._metrics,
-            early_finish,
+            early_finish, partial(self._trust, asyncio.current_task()),
         )
         self._early_finishes[key] = early_finish
-        log.info("background run started", extra={"research": job.id, "attempt": job.attempts})
+        if job.is_given_up:
+            log.error("background run given up", extra={"research": job.id, "reason": ResearchInterruptedError().message})
+        else:
+            log.info("background run started", extra={"research": job.id, "attempt": job.attempts})
         span = self._tracer.start(JOB_SPAN, JOB_SPAN.name, {"traceparent": job.traceparent}, link=True)
         span.set(REQUEST_ID, job.id)
         span.set(ATTEMPT, job.attempts)
@@ -237,6 +251,7 @@ class _Attempt:
         changed: Callable[[], None],
         metrics: IMetrics,
         early_finish: EarlyFinish,
+        on_trusted: Callable[[], None],
     ) -> None:
         self._job = job
         self._early_finish = early_finish
@@ -247,6 +262,8 @@ class _Attempt:
         self._options = options
         self._changed = changed
         self._metrics = metrics
+        self._on_trusted = on_trusted
+        self._is_suspect = job.is_suspect
         self._last_number = job.last_event
         self._progress = ResearchProgress()
         self._pending: list[research_events.ResearchEvent] = []
@@ -283,7 +300,7 @@ class _Attempt:
     async def _follow(self) -> None:
         """Collect the events of the run. An error becomes its last event."""
         job = self._job
-        if job.attempts > MAX_ATTEMPTS:
+        if job.is_given_up:
             self._fail(ResearchInterruptedError())
             return
         try:
@@ -305,8 +322,16 @@ class _Attempt:
         if self._verifications is not None and VERIFY in job.client_request:
             return self._verifications.stream(job, self._store_sources)
         return self._research.stream(
-            job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources, early_finish=self._early_finish
+            job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources,
+            early_finish=self._early_finish, on_progress=self._clear_suspicion,
         )
+
+    async def _clear_suspicion(self) -> None:
+        """Forget the attempts whose worker vanished: this one goes further than they did."""
+        if self._is_suspect:
+            self._is_suspect = False
+            await self._retrying(lambda: self._store.clear_unclean_ends(self._job))
+            self._on_trusted()
 
     def _add(self, event: research_events.ResearchEvent) -> None:
         if isinstance(event, research_events.Started) and self._job.last_event:

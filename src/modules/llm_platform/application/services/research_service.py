@@ -7,7 +7,14 @@ from contextlib import aclosing, asynccontextmanager
 from typing import NamedTuple
 
 from modules.llm_platform.application.research import events as research_events
-from modules.llm_platform.application.research.context import EmitEvent, ResearchContext, StoreSources, request_language
+from modules.llm_platform.application.research.context import (
+    EmitEvent,
+    OnProgress,
+    ResearchContext,
+    StoreSources,
+    ignore_progress,
+    request_language,
+)
 from modules.llm_platform.application.research.failed_event import ending_with_failed
 from modules.llm_platform.application.research.files import OpenFiles
 from modules.llm_platform.application.research.final_event import FinalEvent, with_output
@@ -143,18 +150,22 @@ class ResearchService:
         store_sources: StoreSources | None = None,
         is_stored: bool = False,
         early_finish: EarlyFinish | None = None,
+        on_progress: OnProgress = ignore_progress,
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Return the events of a run: Started first, Done or Failed last. Closing the iterator stops the run.
 
         - `owner` and `is_stored` are those of `research`.
         - `store_sources` is called with the sources and their texts.
         - `early_finish.ask()` ends the search, and the answer is written from what was found.
+        - `on_progress` is called when a report has stored an item that a new attempt would not make again.
 
         An error in the request itself is raised before the first event.
         """
         request_id = request_id or new_request_id()
         storage = _SourceStorage(store_sources, keeps_sources=is_stored or not request.files)
-        events = self._events(request, request_id, owner, storage, streamed=True, early_finish=early_finish)
+        events = self._events(
+            request, request_id, owner, storage, streamed=True, early_finish=early_finish, on_progress=on_progress
+        )
         return ending_with_failed(events, request_id, instance=f"/research/{request_id}")
 
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
@@ -256,6 +267,7 @@ class ResearchService:
         *,
         streamed: bool,
         early_finish: EarlyFinish | None = None,
+        on_progress: OnProgress = ignore_progress,
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         last_sources: tuple[dtos.Source, ...] = ()
 
@@ -273,7 +285,9 @@ class ResearchService:
 
         async def run(emit: EmitEvent) -> None:
             finish = early_finish or EarlyFinish()
-            await self._run(request, request_id, owner, before, emit, store_sources, finish, streamed=streamed)
+            await self._run(
+                request, request_id, owner, before, emit, store_sources, finish, on_progress, streamed=streamed
+            )
 
         async with aclosing(emitted_events(run)) as events:
             async for event in events:
@@ -297,6 +311,7 @@ class ResearchService:
         emit: EmitEvent,
         store_sources: StoreSources,
         early_finish: EarlyFinish,
+        on_progress: OnProgress,
         *,
         streamed: bool,
     ) -> None:
@@ -333,6 +348,7 @@ class ResearchService:
                     follow_up=follow_up,
                     owner=owner,
                     early_finish=early_finish,
+                    on_progress=on_progress,
                 )
                 await (parts.reporter.report(context) if request.depth == "report" else parts.quick.answer(context))
                 if final.done is not None:

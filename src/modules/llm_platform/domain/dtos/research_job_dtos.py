@@ -16,6 +16,7 @@ ResearchStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 FinalStatus = Literal["done", "failed"]
 WebhookStatus = Literal["pending", "delivered", "failed"]
 
+MAX_UNCLEAN_ENDS = 2  # a run whose server ended so often, with nothing stored in between, is not started again
 MAX_LISTED = 100  # research runs of one page
 MAX_TITLE_CHARS = 500  # longest title of a thread, as of a question
 MAX_SEARCH_CHARS = 200  # longest text that threads are searched for
@@ -188,6 +189,7 @@ class ClaimedJob:
     - `last_event` is the number of the last stored event.
     - `client_request` is described in ResearchJobDetail.
     - `is_finish_asked` is True if the caller asked for the text before the search has ended.
+    - `unclean_ends` is the number of attempts whose worker vanished since the run last stored a finished item.
     """
 
     number: int
@@ -201,6 +203,17 @@ class ClaimedJob:
     traceparent: str = ""
     client_request: Mapping[str, Any] = field(default_factory=dict)
     is_finish_asked: bool = False
+    unclean_ends: int = 0
+
+    @property
+    def is_suspect(self) -> bool:
+        """True if its last worker vanished: the run may have ended it."""
+        return self.unclean_ends > 0
+
+    @property
+    def is_given_up(self) -> bool:
+        """True if the run must not be started again."""
+        return self.unclean_ends >= MAX_UNCLEAN_ENDS
 
 
 @dataclass(frozen=True, slots=True)

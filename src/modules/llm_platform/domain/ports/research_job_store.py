@@ -98,11 +98,20 @@ class IResearchJobStore(ABC):
     # Workers use these methods.
 
     @abstractmethod
-    async def claim(self, token: str, lease_s: float, is_report: bool | None = None) -> dtos.ClaimedJob | None:
+    async def claim(
+        self, token: str, lease_s: float, is_report: bool | None = None, *, leaves_suspects: bool = False
+    ) -> dtos.ClaimedJob | None:
         """Lease the oldest run that is queued or whose lease has expired, of an owner with the fewest running ones.
 
-        Return None if there is none. With `is_report` only reports are claimed, without it only other runs.
+        A lease that expired adds one to `unclean_ends`. A run that is given up is claimed to be failed, and counts no attempt.
+
+        Return None if there is none. With `is_report` only reports are claimed, without it only other runs. With
+        `leaves_suspects` runs that are suspect and not given up are left to others.
         """
+
+    @abstractmethod
+    async def clear_unclean_ends(self, job: dtos.ClaimedJob) -> None:
+        """Set `unclean_ends` to 0: a new attempt would go further than this one began. Raises LeaseLostError."""
 
     @abstractmethod
     async def renew(self, job: dtos.ClaimedJob, lease_s: float) -> bool:

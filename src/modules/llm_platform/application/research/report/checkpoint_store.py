@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -31,6 +31,7 @@ class CheckpointStore:
 
     After the first error or timeout nothing more is written, and `failure` holds it: the research goes on. Nothing more is
     read either, unless a write failed with an error: a full disk and a read-only database still have what was paid for.
+    `on_stored` is called for each item that a new attempt at this research finds here.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class CheckpointStore:
         self._is_readable = not fresh
         self._store = store
         self._language = language
+        self.on_stored: Callable[[], None] = lambda: None
 
     def key(self, version: str, model: str, **inputs: object) -> str:
         """Return the key of an entry made by this prompt version and model from these inputs."""
@@ -60,6 +62,8 @@ class CheckpointStore:
     async def put(self, stage: StoreStage, key: str, value: BaseModel) -> None:
         if not self.failure:
             await self._guarded(WRITE, self._store.put(self.topic, stage, key, value))
+            if self._is_readable and not self.failure:
+                self.on_stored()
 
     async def _guarded(self, operation: str, call: Awaitable[Result]) -> Result | None:
         """Return the result of the call; None after an error or a timeout."""

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.context import ResearchContext
@@ -50,7 +51,11 @@ class MadeReport:
         return Done(request_id=context.request_id, response=answer)
 
 
-_Part = ResearchEvent | tuple[Source, ...] | MadeReport  # what all followers get
+class _ItemStored:
+    """Tells the followers of a report that a new attempt would go further than this one began."""
+
+
+_Part = ResearchEvent | tuple[Source, ...] | _ItemStored | MadeReport  # what all followers get
 
 
 class Reporter:
@@ -94,6 +99,7 @@ class Reporter:
         shared = replace(context, early_finish=early_finish)
 
         async def make(emit: Callable[[_Part], None]) -> None:
+            checkpoints.on_stored = partial(emit, _ItemStored())
             emit(await self._stored_or_made(shared, emit, checkpoints, key, f"{key}:{limits}"))
 
         try:
@@ -116,6 +122,8 @@ class Reporter:
                     return part
                 if isinstance(part, tuple):
                     await context.store_sources(part)
+                elif isinstance(part, _ItemStored):
+                    await context.on_progress()
                 elif not (is_past and isinstance(part, ModelProgressed)):  # a report does not show how far a call was
                     own = part.request_id == context.request_id
                     context.emit(part if own else part.model_copy(update={"request_id": context.request_id}))

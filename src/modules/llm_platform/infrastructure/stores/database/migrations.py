@@ -20,6 +20,7 @@ from modules.llm_platform.infrastructure.stores.database.research_schema import 
     ADD_FINISH,
     ADD_THREAD,
     ADD_TRACEPARENT,
+    ADD_UNCLEAN_ENDS,
     CASCADE_POSTGRES,
     OWN_THREAD_POSTGRES,
     SCHEMA,
@@ -116,6 +117,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     CASCADE_POSTGRES,
     ADD_ANSWER,
     (ADD_FINISH,),
+    (ADD_UNCLEAN_ENDS,),
 )
 LATEST: Final = len(MIGRATIONS)
 

@@ -89,6 +89,8 @@ ADD_ANSWER: Final = (
     "ALTER TABLE llm_platform.research_job ADD COLUMN answer_text text NOT NULL DEFAULT ''",
 )
 ADD_FINISH: Final = "ALTER TABLE llm_platform.research_job ADD COLUMN is_finish_asked boolean NOT NULL DEFAULT false"
+# Times that the server of a run ended, or lost its lease, since the run last stored something that a new attempt can use.
+ADD_UNCLEAN_ENDS: Final = "ALTER TABLE llm_platform.research_job ADD COLUMN unclean_ends integer NOT NULL DEFAULT 0"
 # What is left of runs that were removed while a worker wrote their events.
 REMOVE_ORPHANS: Final = tuple(
     f"DELETE FROM llm_platform.{table} WHERE job NOT IN (SELECT number FROM llm_platform.research_job)"  # noqa: S608

@@ -72,12 +72,15 @@ WHERE owner = :owner AND NOT EXISTS (SELECT 1 {_RUNS} AND run.number > newest.nu
 _LAST_EVENT: Final = (
     "SELECT data FROM llm_platform.research_job_event WHERE job = :job ORDER BY number DESC LIMIT 1"
 )
+# Whoever had the lease of a run that is still running has vanished, or could not renew it.
+_UNCLEAN_ENDS: Final = "unclean_ends + CASE WHEN status = 'running' THEN 1 ELSE 0 END"
+_ONE_UNLESS_GIVEN_UP: Final = f"CASE WHEN {{ends}} < {dtos.MAX_UNCLEAN_ENDS} THEN 1 ELSE 0 END"
 # {skip} leaves out rows that another worker is claiming. The owner with the fewest running runs comes first, so that nobody's
 # full queue keeps the others waiting.
 _CLAIM: Final = f"""
 UPDATE llm_platform.research_job
-SET status = 'running', attempts = attempts + 1, lease = :token, lease_until = :now + :lease_s,
-    started_at = coalesce(started_at, :now)
+SET status = 'running', attempts = attempts + {_ONE_UNLESS_GIVEN_UP.format(ends=_UNCLEAN_ENDS)},
+    unclean_ends = {_UNCLEAN_ENDS}, lease = :token, lease_until = :now + :lease_s, started_at = coalesce(started_at, :now)
 WHERE number = (
     WITH busy AS MATERIALIZED (
         SELECT owner, count(*) AS running FROM llm_platform.research_job
@@ -85,9 +88,10 @@ WHERE number = (
     )
     SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND NOT ({_IS_LEASED})
         AND (CAST(:is_report AS boolean) IS NULL OR is_report = :is_report)
+        AND NOT (:leaves_suspects AND {_UNCLEAN_ENDS} BETWEEN 1 AND {dtos.MAX_UNCLEAN_ENDS - 1})
     ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
 )
-RETURNING number, id, owner, label, request, client_request, is_finish_asked, attempts, last_event, traceparent
+RETURNING number, id, owner, label, request, client_request, is_finish_asked, attempts, last_event, traceparent, unclean_ends
 """  # noqa: S608  constants
 # First attempts come before retries, so that receivers that hang do not delay the others.
 _CLAIM_WEBHOOK: Final = f"""
@@ -309,20 +313,28 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         return StoredSources.model_validate_json(rows[0][0]) if rows else None
 
     @operation(empty=None)
-    def claim(self, token: str, lease_s: float, is_report: bool | None = None) -> Operation[dtos.ClaimedJob | None]:
-        rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s, "is_report": is_report})
+    def claim(
+        self, token: str, lease_s: float, is_report: bool | None = None, *, leaves_suspects: bool = False
+    ) -> Operation[dtos.ClaimedJob | None]:
+        rows = yield Statement(
+            _CLAIM, {"token": token, "lease_s": lease_s, "is_report": is_report, "leaves_suspects": leaves_suspects}
+        )
         if not rows:
             return None
-        [(number, found_id, owner, label, request, client_request, is_finish_asked, attempts, last_event, traceparent)] = rows
+        [(number, found_id, owner, label, request, client_request, is_asked, attempts, last_event, trace, ends)] = rows
         claimed = dtos.ClaimedJob(
             number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), attempts, last_event,
-            traceparent, is_finish_asked=bool(is_finish_asked),
+            trace, is_finish_asked=bool(is_asked), unclean_ends=ends,
         )
         return replace(claimed, client_request=json.loads(client_request)) if client_request else claimed
 
     @operation()
     def renew(self, job: dtos.ClaimedJob, lease_s: float) -> Operation[bool]:
         return (yield from _update_leased(job, "lease_until = :now + :lease_s", lease_s=lease_s))
+
+    @operation()
+    def clear_unclean_ends(self, job: dtos.ClaimedJob) -> Operation[None]:
+        yield from _update_leased(job, "unclean_ends = 0")
 
     @operation()
     def append(self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress) -> Operation[None]:
@@ -356,7 +368,8 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         yield Statement(
             f"""
             UPDATE llm_platform.research_job
-            SET status = 'queued', lease = NULL, lease_until = 0, attempts = attempts - 1 {_OF_LEASE}
+            SET status = 'queued', lease = NULL, lease_until = 0,
+                attempts = attempts - {_ONE_UNLESS_GIVEN_UP.format(ends="unclean_ends")} {_OF_LEASE}
             """,  # noqa: S608  constants
             {"number": job.number, "token": job.token},
         )

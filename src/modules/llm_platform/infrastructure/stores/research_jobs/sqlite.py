@@ -21,6 +21,7 @@ from modules.llm_platform.infrastructure.stores.database.research_schema import 
     ADD_FINISH,
     ADD_THREAD,
     ADD_TRACEPARENT,
+    ADD_UNCLEAN_ENDS,
     OWN_THREAD_SQLITE,
     REMOVE_ORPHANS,
     SCHEMA,
@@ -29,6 +30,7 @@ from modules.llm_platform.infrastructure.stores.research_jobs.sql import SqlRese
 
 MIGRATIONS: Final = (
     SCHEMA, (ADD_TRACEPARENT,), ADD_CLIENT, ADD_THREAD, OWN_THREAD_SQLITE, REMOVE_ORPHANS, ADD_ANSWER, (ADD_FINISH,),
+    (ADD_UNCLEAN_ENDS,),
 )
 FORMAT: Final = len(MIGRATIONS)  # stored in the file's user_version
 MEMORY: Final = Path(":memory:")
