@@ -147,6 +147,7 @@ from modules.llm_platform.domain.exceptions import PageBlockedError as PageBlock
 from modules.llm_platform.domain.exceptions import PageConfigError as PageConfigError
 from modules.llm_platform.domain.exceptions import PageConnectionError as PageConnectionError
 from modules.llm_platform.domain.exceptions import PageError as PageError
+from modules.llm_platform.domain.exceptions import PageLimitError as PageLimitError
 from modules.llm_platform.domain.exceptions import PageNotFoundError as PageNotFoundError
 from modules.llm_platform.domain.exceptions import PageRequestError as PageRequestError
 from modules.llm_platform.domain.exceptions import PageTimeoutError as PageTimeoutError

@@ -86,6 +86,7 @@ MODULE_OF: Final = {
     "PageConfigError": "modules.llm_platform.domain.exceptions",
     "PageConnectionError": "modules.llm_platform.domain.exceptions",
     "PageError": "modules.llm_platform.domain.exceptions",
+    "PageLimitError": "modules.llm_platform.domain.exceptions",
     "PageLink": "modules.llm_platform.domain.dtos.page_dtos",
     "PageNotFoundError": "modules.llm_platform.domain.exceptions",
     "PageRequestError": "modules.llm_platform.domain.exceptions",

@@ -102,6 +102,10 @@ class PageRequestError(AppException, code="page_request", status_code=422):
     """This address may not be read: use the address of a public web page."""
 
 
+class PageLimitError(PageRequestError, code="page_limit", status_code=429, retryable=True):
+    """More pages than a limit of this caller allows: send fewer addresses, or try again in a minute."""
+
+
 class PageConfigError(AppException, code="page_config", status_code=503):
     """Pages cannot be read: a setting or a package is missing."""
 

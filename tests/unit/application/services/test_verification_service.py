@@ -18,7 +18,8 @@ from modules.llm_platform.application.services.verification_service import (
 )
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
-from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS, MAX_PAGES_OF_HOST
+from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS
+from modules.llm_platform.domain.concurrency.page_allowance import MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import (

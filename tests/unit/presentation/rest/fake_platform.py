@@ -17,7 +17,7 @@ from tests.fakes.research_job_store import MemoryResearchJobStore
 from tests.fakes.site_reader import FakeSiteReader
 
 from modules.llm_platform.application.platform import LLMPlatform, no_titles
-from modules.llm_platform.application.research.context import StoreSources
+from modules.llm_platform.application.research.context import OnProgress, StoreSources, ignore_progress
 from modules.llm_platform.application.research.events import (
     Done,
     FoundResult,
@@ -198,6 +198,7 @@ class FakeServices:
         store_sources: StoreSources | None = None,
         is_stored: bool = False,
         early_finish: EarlyFinish | None = None,
+        on_progress: OnProgress = ignore_progress,
     ) -> AsyncIterator[ResearchEvent]:
         self.owners.append(owner)
         name = request_id or ""

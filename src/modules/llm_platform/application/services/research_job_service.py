@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from modules.llm_platform.application.services.webhook_service import WebhookSer
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
+from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, StoredSources
@@ -84,10 +85,13 @@ class ResearchJobService:
         """True if runs can be queued and stored."""
         return self._worker is not None
 
-    def start(self) -> None:
-        """Work on the queue in this process, including runs that an earlier process left there."""
+    def start(self, charge_of: Callable[[str], Charge] | None = None) -> None:
+        """Work on the queue in this process, including runs that an earlier process left there.
+
+        `charge_of` returns how a caller is charged for the pages of its runs; None means no limit.
+        """
         if self._worker is not None:
-            self._worker.start()
+            self._worker.start(charge_of)
 
     async def aclose(self) -> None:
         """Stop working, and put the running runs back into the queue."""

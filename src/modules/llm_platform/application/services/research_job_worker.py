@@ -17,6 +17,7 @@ from modules.llm_platform.application.services.webhook_service import WebhookSer
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
+from modules.llm_platform.domain.concurrency.page_allowance import Charge, set_page_charge
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_dtos import Source, StoredSources
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, ResearchProgress
@@ -99,13 +100,15 @@ class ResearchJobWorker:
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
         self._early_finishes: dict[JobKey, EarlyFinish] = {}  # those of the runs in `_running`
         self._suspect: asyncio.Task[None] | None = None  # the only one at a time: two that ran together would both be blamed
+        self._charge_of: Callable[[str], Charge] | None = None
         self._work = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._store_failed = False
         self._is_closing = False
 
-    def start(self) -> None:
-        """Begin to work; a second call does nothing."""
+    def start(self, charge_of: Callable[[str], Charge] | None = None) -> None:
+        """Begin to work; a second call does nothing. `charge_of` is described in ResearchJobService."""
+        self._charge_of = charge_of or self._charge_of
         if not self._loops and not self._is_closing and self._options.max_running:
             work = [self._run_loop(), self._webhooks.run()]
             with running(NO_SPAN):  # keeps the work of the loops out of the trace of the request that starts them
@@ -201,6 +204,7 @@ class ResearchJobWorker:
     async def _run(self, job: ClaimedJob) -> None:
         set_api_key_label(job.label)
         set_current_caller(job.owner)
+        set_page_charge(self._charge_of(job.owner) if self._charge_of else None)
         key = (job.owner, job.id)
         changed, early_finish = partial(self._changed, key), EarlyFinish()
         attempt = _Attempt(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from modules.llm_platform.domain.concurrency.page_allowance import page_allowance
 from modules.llm_platform.domain.concurrency.task_group import gather_all
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
 from modules.llm_platform.domain.dtos.page_dtos import PageLink
@@ -58,7 +59,8 @@ class SiteCrawlService:
     async def _run(self, request: dtos.SiteCrawlRequest, *, levels: int, lists_last: bool = False) -> dtos.SiteCrawl:
         began = time.perf_counter()
         crawl = _Crawl(self._reader, request)
-        found = await crawl.run(levels, lists_last=lists_last)
+        with page_allowance(max_of_host=None):  # most pages are of one host, which is asked as its robots.txt says
+            found = await crawl.run(levels, lists_last=lists_last)
         extra = {"pages": len(found.pages), "failed": len(found.failed), "stopped": found.stopped or ""}
         log.info("site crawled", extra={**extra, "duration_ms": round((time.perf_counter() - began) * 1000, 1)})
         return found

@@ -26,6 +26,7 @@ from modules.llm_platform.domain.citations.citation_forms import (
 )
 from modules.llm_platform.domain.concurrency.deadline import current_deadline
 from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
+from modules.llm_platform.domain.concurrency.page_allowance import count_fetch, page_allowance
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
@@ -207,7 +208,7 @@ class VerificationService:
         store_sources: StoreSources | None = None,
     ) -> AsyncGenerator[events.VerificationEvent, None]:
         async def run(emit: EmitEvent) -> None:
-            with open_egress_log() as egress_log:
+            with open_egress_log() as egress_log, page_allowance():
                 verification = _TextVerification(
                     request, request_id, self._reader, self._search, self._judge, self._options, emit, given,
                     self._read_text,
@@ -341,6 +342,7 @@ class _TextVerification:
                 return None
             self._searches += 1
             try:
+                await count_fetch(self._search.name, is_same_page=True)  # no host has all searches
                 return await self._search.search(WebSearchRequest(query=query, language=self._language))
             except AppException as error:
                 self._degraded.append(Degraded.of(self._search.name, error))

@@ -10,6 +10,7 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.citation_forms import NamedSource
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
+from modules.llm_platform.domain.concurrency.page_allowance import MANY_OF_HOST, MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.verification_dtos import SourceState, VerifiedSource
@@ -27,11 +28,9 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_o
 from shared.exceptions import AppException
 
 MAX_CONCURRENT_READS: Final = 8  # pages of one text at once
-MAX_PAGES_OF_HOST: Final = 60  # pages of one text; further ones of the host are not read
 MAX_PAGE_CHARS: Final = 200_000  # the rest of a longer page is not compared
 NO_ADDRESS: Final = "The text names no address for this source"
 NO_ENTRY: Final = "The text cites this number and lists no source for it"
-MANY_OF_HOST: Final = f"At most {MAX_PAGES_OF_HOST} pages of one host are read for a text: divide it"
 NOT_IN_TIME: Final = "The page was not read before the deadline"
 
 # Most specific first.

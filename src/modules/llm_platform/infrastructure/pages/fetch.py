@@ -13,6 +13,7 @@ import httpx2
 from cachetools import TTLCache
 
 from modules.llm_platform.domain.callers.current_caller import current_caller
+from modules.llm_platform.domain.concurrency.page_allowance import count_fetch
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
 from modules.llm_platform.infrastructure.http.client import user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
@@ -146,12 +147,14 @@ class SafeFetcher:
         - `before` is called with each address before it is opened, and may raise.
         - `before_body` is called once, when the page has begun to arrive and before its bytes are read into memory.
 
-        Raises page errors. The caller sets a deadline.
+        Each request counts for the `page_allowance` of the caller. Raises page errors. The caller sets a deadline.
         """
+        host_before = None
         for _ in range(MAX_REDIRECTS + 1):
             if (current_caller(), address.host) in self._paused:
                 raise PageBlockedError(PAUSED, retry_after_s=PAUSE_S)
             checked = await self._guard.check(address)
+            await count_fetch(address.host, is_same_page=address.host == host_before)
             if before is not None:
                 await before(address)
             try:
@@ -161,7 +164,7 @@ class SafeFetcher:
                 raise transport_error(error) from error
             if isinstance(hop, Fetched):
                 return hop
-            address = follow(address, hop)
+            host_before, address = address.host, follow(address, hop)
         raise PageError(TOO_FAR)
 
     async def _hop(self, checked: Checked, request: PageRequest, before_body: BeforeBody) -> Fetched | str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.domain.concurrency.caller_turns import CallerTurns
+from modules.llm_platform.domain.concurrency.page_allowance import count_fetch
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.site_crawl_dtos import LinkedPage
@@ -76,6 +77,7 @@ class GuardedPageReader(IPageReader):
         checked = await self._guard.check(parse_address(url))
         if checked.is_private and not self._is_local:
             raise PageConfigError(DIRECT_ONLY)
+        await count_fetch(checked.address.host)
         return await self._reader.read(checked.address.url)
 
 

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 
 from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.presentation.rest import chat_routes, docs_routes, health_routes, included
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
@@ -23,7 +24,11 @@ from modules.llm_platform.presentation.rest.http.body import field_errors
 from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
 from modules.llm_platform.presentation.rest.http.openapi import openapi_document
 from modules.llm_platform.presentation.rest.http.opening import OpenAtFirstRequest
-from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses, LocalPrograms
+from modules.llm_platform.presentation.rest.http.rate_limits import (
+    ClientAddresses,
+    LocalPrograms,
+    charge_background_pages,
+)
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
 from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from modules.llm_platform.presentation.rest.http.shutdown import drain_on_signals, uvicorn_server
@@ -60,7 +65,9 @@ def create_app(
     server = ServerState(max_researches=settings.MAX_CONCURRENT_RESEARCHES)
     access = AccessPolicy(settings)
     mcp = McpEndpoint(server, owns_all_reports=access.has_one_caller, is_mounted=is_mounted)
-    open_platform = partial(_open_platform, platform=platform, server=server, mcp=mcp)
+    local_programs = LocalPrograms(settings)
+    charge_of = None if local_programs.are_exempt else partial(charge_background_pages, server)
+    open_platform = partial(_open_platform, platform=platform, server=server, mcp=mcp, charge_of=charge_of)
     own_process = partial(
         _own_process, open_platform=open_platform, server=server, drain_timeout_s=settings.DRAIN_TIMEOUT_S
     )
@@ -90,7 +97,7 @@ def create_app(
         redactor=redactor,
         request_log=RequestLog(server, app.router.routes, quiet=PROBE_PATHS, log_queries=settings.LOG_QUERIES),
         compatible_apis=DIALECT_OF_PREFIX,
-        local_programs=LocalPrograms(settings),
+        local_programs=local_programs,
     )
     if is_mounted:
         app.add_middleware(OpenAtFirstRequest, lifespan=partial(open_platform, app), server=server)
@@ -116,12 +123,16 @@ async def _raise_http_error(request: Request, error: Any) -> NoReturn:
 
 @asynccontextmanager
 async def _open_platform(
-    app: FastAPI, platform: LLMPlatform | Callable[[], LLMPlatform], server: ServerState, mcp: McpEndpoint
+    app: FastAPI,
+    platform: LLMPlatform | Callable[[], LLMPlatform],
+    server: ServerState,
+    mcp: McpEndpoint,
+    charge_of: Callable[[str], Charge] | None,
 ) -> AsyncIterator[None]:
     """Open the platform for the requests of the block, with its background work."""
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
         server.platform, server.requests.is_draining = opened, False
-        opened.research_jobs.start()
+        opened.research_jobs.start(charge_of)
         cleaning = asyncio.create_task(opened.store.clean_quietly())
         try:
             yield

@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
-from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
+from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
+from modules.llm_platform.domain.concurrency.page_allowance import FETCHES_OF_A_REQUEST, LIMIT_REACHED, count_fetch
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit, RateLimits
 from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.presentation.rest.http.problems import QUOTA_EXCEEDED, RateLimitedError
@@ -23,7 +25,9 @@ from modules.llm_platform.presentation.rest.http.rate_limits import (
     LocalPrograms,
     RetrySchedule,
     WrongKeyLimit,
+    charge_background_pages,
 )
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.config import Settings
 
 HOUR_S = 3600
@@ -32,6 +36,7 @@ PROXY = "10.0.0.9"
 CLIENT = RateLimit("client", 5, HOUR_S, burst=5)
 SERVER = RateLimit("server", 2, HOUR_S, burst=2)
 SEARCH = "/search?q=x"
+URLS = [f"https://example.org/{number}" for number in range(FETCHES_OF_A_REQUEST)]
 
 
 def limiter(client: RateLimit | None = CLIENT, server: RateLimit | None = None) -> MemoryRateLimiter:
@@ -398,3 +403,67 @@ class TestAddresses:
         """Whatever a client sends, the address that the proxy appended decides."""
         forwarded = ",".join([*claims, " 203.0.113.1"]).encode("latin-1")
         assert ClientAddresses(["10.0.0.0/8"]).identify(PROXY, forwarded) == "203.0.113.1"
+
+
+class CountedReads(FakeServices):
+    """Each page takes `fetches` requests to other servers."""
+
+    fetches = 6
+
+    async def read(self, url: str) -> Page:
+        for _ in range(self.fetches):
+            await count_fetch(url)
+        return await super().read(url)
+
+
+class TestPagesOfARequest:
+    """A request that reads many pages counts as several: each FETCHES_OF_A_REQUEST requests to other servers count as one."""
+
+    @for_each("fetches, remaining", [(1, 4), (2, 3), (4, 1)])
+    async def test_pages_beyond_the_first_are_charged(self, fetches: int, remaining: int) -> None:
+        """The pages of an ordinary request are paid with it; redirects of the pages are not."""
+        services = CountedReads()
+        services.fetches = fetches
+        async with app_client(services, rate_limiter=limiter(server=RateLimit("server", 99, HOUR_S, burst=99))) as client:
+            answer = await client.post("/tavily/extract", json={"urls": URLS})
+            assert len(answer.json()["results"]) == FETCHES_OF_A_REQUEST
+            headers = (await client.get(SEARCH)).headers
+        assert f'"client";r={remaining - 1};' in headers["ratelimit"]
+
+    async def test_pages_that_the_limit_refuses_say_so(self) -> None:
+        """The pages before them are read, and the caller learns why the others are not."""
+        async with app_client(CountedReads(), rate_limiter=limiter()) as client:
+            answer = await client.post("/tavily/extract", json={"urls": URLS})
+            assert (await client.get(SEARCH)).status_code == 429
+        found = answer.json()
+        assert answer.status_code == 200
+        assert 0 < len(found["results"]) < FETCHES_OF_A_REQUEST
+        assert len(found["results"]) + len(found["failed_results"]) == FETCHES_OF_A_REQUEST
+        assert {failed["error"] for failed in found["failed_results"]} == {LIMIT_REACHED}
+
+    async def test_own_programs_are_not_charged(self) -> None:
+        """As their requests are not counted."""
+        async with app_client(CountedReads(), rate_limiter=limiter(), limits_are_set=False) as client:
+            answer = await client.post("/tavily/extract", json={"urls": URLS})
+        assert len(answer.json()["results"]) == FETCHES_OF_A_REQUEST
+
+    async def test_reads_of_a_key_are_charged_to_its_reads(self) -> None:
+        """What a key extracts takes nothing of its research runs."""
+        limits = RateLimits(CLIENT, None, RateLimit("reads", 9, HOUR_S, burst=9))
+        async with app_client(
+            CountedReads(), rate_limiter=MemoryRateLimiter(limits), LLM_PLATFORM_API_KEYS=KEY
+        ) as client:
+            client.headers["X-API-Key"] = KEY
+            answer = await client.post("/tavily/extract", json={"urls": URLS})
+            assert len(answer.json()["results"]) == FETCHES_OF_A_REQUEST
+            assert '"reads";r=2;' in (await client.get(SEARCH)).headers["ratelimit"]
+
+    async def test_background_pages_are_charged_to_their_key(self) -> None:
+        """Runs of callers without a key share a limit, since no address is stored. Without limits nothing is charged."""
+        counting = limiter()
+        server = ServerState(platform_of(FakeServices(), rate_limiter=counting))
+        own, other = charge_background_pages(server, "key-id"), charge_background_pages(server, "")
+        assert [await own() for _ in range(CLIENT.burst)] == [0.0] * CLIENT.burst
+        assert await own() > 0
+        assert await other() == 0
+        assert await charge_background_pages(ServerState(platform_of(FakeServices())), "")() == 0

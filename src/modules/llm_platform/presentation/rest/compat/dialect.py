@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic_core import to_json
 
+from modules.llm_platform.domain.concurrency.page_allowance import page_allowance
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -182,8 +183,9 @@ async def read_pages(
         except AppException as error:
             return error
 
-    async with CancelOnDisconnect(request.receive), asyncio.TaskGroup() as tasks:
-        running = {page: tasks.create_task(read(page)) for page in dict.fromkeys(url.partition("#")[0] for url in urls)}
+    with page_allowance():
+        async with CancelOnDisconnect(request.receive), asyncio.TaskGroup() as tasks:
+            running = {page: tasks.create_task(read(page)) for page in dict.fromkeys(url.partition("#")[0] for url in urls)}
     return {url: running[url.partition("#")[0]].result() for url in dict.fromkeys(urls)}
 
 

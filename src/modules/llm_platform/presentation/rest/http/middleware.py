@@ -17,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
+from modules.llm_platform.domain.concurrency.page_allowance import set_page_charge
 from modules.llm_platform.domain.ports.metrics import NO_METRICS
 from modules.llm_platform.domain.ports.rate_limiter import RateLimitDecision
 from modules.llm_platform.domain.telemetry.metrics import RATE_LIMIT_DECISIONS
@@ -174,6 +175,7 @@ class GuardMiddleware:
             self._wrong_keys.check(self._address(scope, headers), caller.id)
         set_api_key_label(caller.label)
         set_current_caller(caller.id or self._address(scope, headers))
+        set_page_charge(partial(self._charge, scope, headers, caller))
         if not self._server.is_ready and path not in http_access.PROBE_PATHS:
             raise problems.NotServingError
         scope[COUNT_REQUEST] = partial(self._count, scope, headers, caller, sender)
@@ -211,6 +213,16 @@ class GuardMiddleware:
         scope[COUNTED_AS] = READ if is_read else RUN
         if (exceeded := decision.exceeded) is not None:
             raise problems.RateLimitedError(exceeded, self._retries.wait_s(client, exceeded))
+
+    async def _charge(self, scope: Scope, headers: http_access.Headers, caller: http_access.Caller) -> float:
+        """Count one more request for the pages that a counted request reads, as a `Charge` of the page allowance."""
+        limiter = self._server.rate_limiter
+        if limiter is None or not scope.get(http_access.IS_LIMITED):
+            return 0.0
+        client = caller.id or self._address(scope, headers)
+        decision = await limiter.take(client, only_reads=scope.get(COUNTED_AS) == READ)
+        self._count_decision(decision)
+        return decision.exceeded.next_s if decision.exceeded is not None else 0.0
 
     async def _count_wrong_key(self, address: str) -> None:
         """Count a request for its address alone. It has no valid key, or its body was refused in the search for one.

@@ -11,11 +11,14 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.types import Scope
 
+from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimitDecision, RateLimits
 from modules.llm_platform.presentation.request_head import host_name
 from modules.llm_platform.presentation.rest.http.problems import RateLimitedError
+from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.config import LOOPBACK_HOSTS, Settings
 
+BACKGROUND = "background"  # The client of background runs of callers without a key.
 UNKNOWN_ADDRESS = "unknown"  # The address of a client of a Unix socket.
 MAX_FORWARDED = 32  # Entries of X-Forwarded-For that are read, from the right.
 PARSED_ADDRESSES = 4096
@@ -78,6 +81,10 @@ class LocalPrograms:
 
     def __init__(self, settings: Settings) -> None:
         self._are_exempt = settings.LLM_PLATFORM_HOST in LOOPBACK_HOSTS and SERVING.isdisjoint(settings.model_fields_set)
+
+    @property
+    def are_exempt(self) -> bool:
+        return self._are_exempt
 
     def have_sent(self, scope: Scope) -> bool:
         """Return whether a program on this machine sent the request."""
@@ -193,3 +200,16 @@ def rate_limit_header(decision: RateLimitDecision) -> Header | None:
         return None
     items = (f'"{state.limit.name}";r={state.remaining};t={max(1, math.ceil(state.next_s))}' for state in states)
     return (b"ratelimit", ", ".join(items).encode())
+
+
+def charge_background_pages(server: ServerState, owner: str) -> Charge:
+    """Return how the pages of a background run are charged: to its API key, or without keys to all background runs together,
+    since the address of a client is not stored.
+    """
+
+    async def charge() -> float:
+        limiter = server.rate_limiter
+        decision = await limiter.take(owner or BACKGROUND) if limiter is not None else RateLimitDecision()
+        return decision.exceeded.next_s if decision.exceeded is not None else 0.0
+
+    return charge
