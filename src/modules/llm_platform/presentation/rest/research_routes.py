@@ -31,6 +31,7 @@ from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, BodyLimit, declared_length, read_body
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
+from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields
 from modules.llm_platform.presentation.rest.http.openapi import body_of, event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import (
     BODY_STATUSES,
@@ -213,7 +214,7 @@ async def plan(request: Request) -> Response:
     body = await read_body(request, PlanApiRequest)
     async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
         response = await services(request).research.plan(body, owner=caller_id(request))
-    return json_response(response)
+    return json_response(tell_ignored_fields(request, response))
 
 
 @router.get(

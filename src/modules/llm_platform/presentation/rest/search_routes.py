@@ -11,6 +11,7 @@ from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.rest import searxng_shape
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
+from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields
 from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.request_scope import services
@@ -79,7 +80,7 @@ PASS_THROUGH = query_of(
 async def web_search(request: Request) -> Response:
     body = await read_body(request, WebSearchApiRequest)
     response = await search_web(request, body)
-    return json_response(response, exclude=HIDDEN_FIELDS)
+    return json_response(tell_ignored_fields(request, response), exclude=HIDDEN_FIELDS)
 
 
 async def search_web(request: Request, search: dtos.WebSearchRequest) -> dtos.WebSearchResponse:

@@ -18,6 +18,7 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
 from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
+from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields, tell_in_last_event
 from modules.llm_platform.presentation.rest.http.openapi import body_of, event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.request_scope import (
@@ -84,9 +85,10 @@ async def verify(request: Request) -> Response:
         location = f"{quote(request.scope['path'])}/{job.id}"
         return json_response(job, status=202, headers={"Location": location})
     if sse.accepts_event_stream(request, body.stream):
-        return await sse.EventStream.start(request, slots.admitted(verification.stream(body, request_id=number, owner=owner)))
+        events = tell_in_last_event(request, verification.stream(body, request_id=number, owner=owner))
+        return await sse.EventStream.start(request, slots.admitted(events))
     async with CancelOnDisconnect(request.receive), slots.slot():
-        verified = await verification.run(body, request_id=number, owner=owner)
+        verified = tell_ignored_fields(request, await verification.run(body, request_id=number, owner=owner))
     request.scope[ANSWER] = verified
     return json_response(verified)
 
@@ -122,5 +124,6 @@ async def verify_again(request: Request, research_id: ResearchId) -> Response:
         verified = await platform.verification.verify_again(research, request_id=request_id(request), owner=owner)
         if body.webhook is not None and verified.changed:
             await platform.research_jobs.report_changes(verified, body.webhook, owner=owner)
+    verified = tell_ignored_fields(request, verified)
     request.scope[ANSWER] = verified
     return json_response(verified)

@@ -33,7 +33,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageError, PageRequestError
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.domain.urls.site_names import MAX_SITES, parse_unsigned_site, split_sites
-from modules.llm_platform.presentation.rest.http import problems
+from modules.llm_platform.presentation.rest.http import ignored_fields, problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.openapi import body_of, data_stream_response
@@ -44,8 +44,6 @@ from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
 
 JSON: Final = "application/json"
-IGNORED_FIELDS: Final = "X-Ignored-Fields"  # The response header that names fields without effect.
-MAX_IGNORED_FIELDS: Final = 30
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # Clients and proxies refuse headers of some kilobytes.
 MAX_CONCURRENT_READS: Final = 5  # Pages of one request that are read at once.
 SNIPPET_TOKENS: Final = 500  # The snippet of a result whose page was read.
@@ -198,7 +196,7 @@ def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> 
     sent = {name for name in body.model_fields_set if getattr(body, name) is not None}
     ignored = [*(name for name in partly_served if name.partition(".")[0] in sent), *unknown]
     if ignored:
-        response.headers[IGNORED_FIELDS] = ", ".join(ignored[:MAX_IGNORED_FIELDS])
+        response.headers[ignored_fields.HEADER] = ", ".join(ignored[: ignored_fields.MAX_NAMED])
     return response
 
 

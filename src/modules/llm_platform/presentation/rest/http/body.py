@@ -18,6 +18,7 @@ from starlette.types import Receive
 from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.ignored_fields import note_ignored_fields
 from modules.llm_platform.presentation.validation_messages import field_location, validation_message
 
 MAX_BODY_BYTES = 1 << 20
@@ -90,7 +91,7 @@ async def read_body(
     limit: BodyLimit = ORDINARY,
     if_empty: Model | None = None,
 ) -> Model:
-    """Return the body as a model. Raises a RestError if it is invalid.
+    """Return the body as a model. Raises a RestError if it is invalid. Fields that the model does not have are reported.
 
     `from_form` returns the values of an HTML form, or raises ValueError. Without it, forms are refused. `if_empty` is returned
     if there is no body. Without it, a body is required.
@@ -107,7 +108,9 @@ async def read_body(
             raise _invalid_body("is a form with too many fields", "too_long") from None
         return validate(model, values, "body")
     _check_media_type(headers, body)
-    return validate(model, parse_object(body), "body")
+    values = parse_object(body)
+    note_ignored_fields(request, model, values)
+    return validate(model, values, "body")
 
 
 def validate(model: type[Model], values: Any, location: str) -> Model:

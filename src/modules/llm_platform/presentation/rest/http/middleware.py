@@ -24,7 +24,7 @@ from modules.llm_platform.domain.telemetry.metrics import RATE_LIMIT_DECISIONS
 from modules.llm_platform.presentation.rest.http import access as http_access
 from modules.llm_platform.presentation.rest.http import problems, rate_limits
 from modules.llm_platform.presentation.rest.http.request_log import CLIENT_CLOSED, RequestLog
-from modules.llm_platform.presentation.rest.http.request_scope import ANSWER, CALLER, ERROR, KNOW, SERVER
+from modules.llm_platform.presentation.rest.http.request_scope import ADD_HEADERS, ANSWER, CALLER, ERROR, KNOW, SERVER
 from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.exceptions import AppException
 from shared.logging import bind_request_id
@@ -36,7 +36,7 @@ STREAM_ERROR_HANDLER = "llm_platform.stream_error_handler"
 COUNT_REQUEST = "llm_platform.count_request"
 # These values of the scope refer to the request. They are removed, because the server keeps the scope until the next request of
 # the connection, and an answer would stay in memory until then and until a garbage collection after it.
-LEADS_BACK: Final = (ANSWER, COUNT_REQUEST, KNOW, STREAM_ERROR_HANDLER)
+LEADS_BACK: Final = (ADD_HEADERS, ANSWER, COUNT_REQUEST, KNOW, STREAM_ERROR_HANDLER)
 COUNTED_AS = "llm_platform.counted_as"  # The value of this key in the ASGI scope is RUN or READ.
 RUN, READ = "run", "read"
 READ_HEADERS = frozenset(
@@ -55,7 +55,9 @@ SECURITY_HEADERS = (  # All responses have these, unless the route sets its own.
 )
 WRONG_KEY = "wrong-key:"  # The limiter counts wrong API keys under this prefix and the address.
 PREFLIGHT_MAX_AGE_S = b"600"
-EXPOSED_HEADERS = b"X-Request-ID, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
+EXPOSED_HEADERS = (
+    b"X-Request-ID, X-Ignored-Fields, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
+)
 ALLOWED_HEADERS = (
     b"Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, X-API-Key, "
     b"X-Request-ID"
@@ -116,7 +118,7 @@ class GuardMiddleware:
         if self._redactor is not None:
             sender.know(scope["path"].encode(errors="replace"), scope["query_string"].replace(b"+", b" "), request_id.encode())
             receive = sender.knowing(receive)
-        scope[KNOW] = sender.know
+        scope[KNOW], scope[ADD_HEADERS] = sender.know, sender.add_headers
         scope[SERVER] = self._server
         began = self._request_log.started(scope)
         running = self._server.requests.add()

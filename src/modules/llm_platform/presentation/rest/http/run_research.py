@@ -16,6 +16,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 from modules.llm_platform.domain.research.long_message import split_message
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
+from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields
 from modules.llm_platform.presentation.rest.http.request_scope import (
     ANSWER,
     caller_id,
@@ -46,6 +47,7 @@ async def run_research(
         response = await services(request).research.research(
             question, request_id=request_id(request), owner=owner, on_event=on_event, is_stored=is_stored
         )
+    response = tell_ignored_fields(request, response)
     request.scope[ANSWER] = response
     return response
 

@@ -15,6 +15,7 @@ from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
+from modules.llm_platform.presentation.rest.http.ignored_fields import tell_in_last_event
 from modules.llm_platform.presentation.rest.http.middleware import STREAM_ERROR_HANDLER
 from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, problem_object
 from modules.llm_platform.presentation.rest.http.request_scope import (
@@ -222,6 +223,7 @@ async def stream_research(
         owner=caller_id(request) if owner is None else owner,
         is_stored=record is not None,
     )
+    events = tell_in_last_event(request, events)
     if record is not None:
         events = _recorded(events, record)
     state = server_state(request)
