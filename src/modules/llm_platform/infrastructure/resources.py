@@ -7,13 +7,14 @@ from contextlib import AsyncExitStack
 from importlib.util import find_spec
 from ipaddress import ip_address
 from pathlib import Path
+from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from modules.llm_platform.domain.package import PACKAGE
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.privacy.redaction import Redactor
-from shared.config import LOOPBACK_HOSTS, Settings
+from shared.config import LOOPBACK_HOSTS, Settings, SettingsError
 
 if TYPE_CHECKING:
     import httpx2
@@ -84,10 +85,21 @@ def data_folder(settings: Settings) -> Path:
 
 
 def has_index(settings: Settings) -> bool:
-    """Return whether there is an index to search."""
-    embedded = data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION
-    data_file = embedded / ("current" if is_installed(STORE_PACKAGES) else "passages.sqlite3")
-    return settings.QDRANT_URL is not None or data_file.is_file()
+    """Return whether there is an index to search. Raises SettingsError if the data folder cannot be looked into."""
+    if settings.QDRANT_URL is not None:
+        return True
+    folder = data_folder(settings)
+    data_file = "current" if is_installed(STORE_PACKAGES) else "passages.sqlite3"
+    try:
+        return S_ISREG((folder / INDEX_FOLDER / settings.QDRANT_COLLECTION / data_file).stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError as error:  # The home folder of another user, for example, as after `su` without `-`.
+        reason = error.strerror or type(error).__name__
+        raise SettingsError(
+            f"the data folder {folder} cannot be looked into ({reason}): set LLM_PLATFORM_DATA_DIR to a folder in which this "
+            "user may write"
+        ) from None
 
 
 def has_documents(settings: Settings) -> bool:

@@ -4,6 +4,7 @@ from modules.llm_platform.infrastructure.cache.from_settings import uses_redis
 from modules.llm_platform.infrastructure.limits.from_settings import check_rate_limits
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import stage_choices
 from modules.llm_platform.infrastructure.models.from_settings.daily_budgets import check_daily_budget
+from modules.llm_platform.infrastructure.resources import has_index
 from modules.llm_platform.infrastructure.search.from_settings.providers import check_providers
 from modules.llm_platform.infrastructure.stores.from_settings import check_database
 from shared.config import Settings
@@ -23,3 +24,4 @@ def check_server_settings(settings: Settings) -> None:
     check_providers(settings)
     check_daily_budget(settings)
     check_rate_limits(settings)
+    has_index(settings)  # looks into the data folder

@@ -12,6 +12,7 @@ from tests.fakes.outcome_store import sample_outcome
 from tests.fakes.vector_store_contract import COLLECTION_NAME, fill_store, put_document
 
 from modules.llm_platform.infrastructure.files.private_files import (
+    is_absent,
     make_private_folder,
     private_opener,
     restrict_to_owner,
@@ -96,3 +97,10 @@ async def test_the_outcomes(tmp_path: Path) -> None:
     assert len(list(data.iterdir())) > 1
     assert all_private(data)
     await store.aclose()
+
+
+def test_a_file_that_cannot_be_looked_up_is_not_absent(tmp_path: Path) -> None:
+    """An empty answer would hide the reason, which the one who opens the file learns."""
+    (tmp_path / "file").touch()
+    absent = {name: is_absent(tmp_path / name) for name in ("file", "none", "none/none", "file/none", "x" * 300)}
+    assert absent == {"file": False, "none": True, "none/none": True, "file/none": True, "x" * 300: False}

@@ -27,6 +27,17 @@ def private_opener(path: str, flags: int) -> int:
     return os.open(path, flags, PRIVATE_FILE)
 
 
+def is_absent(file: Path) -> bool:
+    """Return whether there is no such file. One that cannot be looked up is no absent one: who opens it learns the reason."""
+    try:
+        file.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def restrict_to_owner(folder: Path) -> None:
     """Restrict an existing folder and its content."""
     folder.chmod(PRIVATE_FOLDER)

@@ -43,13 +43,14 @@ class SqliteFailedRequestStore(SqlFailedRequestStore):
         self._file, self._clock = file, clock
 
     async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
-        return await self._transact(make) if self._file.exists() else empty
+        return empty if private_files.is_absent(self._file) else await self._transact(make)
 
     async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
         try:
             return await asyncio.to_thread(partial(self._run, make))
         except (sqlite3.Error, OSError) as error:
-            raise OutcomeStoreError(f"the file of failed requests cannot be used ({error})") from error
+            message = f"the file of failed requests cannot be used ({error}): see LLM_PLATFORM_DATA_DIR"
+            raise OutcomeStoreError(message) from error
 
     def _run(self, make: Callable[[], Operation[Result]]) -> Result:
         with self._opened() as connection, transaction(connection):

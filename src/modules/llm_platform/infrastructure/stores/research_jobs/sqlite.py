@@ -13,6 +13,7 @@ from typing import Final
 
 from modules.llm_platform.domain.exceptions import StoreError, StoreUnavailableError
 from modules.llm_platform.domain.ports.health import IHealthProbe
+from modules.llm_platform.infrastructure.files.private_files import is_absent
 from modules.llm_platform.infrastructure.stores.database import sqlite as shared_file
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result, Row, Statement
 from modules.llm_platform.infrastructure.stores.database.research_schema import (
@@ -77,7 +78,7 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
         return ""
 
     def _exists(self) -> bool:
-        return self._connection is not None or (self._file != MEMORY and self._file.exists())
+        return self._connection is not None or (self._file != MEMORY and not is_absent(self._file))
 
     async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
         return await self._in_thread(partial(self._run, make))
@@ -89,7 +90,8 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
-            raise StoreUnavailableError(f"{self._file.name} in the data folder cannot be used ({why})") from error
+            message = f"{self._file.name} in the data folder cannot be used ({why}): see LLM_PLATFORM_DATA_DIR"
+            raise StoreUnavailableError(message) from error
 
     def _run(self, make: Callable[[], Operation[Result]], *, is_read: bool = False) -> Result:
         """Run an operation in the thread. After an error of the file it is opened again, unless there was no room for a
