@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 
 from pypdf import PdfReader, PdfWriter
 
 
 def pdf(*pages: str, title: str | None = None, password: str | None = None) -> bytes:
     """Return a PDF with one line of text per line and page."""
-    writer = PdfWriter()
+    lines = (" ".join(f"({line}) Tj 0 -14 Td" for line in page.split("\n")) for page in pages)
+    return _pdf([f"BT /F1 12 Tf 72 720 Td {page} ET" for page in lines], title, password)
+
+
+def laid_out_pdf(*pages: str) -> bytes:
+    """Return a PDF whose texts stand where they are placed: lines of `x y size font text`, where F2 is the bold font."""
+    contents = []
     for page in pages:
-        writer.append(PdfReader(io.BytesIO(_one_page(page))))
+        placed = (line.strip().split(" ", 4) for line in page.strip().split("\n"))
+        contents.append("\n".join(f"BT /{font} {size} Tf {x} {y} Td ({text}) Tj ET" for x, y, size, font, text in placed))
+    return _pdf(contents)
+
+
+def _pdf(contents: Sequence[str], title: str | None = None, password: str | None = None) -> bytes:
+    writer = PdfWriter()
+    for content in contents:
+        writer.append(PdfReader(io.BytesIO(_one_page(content.encode("latin-1")))))
     if title:
         writer.add_metadata({"/Title": title})
     if password:
@@ -21,15 +36,15 @@ def pdf(*pages: str, title: str | None = None, password: str | None = None) -> b
     return out.getvalue()
 
 
-def _one_page(text: str) -> bytes:
-    lines = " ".join(f"({line}) Tj 0 -14 Td" for line in text.split("\n"))
-    content = f"BT /F1 12 Tf 72 720 Td {lines} ET".encode("latin-1")
+def _one_page(content: bytes) -> bytes:
     objects = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
-        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 4 0 R "
+        b"/Resources << /Font << /F1 5 0 R /F2 6 0 R >> >> >>",
         b"<< /Length %d >>\nstream\n%s\nendstream" % (len(content), content),
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica-Bold >>",
     ]
     out, offsets = b"%PDF-1.4\n", []
     for number, body in enumerate(objects, start=1):
@@ -38,7 +53,7 @@ def _one_page(text: str) -> bytes:
     table = b"".join(b"%010d 00000 n \n" % offset for offset in offsets)
     return (
         out
-        + b"xref\n0 6\n0000000000 65535 f \n"
+        + b"xref\n0 7\n0000000000 65535 f \n"
         + table
-        + b"trailer\n<< /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % len(out)
+        + b"trailer\n<< /Size 7 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % len(out)
     )

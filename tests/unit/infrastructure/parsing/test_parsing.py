@@ -18,6 +18,7 @@ from modules.llm_platform.infrastructure.parsing.child import serve
 from modules.llm_platform.infrastructure.parsing.html_page import html_text, page_text
 from modules.llm_platform.infrastructure.parsing.messages import read_message, write_message
 from modules.llm_platform.infrastructure.parsing.pdf import pdf_text
+from modules.llm_platform.infrastructure.parsing.pdf_lines import CERTAIN_GAP, keep_blanks, plain_lines
 
 HIDDEN = [
     "<p hidden>SECRET</p>",
@@ -242,22 +243,24 @@ def test_heads_and_numbers_of_pages_are_no_text() -> None:
         f"Chapter {1 + number // 2}: Pumps {number + 9}\n4.{number} Filters . . . . . . 31\n{word} go\nwith {word}"
         for number, word in enumerate(words)
     ]
-    text = pdf_parser._running_text([*pages, "Chapter 3: Pumps 13\n3.1 Fine filters\nThey clog."]).text
+    pages.append("Chapter 3: Pumps 13\n3.1 Fine filters\nThey clog.")
+    text = pdf_parser._running_text([plain_lines(page) for page in pages]).text
     assert text == "\n".join(f"{word} go\nwith {word}" for word in words) + "\n\n## 3.1 Fine filters\n\nThey clog."
 
 
 def test_terms_of_a_manual_become_definitions() -> None:
     """No sentence begins with a small letter: what stands there is what the sentence explains."""
-    text = pdf_parser._running_text(["It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."]).text
+    page = "It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."
+    text = pdf_parser._running_text([plain_lines(page)]).text
     assert text == "It is so.\n\nglobstar\n: If set, it matches.\n\ndirexpand\n: If set, Bash replaces."
 
 
 def test_narrow_gaps_of_a_pdf_separate_words() -> None:
     """A gap that moves the pen by a sixth of an em is one, and leaves the pen where it was."""
     shown = ["in", -170, "a", -40, "t", -1200, "box"]
-    pdf_parser._keep_blanks(b"TJ", [shown])
+    keep_blanks(b"TJ", [shown])
     assert sum(shift for shift in shown if isinstance(shift, (int, float))) == -170 - 40 - 1200
-    assert [shift for shift in shown if isinstance(shift, (int, float)) and shift <= pdf_parser.CERTAIN_GAP] == [
+    assert [shift for shift in shown if isinstance(shift, (int, float)) and shift <= CERTAIN_GAP] == [
         -1000,
         -1000,
     ]

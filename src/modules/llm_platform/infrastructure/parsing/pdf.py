@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,10 @@ from modules.llm_platform.infrastructure.parsing.answer import (
     own_title,
 )
 from modules.llm_platform.infrastructure.parsing.limits import cpu_seconds_left
+from modules.llm_platform.infrastructure.parsing.pdf_lines import ENDED, Line, PageLayout
 
 MAX_PAGES = 2000
 SPARE_CPU_SECONDS = 1.0  # kept from a document's time for its last page and for joining the pages
-WORD_GAP = -150  # thousandths of the font size: kerning is narrower, a blank is wider
-CERTAIN_GAP = -1000  # wider than any font's blank
 EDGE_LINES = 2  # lines at the top and bottom of a page, with its header and number
 MIN_REPEATS = 3  # pages with the same line at the edge
 
@@ -35,7 +34,6 @@ _TERM = re.compile(
     r"(?<=[.:\n])\n(-{1,2}[A-Za-z][\w-]*(?: [a-z][\w-]*)?|[a-z_][\w-]*|[A-Z][A-Z_]{3,})[\n ](?=[A-Z][a-z]* ?[a-z])"
 )  # an option or a name on a line of its own, then a sentence that explains it
 _CAPITALS = re.compile(r"^(?:CHAPTER[ \n]\w+\n)?(?=[^\n]*[A-Z]{4} )([A-Z][A-Z0-9 ,'’&/-]{6,79})$", re.MULTILINE)
-_ENDED = re.compile(r"[.!?:;][\"'”’)\]]*\Z")
 
 
 def pdf_text(file: File) -> Answer:
@@ -58,27 +56,34 @@ def pdf_text(file: File) -> Answer:
 
 
 def _pages(reader: Any) -> Answer:
-    pages: list[str] = []
+    pages: list[Sequence[Line]] = []
+    chars = 0
     note = None
     for number, page in enumerate(reader.pages):
-        if number >= MAX_PAGES or sum(map(len, pages)) > MAX_CHARS or (number and cpu_seconds_left() < SPARE_CPU_SECONDS):
+        if number >= MAX_PAGES or chars > MAX_CHARS or (number and cpu_seconds_left() < SPARE_CPU_SECONDS):
             note = f"only its first {number} pages were read"
             break
-        pages.append((page.extract_text(visitor_operand_before=_keep_blanks) or "").strip())
+        pages.append(_lines(page))
+        chars += sum(len(line.text) + 1 for line in pages[-1])
     running = _running_text(pages)
     if not running.text:
         return {"error": "it holds no text (a scan needs OCR first)"}
     return {"text": running.text[:MAX_CHARS], "note": note, "pages": running.starts}
 
 
-def _keep_blanks(operator: bytes, operands: Any, *_: Any) -> None:
-    """Widen the gaps between words. Some fonts have no blank, and their gaps are narrower than pypdf expects."""
-    if operator != b"TJ" or not operands or not isinstance(operands[0], list):
-        return
-    parts = operands[0]
-    for at in range(len(parts) - 2, 0, -1):
-        if isinstance(parts[at], (int, float)) and parts[at] <= WORD_GAP:
-            parts[at : at + 1] = [CERTAIN_GAP, parts[at] - CERTAIN_GAP]  # the sum is unchanged
+def _lines(page: Any) -> Sequence[Line]:
+    """Return the lines of a page, without blank ones at its beginning and end."""
+    layout = PageLayout(_fonts(page))
+    text = page.extract_text(visitor_operand_before=layout.visit_operator, visitor_text=layout.visit_text) or ""
+    return _inked(layout.lines(text))
+
+
+def _fonts(page: Any) -> Mapping[str, Any]:
+    try:
+        fonts = page["/Resources"]["/Font"].get_object()
+        return {str(name): fonts[name].get_object() for name in fonts}
+    except (AttributeError, KeyError, TypeError):
+        return {}
 
 
 @dataclass(slots=True)
@@ -113,16 +118,18 @@ class _RunningText:
         self.starts = [min(max(0, start - cut), len(self.text)) for start in self.starts]
 
 
-def _running_text(pages: list[str]) -> _RunningText:
+def _running_text(pages: Sequence[Sequence[Line]]) -> _RunningText:
     """Return the pages as one text, without headers, page numbers and tables of contents, and with section headings."""
     running = _RunningText()
-    for lines in _without_edges([page.split("\n") for page in pages]):
-        page = "\n".join(line for line in lines if not _DOT_LEADERS.search(line)).strip()
-        if page:
-            continues = running.text and not _ENDED.search(running.text)
-            running.text += ("\n" if continues else "\n\n") * bool(running.text)
+    last: Line | None = None
+    for lines in _without_edges(pages):
+        kept = _inked([line for line in lines if not _DOT_LEADERS.search(line.text)])
+        if kept and last is not None:
+            is_apart = ENDED.search(running.text) or kept[0].begins_block_after(last, on_same_page=False)
+            running.text += "\n\n" if is_apart else "\n"
         running.starts.append(len(running.text))
-        running.text += page
+        running.text += _join(kept)
+        last = kept[-1] if kept else last
     running.replace(_TERM, r"\n\n\1\n: ")
     running.replace(_CAPITALS, r"\n# \1\n")
     running.replace(_BROKEN_WORD, "")
@@ -132,22 +139,41 @@ def _running_text(pages: list[str]) -> _RunningText:
     return running
 
 
+def _join(lines: Sequence[Line]) -> str:
+    """Return the lines of a page, with a blank one between its blocks."""
+    parts: list[str] = []
+    last: Line | None = None
+    for line in lines:
+        is_inked = bool(line.text.strip())
+        if last is not None:
+            parts.append(line.separator_after(last) if is_inked else "\n")
+        parts.append(line.text)
+        last = line if is_inked or last is None else last
+    return "".join(parts).strip()
+
+
+def _inked(lines: Sequence[Line]) -> Sequence[Line]:
+    """Return the lines without blank ones at the beginning and at the end."""
+    inked = [at for at, line in enumerate(lines) if line.text.strip()]
+    return lines[inked[0] : inked[-1] + 1] if inked else []
+
+
 def _section(found: re.Match[str]) -> str:
     return f"\n{'#' * (1 + found[2].count('.'))} {found[0]}\n"
 
 
-def _without_edges(pages: list[list[str]]) -> Iterator[list[str]]:
+def _without_edges(pages: Sequence[Sequence[Line]]) -> Iterator[Sequence[Line]]:
     """Pages without the edge lines that repeat on other pages or hold the page number."""
     edges = [{*range(min(EDGE_LINES, len(page))), *range(max(0, len(page) - EDGE_LINES), len(page))} for page in pages]
     repeated: Counter[str] = Counter()
     shifts: Counter[int] = Counter()
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
-        repeated.update({_NUMBER.sub("#", page[at]) for at in edge})
-        shifts.update({printed - number for at in edge for printed in _numbers(page[at])})
+        repeated.update({_NUMBER.sub("#", page[at].text) for at in edge})
+        shifts.update({printed - number for at in edge for printed in _numbers(page[at].text)})
     shift, matches = max(shifts.items(), key=lambda counted: counted[1], default=(0, 0))
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
-        numbered = {at for at in edge if matches >= MIN_REPEATS and number + shift in _numbers(page[at])}
-        head = {at for at in edge if repeated[_NUMBER.sub("#", page[at])] >= MIN_REPEATS}
+        numbered = {at for at in edge if matches >= MIN_REPEATS and number + shift in _numbers(page[at].text)}
+        head = {at for at in edge if repeated[_NUMBER.sub("#", page[at].text)] >= MIN_REPEATS}
         yield [line for at, line in enumerate(page) if at not in numbered | head]
 
 
