@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
+from modules.llm_platform.infrastructure.parsing import parser_process
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
 from modules.llm_platform.infrastructure.parsing.parser_process import SCRIPT, ParserProcess
@@ -34,6 +35,8 @@ while head := sys.stdin.buffer.read(lengths.size):
     wish = content.decode()
     if wish == "hang":
         time.sleep(60)
+    if wish == "pause":
+        time.sleep(0.5)
     if wish == "die":
         os._exit(3)
     if wish == "endless":
@@ -88,6 +91,35 @@ def test_hanging_child_is_given_up(odd: Path) -> None:
     """The parent ends a child that computes nothing and never answers."""
     with ParserProcess(wall_seconds=1.0, script=odd) as parser, pytest.raises(UnreadableDocument, match=r"than 1 s$"):
         parser.html("hang")
+
+
+@pytest.mark.skipif(not hasattr(os, "waitid"), reason="this system does not tell which children are stopped")
+def test_a_stopped_child_is_replaced(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that a signal has stopped, also between two documents, ends at its second look, and its document is read."""
+    assert 2 * parser_process.STOPPED_LOOK_S <= 10
+    monkeypatch.setattr(parser_process, "STOPPED_LOOK_S", 0.1)
+    with ParserProcess(script=odd) as parser:
+        first = parser.html("who are you").text
+        os.kill(int(first), signal.SIGSTOP)
+        began = time.monotonic()
+        assert parser.html("who are you").text != first
+        assert time.monotonic() - began < PATIENCE_S
+
+
+def test_a_child_that_goes_on_stays(odd: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is stopped at a look and not at the next one, as after Ctrl-Z, reads its document."""
+    looks: list[bool] = []
+
+    def is_stopped(child: subprocess.Popen[bytes]) -> bool:
+        looks.append(len(looks) % 2 == 0)
+        return looks[-1]
+
+    monkeypatch.setattr(parser_process, "STOPPED_LOOK_S", 0.01)
+    monkeypatch.setattr(parser_process, "_is_stopped", is_stopped)
+    with ParserProcess(script=odd) as parser:
+        first = parser.html("who are you").text
+        assert parser.html("pause").text == first
+    assert any(looks)
 
 
 def test_orphan_ends_by_itself(tmp_path: Path) -> None:

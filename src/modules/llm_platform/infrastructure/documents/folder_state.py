@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 STATES_FOLDER: Final = "folders"  # below the folder of the collection, so that both are removed together
 PDF: Final = ".pdf"
-WITH_PAGES: Final = "+pages"  # ends the digest of a PDF whose passages have page numbers
+WITH_PAGES: Final = "+blocks"  # ends the digest of a PDF whose passages have page numbers, and headings of their own
 DIGEST_CHARS: Final = 24  # digest of what an index or a state depends on
 
 # Keyed by path below a folder: the file's stamp, and the digest of its content then.
@@ -31,7 +31,7 @@ def key_of(parts: Iterable[str]) -> str:
 
 
 def pages_mark(path: str) -> str:
-    """Return what ends the digest of this file in the form of this version, whose passages of PDFs have page numbers."""
+    """Return what ends the digest of this file in the form of this version. A PDF of another form is read again."""
     return WITH_PAGES if path.lower().endswith(PDF) else ""
 
 

@@ -26,6 +26,7 @@ PAGE_CPU_SECONDS = 3.0  # limit for a page of the web: anybody may have many rea
 INHERITED = ("PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
 LOOKS = 4  # How often a document that hangs is looked for within its time.
+STOPPED_LOOK_S = 5.0  # Seconds between two looks at a child. One that is stopped (SIGSTOP) at both is replaced.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,10 @@ class Parsed:
 
 class ParserEndedError(UnreadableDocument):
     """The document ended its parser: by its time, its memory or a crash."""
+
+
+class _ChildStoppedError(ParserEndedError):
+    """A signal had stopped the parser's process, which was ended."""
 
 
 class DocumentParser(Protocol):
@@ -131,6 +136,12 @@ class ParserProcess:
     def _answer(self, fields: dict[str, Any], content: bytes) -> dict[str, Any]:
         """Return the answer of the child. Raises UnreadableDocument if there is none, or if it is an error."""
         fields = {"cpu_seconds": self._cpu_seconds, **fields}
+        try:
+            return self._read(fields, content)
+        except _ChildStoppedError:  # not by its document, which a new child reads
+            return self._read(fields, content)
+
+    def _read(self, fields: dict[str, Any], content: bytes) -> Parsed:
         child = None if self.stopped else self._ensure_child()
         if child is None or self.stopped:  # another thread stopped it while the child was started
             self._end()
@@ -141,7 +152,7 @@ class ParserProcess:
         watchdog.deadline = math.inf
         if answer is None:
             self._end()
-            error = UnreadableDocument if self.stopped else ParserEndedError
+            error = UnreadableDocument if self.stopped else _ChildStoppedError if watchdog.found_stopped else ParserEndedError
             raise error(self._why_it_ended(child.returncode, fields["cpu_seconds"], timed_out=watchdog.timed_out))
         if reason := answer.get("error"):
             raise UnreadableDocument(str(reason))
@@ -179,13 +190,16 @@ class ParserProcess:
 
 
 class _Watchdog(threading.Thread):
-    """Kills a child whose document takes longer than `seconds`. Its one thread is cheaper than a timer for each document."""
+    """Kills a child whose document takes longer than `seconds`, or that a signal stops while it reads one.
+
+    Its one thread is cheaper than a timer for each document.
+    """
 
     def __init__(self, child: subprocess.Popen[bytes], seconds: float) -> None:
         super().__init__(name="parser-watchdog", daemon=True)
         self.deadline = math.inf  # deadline of the document that is being read, by time.monotonic()
-        self.timed_out = False
-        self._child, self._interval_s = child, seconds / LOOKS
+        self.timed_out = self.found_stopped = False
+        self._child, self._interval_s = child, min(seconds / LOOKS, STOPPED_LOOK_S)
         self._ended = threading.Event()
         self.start()
 
@@ -193,11 +207,25 @@ class _Watchdog(threading.Thread):
         self._ended.set()
 
     def run(self) -> None:
+        was_stopped = False
         while not self._ended.wait(self._interval_s):
-            if time.monotonic() > self.deadline:
-                self.timed_out = True
+            # Ctrl-Z stops this process, too: when both go on, the child may do so a moment later.
+            is_stopped = self.deadline < math.inf and _is_stopped(self._child)
+            self.found_stopped = was_stopped and is_stopped
+            self.timed_out = time.monotonic() > self.deadline
+            if self.timed_out or self.found_stopped:
                 self._child.kill()
                 return
+            was_stopped = is_stopped
+
+
+def _is_stopped(child: subprocess.Popen[bytes]) -> bool:
+    """Return whether a signal has stopped the child, where the system tells it. Its end is not read."""
+    if not hasattr(os, "waitid"):
+        return False
+    with suppress(ChildProcessError):
+        return os.waitid(os.P_PID, child.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None
+    return False
 
 
 def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: bytes) -> dict[str, Any] | None:
