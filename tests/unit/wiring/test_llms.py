@@ -54,6 +54,14 @@ def test_one_without_the_other_is_an_error(values: dict[str, str], missing: str)
     assert missing in (configuration_error(model) or "")
 
 
+def test_missing_settings_read_as_a_sentence() -> None:
+    """Also where one setting can stand for another one."""
+    (model,) = llms.llm_connections(_settings(LLM_MODEL="m", LLM_KIND="openai"))
+    assert configuration_error(model) == (
+        "openai needs a key (or the address of a service that takes none): set LLM_API_KEY (or LLM_BASE_URL)"
+    )
+
+
 def test_a_local_model_has_more_time() -> None:
     """Until its first token, to understand a follow-up question, for the research and for `ask`; a value that is set wins."""
     local, cloud = {"LLM_KIND": "ollama", "LLM_MODEL": "m"}, {"LLM_API_KEY": "k" * 20, "LLM_MODEL": "m"}

@@ -292,17 +292,17 @@ async def test_no_index_is_no_failure() -> None:
 
 
 class Store:
-    """A shared store: `ping` returns a status, or raises `error`."""
+    """A shared store: `ping` returns `status`, or raises `error`."""
 
     name = "redis"
 
-    def __init__(self, error: AppException | None = None) -> None:
-        self._error = error
+    def __init__(self, error: AppException | None = None, status: str = "connected") -> None:
+        self._error, self._status = error, status
 
     async def ping(self) -> str:
         if self._error is not None:
             raise self._error
-        return "connected"
+        return self._status
 
 
 @pytest.mark.parametrize(
@@ -312,6 +312,12 @@ async def test_store_has_a_line(error: AppException | None, expected: tuple[str,
     """A configured store is checked; its error has the remedy."""
     (result,) = await DoctorService((), (), stores=[Store(error)]).examine()
     assert (result.subject, result.verdict, result.text) == ("redis", *expected)
+
+
+async def test_store_without_a_status_has_words_too() -> None:
+    """The file of background runs has none: a blank line would leave open whether it was looked at."""
+    (result,) = await DoctorService((), (), stores=[Store(status="")]).examine()
+    assert (result.verdict, result.text) == ("ok", "it can be used")
 
 
 JUDGED = {pair.sentence.rstrip(".!?。 "): pair.label for pair in labelled_pairs()}

@@ -41,6 +41,7 @@ SMALL_CONTEXT = (
 )
 
 INDEX = "index"
+USABLE = "it can be used"  # of a store that says nothing else
 NO_INDEX = "no index yet: `llm-platform index PATH` creates it"
 
 
@@ -249,7 +250,7 @@ class DoctorService:
 
 async def _store(store: IHealthProbe) -> list[CheckResult]:
     try:
-        return [CheckResult(store.name, "ok", await store.ping())]
+        return [CheckResult(store.name, "ok", await store.ping() or USABLE)]
     except AppException as error:
         return [CheckResult(store.name, "failed", error.message)]
 

@@ -179,7 +179,7 @@ def _missing(config: LLMConnection) -> Iterator[tuple[str, str]]:
     names = config.settings
     if config.needs_key and not config.api_key:
         if config.traits.serves_others:
-            yield "a key, or the address of a service without one,", f"{names.key} or {names.address}"
+            yield "a key (or the address of a service that takes none)", f"{names.key} (or {names.address})"
         else:
             yield "a key", names.key
     if not config.address:
