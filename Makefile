@@ -26,7 +26,11 @@ FUZZ := tests/security tests/e2e/test_hostile_requests.py tests/unit/presentatio
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
+# The answer alone is what later runs print.
+FIRST_RUN := $(if $(wildcard $(READY)),,yes)
+
 demo: $(READY)  ## ask a question about this project's own documents: no key, no network
+	@$(if $(FIRST_RUN),echo "Asking: $(QUESTION)" >&2)
 	@$(BIN)/llm-platform research "$(QUESTION)" --documents docs --offline
 
 # Style and types run beside the tests. With more processors: make test WORKERS=12

@@ -19,14 +19,30 @@ find_python() {
   return 1
 }
 
+# Reads what pip prints, and says from time to time how far it is: it installs for a minute or two.
+report_progress() {
+  local line fetched=0
+  while read -r line; do
+    case $line in
+      Collecting*)
+        fetched=$((fetched + 1))
+        if [ $((fetched % 25)) -eq 0 ]; then echo "  $fetched of $packages fetched"; fi ;;
+      "Installing collected packages"*) echo "  unpacking them" ;;
+    esac
+  done >&2
+}
+
 if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
   python=$(find_python)
-  echo "Preparing $venv with $("$python" --version) (once, about a minute)" >&2
+  echo "Creating the environment $venv with $("$python" --version), once" >&2
   if ! "$python" -m venv --clear "$venv"; then
     echo "That Python cannot make environments. On Debian and Ubuntu: apt install python3-venv" >&2
     exit 1
   fi
 fi
+packages=$(grep -c '^[A-Za-z0-9].*==' requirements.lock)
+echo "Installing $packages packages of requirements.lock into it" >&2
 # The lock is complete. Without --no-deps an older pip warns of an extra of lxml whose name it does not find.
-"$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+"$venv/bin/python" -m pip install --progress-bar off --disable-pip-version-check --no-deps --require-hashes \
+  -r requirements.lock | report_progress
 "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .

@@ -15,6 +15,38 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 OLD_PYTHON = '#!/bin/sh\ncase "$1" in --version) echo "Python 3.8.10" ;; *) exit 1 ;; esac\n'
 
 
+# A Python whose pip has 60 packages to install.
+INSTALLING_PYTHON = """#!/bin/bash
+case "$*" in
+  --version) echo "Python 3.11.9" ;;
+  "-m venv"*) mkdir -p "${@: -1}/bin"; cp "$0" "${@: -1}/bin/python"; touch "${@: -1}/pip" ;;
+  "-m pip --version") test -f "$(dirname "$0")/../pip" ;;
+  *requirements.lock*) for n in {1..60}; do echo "Collecting p$n"; done; echo "Installing collected packages: p1"; exit $PIP ;;
+esac
+"""
+
+
+@for_each("code", [0, 1])
+def test_the_first_run_says_how_far_it_is(tmp_path: Path, code: int) -> None:
+    """It says which environment it makes, and counts the packages, on standard error; an error of pip still stops it."""
+    tools = tmp_path / f"bin{code}"
+    tools.mkdir()
+    (tools / "python3").write_text(INSTALLING_PYTHON)
+    (tools / "python3").chmod(0o755)
+    words = ["bash", str(ROOT / "scripts" / "bootstrap.sh"), str(tmp_path / f"venv{code}")]
+    machine = {"PATH": f"{tools}:/usr/bin:/bin", "PIP": str(code)}
+    done = subprocess.run(words, env=machine, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stdout) == (code, "")
+    created, *progress = done.stderr.splitlines()
+    assert created == f"Creating the environment {words[-1]} with Python 3.11.9, once"
+    assert [re.sub(r"\b1\d\d\b", "N", line) for line in progress] == [
+        "Installing N packages of requirements.lock into it",
+        "  25 of N fetched",
+        "  50 of N fetched",
+        "  unpacking them",
+    ]
+
+
 @pytest.fixture
 def old_machine(tmp_path: Path) -> dict[str, str]:
     """A PATH whose every Python is 3.8."""
