@@ -348,14 +348,16 @@ async def test_a_question_that_found_nothing_is_replaced_by_a_suggestion() -> No
 
 
 async def test_what_engines_and_the_plan_suggest_can_be_asked_next() -> None:
-    """Suggestions, then the searches of a deep run; none that was asked in the conversation, and no call for them."""
+    """Suggestions, then the whole questions of a deep run; none that was asked in the conversation, and no call for them."""
     llm = FakeLLM(["Loops run tasks [1]."])
     answer = await service(llm=llm).research(ResearchRequest(query=QUESTION))
     assert answer.metadata.related_questions == ("event loop policy",)
     assert len(llm.requests) == 1
-    llm = FakeLLM([f"Question: {QUESTION}\nQuestion: callbacks\nQuestion: tasks of loops", "Loops run tasks [1]."])
+    llm = FakeLLM([f"Question: {QUESTION}\nQuestion: callbacks\nQuestion: What are tasks of loops?", "Loops run tasks [1]."])
     answer = await service(llm=llm).research(ResearchRequest(query=QUESTION, depth="deep"))
-    assert answer.metadata.related_questions == ("event loop policy", "callbacks", "tasks of loops")
+    assert answer.metadata.related_questions == ("event loop policy", "What are tasks of loops?")
+    answer = await service().research(ResearchRequest(query="What is the loop of the X1 and the X2?", depth="deep"))
+    assert answer.metadata.related_questions == ("event loop policy",)  # no parts of the question without a model
     before = (Turn(question="Event loop policy?"),)
     answer = await service().research(ResearchRequest(query=QUESTION, history=before))
     assert answer.metadata.related_questions == ()

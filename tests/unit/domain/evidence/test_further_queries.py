@@ -100,3 +100,12 @@ def test_names_are_capitalised_words_and_identifiers_without_function_words() ->
     """A name that begins a sentence loses its article."""
     names = names_of("The University of Oslo and Ada Moor use the valve XR-200, built in the Harz.")
     assert names == ["University of Oslo and Ada Moor", "XR-200", "Harz"]
+
+
+def test_a_capital_at_the_beginning_of_a_row_is_no_name_to_search_for() -> None:
+    """What the question leaves open is a time of day: `Yes 1 30` and `Below 1 30` are no words to search for."""
+    text = "| Entrance | Museum opens |\n|---|---|\n| Yes | 9:30 |\n\nBelow the entrance the museum of Ada Moor opens late."
+    hall = Source(index=1, title="Museum entrance", url="https://museum.example/", text=text)
+    queries = [query.text for query in pick_queries([row_of("Which museum entrance opens late at 1:30?", hall)], (), 10)]
+    assert [query for query in queries if query.startswith(("Yes", "Below"))] == []
+    assert any(query.startswith("Ada Moor") for query in queries)

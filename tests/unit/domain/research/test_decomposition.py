@@ -42,6 +42,13 @@ def test_the_sides_of_a_topic_bear_no_marks_of_the_sentence(question: str, words
         ("What are the pros and cons of sails?", "en", ["What are the pros and cons of sails?"]),
         ("Was ist ein Segel, und wer baut es?", "de", ["Was ist ein Segel?", "Wer baut es?"]),
         ("How do sails work?", "en", ["How do sails work?", "How do sails work: problems and limits"]),
+        (
+            "What is the difference between the warranty of the X1 and the X2 compressor?", "en",
+            ["What is the difference between the warranty of the X1 and the X2 compressor?"],
+        ),
+        ("Who builds sails in Sweden and in Norway?", "en", ["Who builds sails in Sweden and in Norway?"]),
+        ("Was kostet das Segel und der Mast?", "de", ["Was kostet das Segel und der Mast?"]),
+        ("At what wind does it tear and at what speed?", "en", ["At what wind does it tear?", "At what speed?"]),
     ],
 )
 def test_without_a_model_sub_questions_read_as_headings(question: str, language: str, expected: list[str]) -> None:

@@ -25,6 +25,7 @@ from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, on
 
 MAX_RELATED = 5  # questions that an answer suggests
 MAX_RELATED_CHARS = 200  # engines suggest whole headlines, which are longer
+QUESTION_MARKS = ("?", "？", "؟")
 TOO_SHORT = "short_message: the message is too short to search for, so there is nothing to put into the schema"
 
 
@@ -106,9 +107,14 @@ def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: Egr
 
 
 def _suggestions(result: ResearchResult) -> Iterable[str]:
-    """Return what engines suggest, then the parts of the question; a report has a section on each of these."""
+    """Return what engines suggest, then the whole questions of the plan; a report has a section on each of these.
+
+    The other searches of a plan are words of the question: without a model its parts, and aspects of its topic.
+    """
     suggested = chain.from_iterable(answer.suggestions for answer in result.gathered.answers)
-    return suggested if result.context.request.depth == "report" else chain(suggested, result.planned.questions)
+    if result.context.request.depth == "report":
+        return suggested
+    return chain(suggested, (text for text in result.planned.questions if text.rstrip().endswith(QUESTION_MARKS)))
 
 
 def related_questions(

@@ -28,7 +28,7 @@ from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
 from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, host_of
 
-ROUNDS_VERSION = "3"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
+ROUNDS_VERSION = "4"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
 MAX_ROWS = 6  # questions of one ledger
 KEPT_OF_FIRST_ROUND = 2  # its best results stay, whatever later rounds find
 TIME_FACTOR = 1.5  # a round starts only if this many times the last one is left

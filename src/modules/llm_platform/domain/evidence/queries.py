@@ -40,7 +40,7 @@ def further_queries(statements: Statements) -> list[NamedQuery]:
     for value, passage in valued[:PASSAGES]:
         terms = enumerate(statements.question.terms)
         left_open = " ".join(term.word for number, term in terms if passage.met.get(number, 0.0) < HAS_TERM)
-        for name, share in _names(passage, statements):
+        for name, share in _names(passage, left_open, statements):
             if name.folded not in best or best[name.folded][0] < value * share:
                 best[name.folded] = (value * share, name.text, left_open)
     return [
@@ -49,13 +49,18 @@ def further_queries(statements: Statements) -> list[NamedQuery]:
     ]
 
 
-def _names(passage: Passage, statements: Statements) -> list[tuple[Name, float]]:
-    """Return the names of a passage, each with its share of the passage's value."""
+def _names(passage: Passage, left_open: str, statements: Statements) -> list[tuple[Name, float]]:
+    """Return the names of a passage, each with its share of the passage's value.
+
+    Where no word is left open, but a figure at most, the first word of a sentence or of a row is no name: `Yes` and `Below`
+    have a capital because they stand there.
+    """
     title = passage.title
     found = [(title, TITLE_SHARE)] if statements.is_new(title) else []
+    has_words = any(map(str.isalpha, left_open))
     for statement in passage.statements:
         share = (BASE + statement.value) / (1 + POSITION_STEP * min(statement.position, MAX_POSITION))
-        found += [(name, share) for name in statements.names(statement)]
+        found += [(name, share) for name in statements.names(statement) if has_words or not statement.begins_with(name)]
     return found
 
 

@@ -18,11 +18,13 @@ HAS_TERM = 0.5  # credit from which a sentence counts as having a term
 MIN_NAME_CHARS = 3
 MAX_NAME_CHARS = 60
 MAX_NAMES = 12  # names of one sentence
+LINE_MARKS = " |*_-"  # before the first word of a row or an item
 
 _CAPITAL = r"[^\W\d_a-zа-яёß-öø-ÿ][\w'’.-]*"
 _LINK = r"(?:of|the|de|von|van|der|al|for|del|la|le|and|y|du|di|und|et)"
 # `University of Oslo`, `Kim Jong-il`, `XR-200`, `1842 treaty` without the treaty
 _NAME = re.compile(rf"\b{_CAPITAL}(?:(?: {_LINK}){{0,3}} (?:{_CAPITAL}|\d[\w.-]*))*|\b[a-z]+[-_.]?\d[\w.-]*\b")
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,11 @@ class Statement:
     @property
     def text_words(self) -> frozenset[str]:
         return self.found_in.text_words[self.position]
+
+    def begins_with(self, name: Name) -> bool:
+        """Return whether this name is only the first word of the sentence or row, which has a capital whatever it is."""
+        is_word = name.text[0].isupper() and len(_LETTERS.findall(name.text)) == 1
+        return is_word and self.candidate.form.sentence.text.lstrip(LINE_MARKS).startswith(name.text)
 
     @property
     def title(self) -> Name:

@@ -61,7 +61,19 @@ def _aspects(language: str) -> list[str]:
     return by_language.get(language.partition("-")[0], by_language["en"])
 
 
+def _openings(language: str) -> frozenset[str]:
+    """Return the words that questions open with, as `words` folds them; none where they are not listed."""
+    return frozenset(words(load_data("question_openings").get(language.partition("-")[0], "")))
+
+
 def _is_question(part: str, language: str) -> bool:
-    """Return whether the part starts with a function word, as questions do, and has content words."""
+    """Return whether the part has content words and opens as a question: with `how`, or with a function word before it.
+
+    `the X2 compressor` and `in Norway` open with a function word, too, and ask nothing. A language whose openings are not
+    listed has no better sign than a function word.
+    """
     first, *rest = words(part) or [""]
-    return bool(rest) and first in stop_words(language) and bool(content_words(part, language))
+    if not rest or first not in _openings(language) | stop_words(language) or not content_words(part, language):
+        return False
+    openings = _openings(language)
+    return not openings or first in openings or rest[0] in openings
