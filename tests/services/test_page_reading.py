@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, Route, expect
 from tests.services.browser import FONTS, Visit, becomes, chromium_with_font, started, visiting
-from tests.services.page_answers import SEND, STREAM, citation, response
+from tests.services.page_answers import QUOTE, SEND, STREAM, citation, response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
@@ -420,6 +420,34 @@ class TestVerdictsInTheText:
             await expect(page.locator("#quote .verdict")).to_contain_text("cell by cell")
             await expect(page.locator("#quote .cells li")).to_have_count(3)
             await expect(page.locator("#quote .cells li").nth(1)).to_contain_text("not found in the page")
+            assert await visit.violations() == []
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    async def test_the_signs_of_a_table_are_drawn_whole(self, browser: Browser, base: str, scheme: str) -> None:
+        """Nothing crosses the sign of a false cell, and the number of its row has the colour of the sign."""
+        rows = [[f"M{row}", *(f"{row}{column} W" for column in range(4))] for row in range(1, 9)]
+        false = {(1, 1): "unsupported", (3, 3): "partial", (6, 4): "unsupported"}
+        text, citations = f"| {' | '.join('ABCDE')} |\n|{'---|' * 5}\n", []
+        for number, row in enumerate(rows):
+            start, line, cells = len(text) + 2, " | ".join(row), []
+            for column, cell in enumerate(row):
+                place = start + line.index(cell)
+                cells.append({"start": place, "end": place + len(cell), "verdict": false.get((number, column), "supported")})
+            verdict = next((cell["verdict"] for cell in cells if cell["verdict"] != "supported"), "supported")
+            span = {"start": start, "end": start + len(line), "source_index": 1}
+            citations.append({**QUOTE, **span, "checked_against": "page", "verdict": verdict, "cells": cells})
+            text += f"| {line} [1] |\n"
+        async with visiting(browser, base, scheme=scheme) as visit:
+            page = visit.page
+            await visit.play(response(text, citations=citations))
+            await visit.ask()
+            await visit.answered()
+            await expect(page.locator(".cite.cell")).to_have_count(3)
+            crossing = "[...document.querySelectorAll('.cite.cell')].map(sign => getComputedStyle(sign, '::before').backgroundColor)"
+            assert await page.evaluate(crossing) == ["rgba(0, 0, 0, 0)"] * 3
+            colours = """[...document.querySelectorAll('.answer tr:has(.cite.cell)')].map(row => new Set(
+                [...row.querySelectorAll('.cite')].map(sign => getComputedStyle(sign).color)).size)"""
+            assert await page.evaluate(colours) == [1, 1, 1]
             assert await visit.violations() == []
 
 

@@ -9,7 +9,7 @@ import { t } from "./texts.js";
 import { differenceOf, Receipts } from "./receipts.js";
 import { EvidenceStrip } from "./strip.js";
 import { placedCharacters, rangeOf, Underlines } from "./underlines.js";
-import { cellVerdicts, isDoubt, ofCell, quotedPassage, verdictWord } from "./verdicts.js";
+import { cellVerdicts, isDoubt, ofCell, quotedPassage, verdictWord, WORST_FIRST } from "./verdicts.js";
 
 const OPEN_BLOCKS = 2; // at the end of a text that grows: what follows may change them, as a line of === makes a heading
 const REST = 3; // between two drawings of a growing text, in times of what the last one took
@@ -45,6 +45,7 @@ export class AnswerText {
     this.blocks = []; // of the text when it was drawn last
     this.links = { keepsLines: this.keepsLines };
     this.judge = null; // while it is written, a marker has no verdict
+    this.cells = []; // of the rows of tables, each with its best verdict
   }
 
   setSources(sources) {
@@ -90,16 +91,17 @@ export class AnswerText {
     const placed = placedSpans(text, citations);
     this.#begin(text);
     this.judge = citationFinder(placed);
+    this.cells = cellVerdicts(placed);
     const statements = sentencesOf(placed, placedSpans(text, uncited));
     this.strip.setSentences(statements, text);
     if (!(await this.#draw())) return;
     await pause();
-    if (this.text === text && !this.isLeft) this.#markPlaces(placed, placedSpans(text, uncited).filter(({ verdict }) => verdict !== "pending"), statements);
+    if (this.text === text && !this.isLeft) this.#markPlaces(placedSpans(text, uncited).filter(({ verdict }) => verdict !== "pending"), statements);
   }
 
   /** Lines under what is doubted or cites nothing, and a sign at each cell of a table that its sources do not support. */
-  #markPlaces(citations, uncited, statements) {
-    const cells = cellVerdicts(citations);
+  #markPlaces(uncited, statements) {
+    const { cells } = this;
     const sentences = statements.filter(({ isRow }) => !isRow);
     const doubted = [...doubtedOf(sentences), ...cells.filter(({ verdict }) => isDoubt(verdict))];
     const places = cells.length + doubted.length + uncited.length ? placedCharacters(this.element, this.text) : [];
@@ -250,12 +252,18 @@ export class AnswerText {
       if (!about.isWriting && about.citation === citation && about.text === this.texts[about.index - 1]) continue;
       Object.assign(about, { citation, synthesis: this.text, isWriting: false, text: this.texts[about.index - 1], source: this.sources.get(about.index) });
       const isByCell = citation?.cells?.length > 0;
-      const verdict = citation?.verdict ?? "unchecked";
+      const verdict = isByCell ? this.#rowVerdict(citation) : citation?.verdict ?? "unchecked";
       const word = isByCell ? t("compared cell by cell") : verdictWord(citation, about.text);
-      button.className = `cite ${isByCell ? "by-cell" : verdict}`;
+      button.className = `cite ${isByCell ? "by-cell " : ""}${verdict}`;
       button.setAttribute("aria-label", t("Source {n}, {verdict}: show the quote", { n: about.index, verdict: word }));
       button.replaceChildren(...(isByCell || QUIET.includes(verdict) ? [] : [icon(verdict)]));
     }
+  }
+
+  /** The verdict of the weakest cell of a row, each cell as its best source has it. */
+  #rowVerdict({ start, end }) {
+    const ofRow = this.cells.filter(({ sent }) => sent.start >= start && sent.end <= end).map(({ verdict }) => verdict);
+    return WORST_FIRST.find((verdict) => ofRow.includes(verdict)) ?? "supported"; // of a row that a source supports as a whole
   }
 
   #marker(index) {
