@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from playwright.async_api import Browser, expect
@@ -138,6 +138,9 @@ class TestFiles:
                 await page.keyboard.press("Escape")
             assert visit.errors == []
         assert "▁█▄░▒ 1 of 5 hold" in files["Markdown"]
+        claimed = "They supplied 9 percent of the calls [1]: **not found in the page**\n  > They supplied 4 percent of the calls."
+        assert claimed in files["Markdown"]
+        assert "calls [1]: <strong>not found in the page</strong><blockquote>" in files["HTML"]
         assert '<i class="unsupported" style="flex-grow: 36;"></i>' in files["HTML"]
         assert json.loads(files["CSL-JSON"]) == [
             {
@@ -148,6 +151,24 @@ class TestFiles:
         assert files["BibTeX"] == (
             "@online{source1,\n  title = {A source},\n  url = {https://example.org/a},\n  date = {2025-03-01},\n}\n"
         )
+
+
+class TestSources:
+    @pytest.mark.parametrize("media", ["screen", "print"])
+    async def test_a_statement_stands_before_its_verdict_and_the_quote(
+        self, browser: Browser, base: str, media: Literal["screen", "print"]
+    ) -> None:
+        """A quote alone below "not found" would say that it is not in the source, where it stands."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await show(visit, answer())
+            await page.get_by_role("tab", name="Sources").click()
+            await page.emulate_media(media=media)
+            shown = await page.locator(".source-list .quotes li").nth(1).inner_text()
+            parts = ("They supplied 9 percent of the calls", "not found in the page", "In the source", "They supplied 4 percent")
+            places = [shown.index(part) for part in parts]
+            assert places == sorted(places)
+            assert await visit.violations() == []
 
 
 class TestForeignText:

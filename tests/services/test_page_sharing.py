@@ -113,7 +113,7 @@ class TestThreadFiles:
             await open_thread(visit, 2, of_pdf)
             files = {name: await saved(visit.page, name) for name in ("Markdown", "HTML", "CSL-JSON", "BibTeX")}
             assert visit.errors == []
-        assert "[1] · p. 15 **" in files["Markdown"]
+        assert "[1] · p. 15: **" in files["Markdown"]
         assert "sleeps by day.](<https://example.org/a.pdf#page=14>)" in files["Markdown"]
         assert 'href="https://example.org/a.pdf#page=15"' in files["HTML"]
         assert [item["note"] for item in json.loads(files["CSL-JSON"])] == ["pp. 14, 15"]

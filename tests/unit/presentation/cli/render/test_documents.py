@@ -182,7 +182,7 @@ class TestMarkdown:
         assert text.startswith("# What is asyncio?\n\n▁█ 1 of 2 hold\n\n" + MARKED)
         assert "- [1] [asyncio — docs](<https://docs.example.org/asyncio>)" in text
         assert "- [2] Notes `doc:notes/a.md`" in text
-        assert f"supported 0.93 [1] {SENTENCE}\n  > {SENTENCE}" in text
+        assert f"- {SENTENCE} [1]: ✔ supported 0.93\n  > {SENTENCE}" in text
         assert "- searxng/google: captcha" in text
 
     @pytest.mark.parametrize("show", [research_html, research_markdown])

@@ -173,7 +173,7 @@ def _html_citation(citation: Citation, response: ResearchResponse) -> str:
     blockquote = f"<blockquote>{quote}</blockquote>" if quote else ""
     verdict = f'<span class="{citation.verdict}">{mark} {terminal.verdict_text(citation, response)}</span>'
     number, page = citation.source_index, terminal.page_text(citation)
-    return f'<li>{verdict} {sentence} <a href="#source-{number}">[{number}]</a>{page}{blockquote}</li>'
+    return f'<li>{sentence} <a href="#source-{number}">[{number}]</a>{page}: {verdict}{blockquote}</li>'
 
 
 def _notes(response: ResearchResponse) -> list[str]:
@@ -189,7 +189,7 @@ def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
     mark, _ = terminal.MARKS[citation.verdict]
     sentence = escape_line(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     source = f"[{citation.source_index}]{terminal.page_text(citation)}"
-    line = f"- {mark} {terminal.verdict_text(citation, response)} {source} {sentence}"
+    line = f"- {sentence} {source}: {mark} {terminal.verdict_text(citation, response)}"
     if not citation.quote:
         return line
     quote = escape_line(terminal.shorten(citation.quote))

@@ -139,7 +139,7 @@ function markdownOf(response) {
   const list = (title, lines) => lines.length && blocks.push(`## ${title}`, lines.join("\n"));
   list(t("Sources"), response.sources.map(({ index, title, url }) => `- [${index}] ${escaped(title)} ${address(url)}`));
   list(t("Citations"), response.citations.map((citation) =>
-    `- [${citation.source_index}]${pageOf(citation)} **${verdictOf(citation)}**: ${escaped(statementOf(response, citation))}${quotedLine(citation)}`));
+    `- ${escaped(statementOf(response, citation))} [${citation.source_index}]${pageOf(citation)}: **${verdictOf(citation)}**${quotedLine(citation)}`));
   list(t("Notes"), notes(response).map((note) => `- ${escaped(note)}`));
   return blocks.join("\n\n");
 }
@@ -179,7 +179,7 @@ function htmlParts(response, prefix) {
     rendered(response.synthesis, numbers, (index) => [" ", el("a", { href: `#${id(index)}` }, `[${index}]`)]),
     ...section(t("Sources"), response.sources.map(({ index, url, title }) => el("span", { id: id(index) }, `[${index}] `, link(url, title)))),
     ...section(t("Citations"), response.citations.map((citation) =>
-      [`[${citation.source_index}]${pageOf(citation)} `, el("strong", {}, verdictOf(citation)), `: ${statementOf(response, citation)}`,
+      [`${statementOf(response, citation)} [${citation.source_index}]${pageOf(citation)}: `, el("strong", {}, verdictOf(citation)),
         citation.quote && el("blockquote", {}, citation.quote_url ? link(citation.quote_url, citation.quote) : citation.quote)])),
     ...section(t("Notes"), notes(response)),
   ];

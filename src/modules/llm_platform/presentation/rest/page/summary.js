@@ -8,6 +8,7 @@ import { plainQuote } from "./source_text.js";
 import { dateTime, dollars, harmless, isRightToLeft, number, seconds, size, t } from "./texts.js";
 import { pageOf, verdictBadge, VERDICTS } from "./verdicts.js";
 
+const MARKER = /\s*\[\d{1,4}\]/g;
 const notice = (kind, ...content) => el("div", { class: `notice ${kind}` }, icon(kind), el("div", {}, ...content));
 
 /** What a reader must know before the first line: quotes instead of a text, limits, failures, age, files that are gone. One line,
@@ -58,9 +59,15 @@ export function verdictLine(response) {
     counts.map(([verdict, count]) => el("span", { class: `badge ${verdict}` }, icon(verdict), `${number(count)} ${VERDICTS[verdict]()}`)));
 }
 
-/** The sources with the verdicts of the statements that cite them. `about(source)` are further lines on a source. */
+/** The sources with the statements that cite them: each statement, its verdict, then the quote that it was compared with.
+`about(source)` are further lines on a source. */
 export function sourceList(response, open, about = () => []) {
   if (!response.sources.length) return el("p", { class: "hint" }, t("This answer has no sources."));
+  const points = [...response.synthesis]; // offsets count code points
+  const statement = ({ start, end, cells }) => {
+    const words = points.slice(start, end).join("").replace(MARKER, "");
+    return plainQuote(cells?.length ? `| ${words} |` : words);
+  };
   return el("ol", { class: "source-list" }, response.sources.map((source) => {
     const citations = response.citations.filter((each) => each.source_index === source.index);
     const text = response.depth === "report" ? undefined : response.raw_results?.[source.index - 1]?.content;
@@ -71,7 +78,9 @@ export function sourceList(response, open, about = () => []) {
         el("p", { class: "muted" }, shortAddress(source.url)),
         about(source),
         el("ul", { class: "quotes" }, citations.map((citation) => el("li", {},
-          verdictBadge(citation, text), el("span", { class: "muted" }, pageOf(citation).replace(/^ · /, "")),
+          el("p", { class: "claim", dir: "auto" }, statement(citation)),
+          verdictBadge(citation, text),
+          citation.quote && el("span", { class: "muted" }, t("In the source"), pageOf(citation)),
           citation.quote && el("q", { dir: "auto" }, plainQuote(citation.quote)),
           el("button", { type: "button", class: "link", onclick: () => open(source.index, citation) }, t("Show in the source")))))));
   }));
