@@ -606,6 +606,18 @@ class ResearchJobStoreContract:
         assert await store.claim("other", LEASE_S) is None
         assert await store.claim_webhook(LEASE_S) is None
 
+    async def test_cancelled_with_several_events(self, store: IResearchJobStore) -> None:
+        """They follow those of the run in their order, and the last one ends it."""
+        await store.add(new_job("a"), MANY)
+        await store.append(await claimed(store), [event(1)], PROGRESS)
+        assert await store.cancel("", "a", event(0, "verified"), event(0, "failed", PROBLEM))
+        page = await store.events("", "a", 1, 10)
+        assert page is not None
+        assert (page.events, page.is_last) == ((event(2, "verified"), event(3, "failed", PROBLEM)), True)
+        found = await store.get("", "a")
+        assert found is not None
+        assert (found.status, found.problem) == ("cancelled", {"code": "timeout"})
+
     async def test_what_has_ended_is_not_cancelled(self, store: IResearchJobStore) -> None:
         """A finished research stays as it is."""
         await store.add(new_job("a"), MANY)

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Browser, Route, expect
-from tests.services.browser import FONTS, Visit, becomes, chromium_with_font, started, visiting
+from tests.services.browser import FONTS, Visit, becomes, chromium_with_font, serving_page, started, visiting
 from tests.services.page_answers import QUOTE, SEND, STREAM, citation, response
+from tests.support.chat_server import ChatServer, chunk, stream
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
@@ -1056,3 +1057,30 @@ class TestWhileItIsWritten:
             await expect(page.locator(".answer")).to_contain_text("Owls sleep")
             await expect(page.locator(".actions").get_by_role("button", name="Copy")).to_be_visible()
             assert await visit.violations() == []
+
+    async def test_a_stopped_text_is_compared_by_its_words(self, browser: Browser, tmp_path: Path) -> None:
+        """The server has the texts of the sources: what was written has its verdicts, at once and after a reload."""
+        documents = tmp_path / "documents"
+        documents.mkdir()
+        (documents / "owls.md").write_text("# Owls\n\nOwls sleep by day. Owls weigh 4 kilos.\n", encoding="utf-8")
+        text = "Owls sleep by day [1]. Owls weigh 9 kilos [1]. They hunt at "
+        model = ChatServer(stream(*(chunk(f"{word} ") for word in text.split()), ending="hang"))
+        arguments = ("--documents", str(documents), "--offline")
+        settings = {"LLM_KIND": "vllm", "LLM_MODEL": "m"}
+        async with (
+            model.running(),
+            serving_page(tmp_path, *arguments, **settings, LLM_BASE_URL=model.url) as address,
+            visiting(browser, address) as visit,
+        ):
+            page = visit.page
+            await visit.ask("Do owls sleep by day?")
+            await expect(page.locator(".answer")).to_contain_text("9 kilos")
+            await page.get_by_role("button", name="Stop and keep").click()
+            for _ in range(2):
+                await expect(page.locator("#result").get_by_role("alert")).to_contain_text("compared by their words")
+                await expect(page.locator(".answer .cite.supported")).to_have_count(1)
+                await expect(page.locator(".answer .cite.unsupported")).to_have_count(1)
+                await expect(page.locator(".strip-count")).to_have_text("1 of 2 hold")
+                await page.locator(".cite.unsupported").click()
+                await expect(page.locator("#quote .source-text")).to_contain_text("Owls weigh 4 kilos")
+                await page.reload()

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
-from tests.fakes.research_job_store import MANY, MemoryResearchJobStore, new_job
+from tests.fakes.research_job_store import MANY, MemoryResearchJobStore, claimed, new_job
 from tests.fakes.tracing import MemoryTracer
 from tests.support.clock import Clock
 from tests.support.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
@@ -24,8 +24,14 @@ from modules.llm_platform.application.services.research_job_service import Resea
 from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, StoredTurns
-from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, MAX_UNCLEAN_ENDS, JobEvent, ResearchJobDetail
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, Source, StoredSources, StoredTurns
+from modules.llm_platform.domain.dtos.research_job_dtos import (
+    MAX_LISTED,
+    MAX_UNCLEAN_ENDS,
+    JobEvent,
+    ResearchJobDetail,
+    ResearchProgress,
+)
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
     BackgroundError,
@@ -335,6 +341,32 @@ async def test_a_run_that_is_claimed_twice_ends_once(store: MemoryResearchJobSto
         await until(lambda: not service._worker.is_running(("", job.id)))
         assert (await service.get(job.id)).status == "cancelled"
     assert errors == []
+
+
+async def test_what_a_stopped_run_has_written_is_compared_by_words(store: MemoryResearchJobStore) -> None:
+    """The verdicts come before the end of the run, on the tokens since the last reset; a second cancel adds none."""
+    idle = JobOptions(max_running=0)
+    tokens = ["Nobody asks [1].", "Owls sleep by day [1]. ", "They weigh 9 kilos [1]. They hu"]
+    written = [JobEvent(number, "token", json.dumps({"text": text})) for number, text in enumerate(tokens, 2)]
+    written.insert(1, JobEvent(9, "reset", "{}"))
+    numbered = [JobEvent(number, event.type, event.data) for number, event in enumerate(written, 1)]
+    owls = Source(index=1, title="Owls", url="https://owls.example/", text="Owls sleep by day. They weigh 4 kilos.")
+    async with running(World(Web({})), store, idle) as service:
+        job = await service.submit(SHALLOW)
+        leased = await claimed(store)
+        await store.put_sources(leased, StoredSources(sources=(owls,)))
+        await store.append(leased, numbered, ResearchProgress())
+        for _ in range(2):
+            assert (await service.cancel(job.id)).status == "cancelled"
+        events, _ = await ended(service, job.id)
+    *_, verified, failed = events
+    assert [event.type for event in events].count("verified") == 1
+    assert (verified.type, failed.type) == ("verified", "failed")
+    citations = json.loads(verified.data)["citations"]
+    text = "".join(tokens[1:])
+    assert [(text[one["start"] : one["end"]], one["verdict"]) for one in citations] == [
+        ("Owls sleep by day", "supported"), ("They weigh 9 kilos", "unsupported")
+    ]
 
 
 async def test_a_cancelled_research_ends_its_stream_at_once(

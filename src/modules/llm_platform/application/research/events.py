@@ -199,7 +199,10 @@ class Reset(_Event, frozen=True):
 
 
 class Verified(_Event, frozen=True):
-    """A model verifies citations: emitted with the verdicts of the words, then with the final ones, which count."""
+    """A model verifies citations: emitted with the verdicts of the words, then with the final ones, which count.
+
+    A background run that is cancelled while its text is written emits it once, with the verdicts of the words on that text.
+    """
 
     type: Literal["verified"] = "verified"
     citations: tuple[Citation, ...]

@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
+from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Verified
+from modules.llm_platform.application.research.stopped_text import check_stopped_text
 from modules.llm_platform.application.services.research_job_worker import JobKey, JobOptions, ResearchJobWorker
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_job import CRAWL, SiteCrawlJob
@@ -339,15 +340,30 @@ class ResearchJobService:
         return dtos.ResearchJobPage(researches=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
     async def cancel(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
-        """Stop a run unless it has ended, and return its new state. Raises ResearchNotFoundError."""
+        """Stop a run unless it has ended, and return its new state. Raises ResearchNotFoundError.
+
+        The citations of the text that it has written so far are compared by words: the event `verified` comes before the last.
+        """
         store = self._store_of(research_id)
         problem = exceptions.ResearchCancelledError().problem(instance=f"/research/{research_id}", request_id=research_id)
-        event = Failed(request_id=research_id, problem=problem)
-        _found(await store.cancel(owner, research_id, dtos.JobEvent(0, event.type, event.model_dump_json())))
+        verified = await self._check_text_so_far(research_id, owner)
+        events = [*([verified] if verified else []), Failed(request_id=research_id, problem=problem)]
+        stored = [dtos.JobEvent(0, event.type, event.model_dump_json()) for event in events]
+        _found(await store.cancel(owner, research_id, *stored))
         if self._worker is not None:
             self._worker.interrupt((owner, research_id))
         self._notify((owner, research_id))
         return await self.get(research_id, owner=owner)
+
+    async def _check_text_so_far(self, research_id: str, owner: str) -> Verified | None:
+        """Return the verdicts on the text of a run that is being written; None where there is nothing to check."""
+        store = self._store_of(research_id)
+        job = await self.get(research_id, owner=owner)
+        held = None if job.finished_at else await store.sources(owner, research_id)
+        if held is None:
+            return None
+        events = await self.stored_events(research_id, owner=owner)
+        return await asyncio.to_thread(check_stopped_text, research_id, events, held.sources, job.request.language)
 
     async def finish_early(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
         """Let a run stop searching and write from what it has found so far, and return its new state.

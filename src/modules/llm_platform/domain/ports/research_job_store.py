@@ -55,8 +55,11 @@ class IResearchJobStore(ABC):
         """
 
     @abstractmethod
-    async def cancel(self, owner: str, job_id: str, event: dtos.JobEvent) -> bool:
-        """End the research with `event`, whose number is ignored, unless it has ended. False: there is no such research."""
+    async def cancel(self, owner: str, job_id: str, *events: dtos.JobEvent) -> bool:
+        """End the research with `events`, whose numbers are ignored, unless it has ended.
+
+        Return False if there is no such research.
+        """
 
     @abstractmethod
     async def ask_finish(self, owner: str, job_id: str) -> bool:

@@ -251,18 +251,19 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         return tuple(found_id for _, found_id in removed)
 
     @operation(empty=False)
-    def cancel(self, owner: str, job_id: str, event: dtos.JobEvent) -> Operation[bool]:
+    def cancel(self, owner: str, job_id: str, *events: dtos.JobEvent) -> Operation[bool]:
         rows = yield Statement(
             f"""
             UPDATE llm_platform.research_job
-            SET status = 'cancelled', finished_at = :now, lease = NULL, lease_until = 0, last_event = last_event + 1
+            SET status = 'cancelled', finished_at = :now, lease = NULL, lease_until = 0, last_event = last_event + :events
             WHERE owner = :owner AND id = :id AND {_OPEN} RETURNING number, last_event
             """,  # noqa: S608  constants
-            {"owner": owner, "id": job_id},
+            {"owner": owner, "id": job_id, "events": len(events)},
         )
         if rows:
-            [(job, number)] = rows
-            yield Statement(_INSERT_EVENT, {"job": job, "number": number, "type": event.type, "data": event.data})
+            [(job, last)] = rows
+            numbered = [replace(event, number=number) for number, event in enumerate(events, last - len(events) + 1)]
+            yield from _insert_events(job, numbered)
             return True
         found = yield Statement(
             "SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id", {"owner": owner, "id": job_id}

@@ -104,7 +104,7 @@ export function unitOffsets(text) {
 }
 
 /** Let the browser draw, and take what the reader does. */
-export const pause = () => new Promise((resolve) => setTimeout(resolve));
+export const pause = (milliseconds = 0) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 const STEP_MS = 25; // of work: a reader notices a pause of 100
 

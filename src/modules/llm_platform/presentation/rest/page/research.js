@@ -16,6 +16,7 @@ import { answerNotes, correction, sentTable, sourceList, Tabs, verdictLine, writ
 import { harmless, t } from "./texts.js";
 
 const NOT_FOUND = 404;
+const CHECK_MS = 3000; // in which the server compares the text of a stopped run with its sources
 const inBrowser = () => import("./kept_files.js");
 const DEPTHS = { shallow: () => t("Quick"), deep: () => t("Deep"), report: () => t("Report") };
 
@@ -46,6 +47,7 @@ export class ResearchView {
     this.isFound = false; // whether a stored run came from the server, or could not
     this.isLive = true; // false for a stored run that has ended before: nobody waits for it
     this.replaces = ""; // the stored run in whose place this one is asked
+    this.ending = Promise.withResolvers(); // of a run that ends without an answer
     this.submission = null; // while the server has not taken the question: `abort()` cancels what it takes
   }
 
@@ -162,6 +164,7 @@ export class ResearchView {
 
   #draw(request) {
     this.request = request;
+    this.isChecked = false;
     this.answer?.leave();
     this.sections = null;
     this.steps = new Steps(request.depth);
@@ -229,6 +232,7 @@ export class ResearchView {
         if (event.type === "sources") this.answer.setSources(event.sources);
         else if (event.type === "token") this.answer.append(event.text);
         else if (event.type === "reset") this.answer.reset();
+        else if (event.type === "verified") this.#verified(event);
       }
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
@@ -258,6 +262,7 @@ export class ResearchView {
 
   /** The text is complete; a model may still change the verdicts, which come with the next event. */
   #verified(event) {
+    this.isChecked = true;
     this.texts.id = this.id;
     this.answer.setCitations(event.citations);
   }
@@ -336,8 +341,13 @@ export class ResearchView {
   #failed(problem, isCancelled) {
     const text = isCancelled ? t("This research was cancelled.") : errorParts(new Refused(problem.status, problem));
     const isKept = isCancelled && this.answer.text;
-    this.#end(isKept ? t("Stopped. The text so far stays here; its citations were not checked.") : text, isCancelled ? "info" : "warning", () => this.thread.again(this));
+    this.#end(isKept ? this.#stoppedText : text, isCancelled ? "info" : "warning", () => this.thread.again(this));
     if (isKept) this.text.append(stoppedActions(this.answer.text));
+  }
+
+  get #stoppedText() {
+    return this.isChecked ? t("Stopped. The text so far stays here; its citations were compared by their words.")
+      : t("Stopped. The text so far stays here; its citations were not checked.");
   }
 
   /** The page lost the research. One in the background goes on: trying again looks for it, and starts no other one. */
@@ -362,6 +372,7 @@ export class ResearchView {
   /** `again` is what "Try again" does; null where that leads nowhere. */
   #end(text, kind, again) {
     this.isOver = true;
+    this.ending.resolve();
     this.sections?.element.remove();
     this.body.classList.remove("working");
     this.editButton.disabled = !askedText(this.request);
@@ -405,8 +416,9 @@ export class ResearchView {
         if (!this.isOver) this.#notice(errorParts(error), "warning");
         return;
       }
+      if (this.answer.text) await Promise.race([this.ending.promise, pause(CHECK_MS)]); // the last events have its verdicts
     }
-    if (this.#isLeft) return;
+    if (this.#isLeft || this.isOver) return;
     this.controller.abort();
     if (!this.isOver) this.#failed({}, true);
   }

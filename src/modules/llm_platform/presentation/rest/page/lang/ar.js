@@ -191,6 +191,7 @@ export default {
   "read: {names}": "قُرئ: {names}",
   "Stop and keep": "إيقاف مع الاحتفاظ",
   "Stopped. The text so far stays here; its citations were not checked.": "أُوقف. يبقى النص المكتوب حتى الآن هنا؛ ولم يُتحقَّق من استشهاداته.",
+  "Stopped. The text so far stays here; its citations were compared by their words.": "أُوقف. يبقى النص المكتوب حتى الآن هنا؛ وقورنت استشهاداته بكلماتها.",
   "Reading {n} of {all} · {host}": "قراءة {n} من {all} · {host}",
   "Threads": "المحادثات",
   "Search in threads": "البحث في المحادثات",

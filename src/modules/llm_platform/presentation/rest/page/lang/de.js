@@ -191,6 +191,7 @@ export default {
   "read: {names}": "gelesen: {names}",
   "Stop and keep": "Anhalten und behalten",
   "Stopped. The text so far stays here; its citations were not checked.": "Angehalten. Der bisherige Text bleibt hier; seine Belege wurden nicht geprüft.",
+  "Stopped. The text so far stays here; its citations were compared by their words.": "Angehalten. Der bisherige Text bleibt hier; seine Belege wurden nach ihren Wörtern verglichen.",
   "Reading {n} of {all} · {host}": "Lese {n} von {all} · {host}",
   "Threads": "Gespräche",
   "Search in threads": "In Gesprächen suchen",

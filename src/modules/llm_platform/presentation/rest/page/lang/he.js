@@ -191,6 +191,7 @@ export default {
   "read: {names}": "נקרא: {names}",
   "Stop and keep": "לעצור ולשמור",
   "Stopped. The text so far stays here; its citations were not checked.": "נעצר. הטקסט עד כה נשאר כאן; הציטוטים שלו לא נבדקו.",
+  "Stopped. The text so far stays here; its citations were compared by their words.": "נעצר. הטקסט עד כה נשאר כאן; הציטוטים שלו הושוו לפי מילותיהם.",
   "Reading {n} of {all} · {host}": "קריאה {n} מתוך {all} · {host}",
   "Threads": "שיחות",
   "Search in threads": "חיפוש בשיחות",

@@ -191,6 +191,7 @@ export default {
   "read: {names}": "прочитано: {names}",
   "Stop and keep": "Остановить и оставить",
   "Stopped. The text so far stays here; its citations were not checked.": "Остановлено. Написанный текст остаётся; его ссылки не проверены.",
+  "Stopped. The text so far stays here; its citations were compared by their words.": "Остановлено. Написанный текст остаётся; его ссылки сверены по словам.",
   "Reading {n} of {all} · {host}": "Чтение {n} из {all} · {host}",
   "Threads": "Беседы",
   "Search in threads": "Искать в беседах",

@@ -191,6 +191,7 @@ export default {
   "read: {names}": "已读：{names}",
   "Stop and keep": "停止并保留",
   "Stopped. The text so far stays here; its citations were not checked.": "已停止。已有文本保留在此；其引用未经核查。",
+  "Stopped. The text so far stays here; its citations were compared by their words.": "已停止。已有文本保留在此；其引用已按字词比对。",
   "Reading {n} of {all} · {host}": "正在阅读 {n}/{all} · {host}",
   "Threads": "对话",
   "Search in threads": "在对话中搜索",
