@@ -139,8 +139,9 @@ async def test_a_file_that_cannot_be_read_is_refused_before_anything_is_spent(tm
     async with ChatServer().running() as model:
         values = {"LLM_BASE_URL": model.url, "LLM_MODEL": "small"}
         async with build_platform(settings(tmp_path, **values)) as platform:
-            with pytest.raises(UploadedFileError, match=r"The file scan\.pdf cannot be read: it is not a PDF"):
+            with pytest.raises(UploadedFileError, match=r"The file scan\.pdf cannot be read: it is not a PDF") as refused:
                 await ask(platform, OWLS, wrong)
+            assert refused.value.problem(instance="/research", request_id="r")["file"] == "scan.pdf"
             request = ResearchRequest.model_validate({"query": QUESTION, "files": [wrong]})
             with pytest.raises(UploadedFileError):
                 await anext(platform.research.stream(request))

@@ -413,16 +413,17 @@ class TestFiles:
             assert (visit.errors, visit.foreign) == ([], [])
 
     async def test_a_file_that_is_refused(self, browser: Browser, base: str) -> None:
-        """It has no text: the server names it with the reason, and the box has the question and the file still."""
+        """It has no text: the first sentence names it, and the box has the question and the files still."""
         async with visiting(browser, base) as visit:
             page = visit.page
-            await page.evaluate(DROP, ["a.pdf"])
+            await page.evaluate(DROP, ["b.md", "a.pdf"])
             await page.fill("#query", "How much does a quoll weigh?")
             await page.press("#query", "Enter")
-            await expect(page.locator("#result").get_by_role("alert")).to_contain_text("a.pdf")
+            said = page.locator("#result").get_by_role("alert").locator("div > span").first
+            await expect(said).to_have_text("“a.pdf” cannot be read: “Details” says why.")
             await page.get_by_role("link", name="New question").first.click()
             await expect(page.locator("#query")).to_have_value("How much does a quoll weigh?")
-            await expect(chips(page)).to_have_text(["a.pdf"])
+            await expect(chips(page)).to_have_text(["b.md", "a.pdf"])
 
     async def test_other_sources_beside_files(self, browser: Browser, base: str) -> None:
         """Files are all that is searched unless a person adds sources to them; without files the usual ones are back."""

@@ -4,7 +4,7 @@ docs/reference/errors.md has them as a table, which a test compares with the cla
 """
 
 from collections.abc import Iterable
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
@@ -147,6 +147,15 @@ class UploadedFileError(AppException, code="uploaded_file", status_code=422):
     """A file of the request cannot be read: the message names the file and the reason. Send another one, or leave it out."""
 
     field = "files"
+
+    def __init__(self, message: str | None = None, *, file: str = "") -> None:
+        """`file` is the clean name of the file, which the problem object has as a member of its own."""
+        super().__init__(message)
+        self.file = file
+
+    def problem(self, *, instance: str, request_id: str) -> dict[str, Any]:
+        problem = super().problem(instance=instance, request_id=request_id)
+        return {**problem, "file": self.file} if self.file else problem
 
 
 class OutputSchemaError(AppException, code="output_schema", status_code=422):

@@ -147,7 +147,7 @@ async def opened_files(
         async for _ in IndexingService(source, embedder, store, FILES).index([]):
             pass
         for name, reason in source.bad.items():
-            raise UploadedFileError(UNREADABLE.format(name=name, reason=reason))
+            raise UploadedFileError(UNREADABLE.format(name=name, reason=reason), file=name)
         retrieval = RetrievalService(embedder, store, FILES, top_k=MAX_TOP_K)
         search = UploadedFileSearch(source, retrieval, redactor, needs_words=embedder.dimension > 0)
         yield OpenedFiles(search, search.beginnings, DocumentPageReader(search), source.urls)

@@ -2,7 +2,7 @@
 // behind "Details".
 
 import { el } from "./dom.js";
-import { dateTime, list, number, seconds, t } from "./texts.js";
+import { dateTime, harmless, list, number, seconds, t } from "./texts.js";
 
 const SOON_MS = 120_000; // a wait up to here is told in seconds
 const MINUTE_MS = 60_000;
@@ -65,7 +65,8 @@ const PROBLEMS = {
   embedding_config: NO_DOCUMENTS,
   vector_store: NO_DOCUMENTS,
   vector_store_config: NO_DOCUMENTS,
-  uploaded_file: () => t("A file cannot be read: “Details” names it and says why."),
+  uploaded_file: ({ file } = {}) => (file ? t("“{name}” cannot be read: “Details” says why.", { name: harmless(file) })
+    : t("A file cannot be read: “Details” names it and says why.")),
   bad_request: NOT_UNDERSTOOD,
   unauthorized: () => t("This server needs an API key"),
   foreign_site: () => t("This server takes no requests from this page."),
@@ -168,7 +169,7 @@ export function errorText(error) {
   if (!error.problem) return t("The server cannot be reached. Try again.");
   const { status, problem, waitMs } = error;
   const known = Object.hasOwn(PROBLEMS, problem.code) ? PROBLEMS[problem.code] : STATUSES[status];
-  const sentence = known?.() ?? t("The server answered with status {status}.", { status });
+  const sentence = known?.(problem) ?? t("The server answered with status {status}.", { status });
   const fields = [...new Set((problem.errors ?? []).map(fieldName).filter(Boolean))];
   const named = problem.code === "invalid_request" && fields.length ? t("It does not accept: {names}.", { names: list(fields) }) : "";
   return [sentence, named, advice(waitMs, problem.retryable)].filter(Boolean).join(" ");

@@ -380,6 +380,7 @@ export default {
   "Use keys such as / and ?": "استخدام مفاتيح مثل / و ?",
   "This server asked these sites for their icons:": "طلب هذا الخادم أيقونات هذه المواقع:",
   "A file cannot be read: “Details” names it and says why.": "تعذّرت قراءة ملف: «التفاصيل» تذكر اسمه والسبب.",
+  "“{name}” cannot be read: “Details” says why.": "تعذّرت قراءة «{name}»: «التفاصيل» تذكر السبب.",
   "the language model reads, {time} so far": "النموذج اللغوي يقرأ، منذ {time}",
   "Cancelling…": "جارٍ الإلغاء…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "لم يؤكد الخادم سؤالك. اطرحه مرة أخرى إن لم يكن بين محادثاتك.",

@@ -380,6 +380,7 @@ export default {
   "Use keys such as / and ?": "Tasten wie / und ? verwenden",
   "This server asked these sites for their icons:": "Dieser Server hat diese Websites nach ihren Symbolen gefragt:",
   "A file cannot be read: “Details” names it and says why.": "Eine Datei kann nicht gelesen werden: „Einzelheiten“ nennt sie und den Grund.",
+  "“{name}” cannot be read: “Details” says why.": "„{name}“ kann nicht gelesen werden: „Einzelheiten“ nennt den Grund.",
   "the language model reads, {time} so far": "das Sprachmodell liest, bisher {time}",
   "Cancelling…": "Wird abgebrochen…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "Der Server hat Ihre Frage nicht bestätigt. Stellen Sie sie noch einmal, wenn sie nicht unter Ihren Gesprächen ist.",

@@ -380,6 +380,7 @@ export default {
   "Use keys such as / and ?": "להשתמש במקשים כגון / ו-?",
   "This server asked these sites for their icons:": "שרת זה ביקש את הסמלים של האתרים:",
   "A file cannot be read: “Details” names it and says why.": "לא ניתן לקרוא קובץ: „פרטים” מציינים את שמו ואת הסיבה.",
+  "“{name}” cannot be read: “Details” says why.": "לא ניתן לקרוא את „{name}”: „פרטים” מציינים את הסיבה.",
   "the language model reads, {time} so far": "מודל השפה קורא, עד כה {time}",
   "Cancelling…": "מתבטל…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "השרת לא אישר את השאלה. שאלו שוב אם היא אינה בין השיחות שלכם.",

@@ -380,6 +380,7 @@ export default {
   "Use keys such as / and ?": "Использовать клавиши, например / и ?",
   "This server asked these sites for their icons:": "Этот сервер запросил значки у сайтов:",
   "A file cannot be read: “Details” names it and says why.": "Файл не удаётся прочитать: под «Подробности» указаны он и причина.",
+  "“{name}” cannot be read: “Details” says why.": "«{name}» не удаётся прочитать: причина указана под «Подробности».",
   "the language model reads, {time} so far": "языковая модель читает, уже {time}",
   "Cancelling…": "Отменяется…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "Сервер не подтвердил ваш вопрос. Задайте его ещё раз, если его нет среди ваших бесед.",

@@ -380,6 +380,7 @@ export default {
   "Use keys such as / and ?": "使用 / 和 ? 等快捷键",
   "This server asked these sites for their icons:": "此服务器向以下网站请求了图标：",
   "A file cannot be read: “Details” names it and says why.": "有一个文件无法读取：“详情”中有其名称和原因。",
+  "“{name}” cannot be read: “Details” says why.": "无法读取“{name}”：“详情”中有原因。",
   "the language model reads, {time} so far": "语言模型正在阅读，已用 {time}",
   "Cancelling…": "正在取消…",
   "The server did not confirm your question. Ask again if it is not among your threads.": "服务器没有确认您的问题。如果它不在您的对话中，请再问一次。",
