@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 from tests.services.browser import WIDTHS, Visit, serving_page, visiting
+from tests.services.page_answers import SEND, STREAM
 from tests.support.loopback_upstream import serving
 from tests.support.report_upstream import Upstream, report_settings
 from tests.support.report_world import QUESTION, SUB_QUESTIONS
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
+SEARCHED = {"type": "searched", "query": "q", "provider": "x", "count": 1, "cached": False}
 FINISH = "Write with what is there"
 PLACES = "[...document.querySelectorAll('.finding')].map(each => each.offsetTop + ' ' + each.offsetHeight)"
 
@@ -61,17 +63,17 @@ class TestPlan:
             await visit.choose("report", "web")
             await page.fill("#query", QUESTION)
             await page.click("#form button[type=submit]")
-            await expect(takes).to_contain_text("At most: 11 searches · 11 pages · 23 calls of language models")
-            await expect(takes).to_contain_text("tokens")
+            await expect(takes).to_contain_text("At most: searches: 11 · pages: 11 · calls of language models: 23")
+            await expect(takes).to_contain_text("tokens: ")
             await expect(takes).to_contain_text("$0.")
             await expect(takes).to_contain_text("Your past reports took about 95 sec.")
             await page.get_by_role("button", name="Remove sub-question 1").click()
-            await expect(takes).to_contain_text("10 searches · 11 pages · 21 calls")
+            await expect(takes).to_contain_text("searches: 10 · pages: 11 · calls of language models: 21")
             await page.get_by_text("Limits", exact=True).click()
             await page.get_by_label("Calls of language models").fill("7")
             await page.get_by_label("Cost in US dollars").fill("0.05")
             await page.get_by_label("Minutes").fill("2")
-            await expect(takes).to_contain_text("10 searches · 11 pages · 7 calls")
+            await expect(takes).to_contain_text("searches: 10 · pages: 11 · calls of language models: 7")
             await expect(takes).to_contain_text("$0.05")
             await expect(takes).to_contain_text("2 min")
             assert not await visit.violations()
@@ -104,6 +106,36 @@ class TestSections:
             await visit.answered()
             await expect(page.locator(".findings")).to_have_count(0)
             assert (visit.errors, visit.foreign) == ([], [])
+
+
+    @pytest.mark.parametrize("width", [360, 1280])
+    async def test_a_preview_has_to_do_with_its_question(self, browser: Browser, base: str, width: int) -> None:
+        """Of what the results begin with, the sentence with the most words of the question is shown, or none; a line of many
+        names stays within the column.
+        """
+        question = "How do heat pumps work in cold winters?"
+        menu = {"url": "https://menu.example/", "title": "Menu", "snippet": "We use cookies. All rooms have a view of the sea."}
+        pump = {"url": "https://pump.example/", "title": "", "snippet": "About us. A heat pump takes heat from cold air. Order now."}
+        hosts = [f"https://a-very-long-name-of-a-host-number-{number}.example/" for number in range(4)]
+        async with visiting(browser, base, width) as visit:
+            page, quote = visit.page, visit.page.locator(".finding-quote")
+            await visit.keep_none()
+            await page.evaluate(STREAM)
+            await visit.ask(depth="deep")
+            await page.evaluate(SEND, {"type": "planned", "questions": [question]})
+            await page.evaluate(SEND, {**SEARCHED, "question": question, "results": [menu, *({**menu, "url": url} for url in hosts)]})
+            await expect(page.locator(".finding-state")).to_contain_text("results: 5")
+            await expect(quote).to_be_empty()
+            await page.evaluate(SEND, {**SEARCHED, "question": question, "results": [pump]})
+            await expect(quote).to_have_text("A heat pump takes heat from cold air.")
+            for url in (menu["url"], *hosts):
+                await page.evaluate(SEND, {"type": "read", "url": url, "status": "read", "chars": 9})
+            await expect(page.locator(".finding-state")).to_contain_text("number-2")
+            await expect(quote).to_have_text("A heat pump takes heat from cold air.")
+            right = "[...document.querySelectorAll('.finding *')].map(each => each.getBoundingClientRect().right)"
+            column = await page.evaluate("document.querySelector('.answer-column').getBoundingClientRect().right")
+            assert max(await page.evaluate(right)) <= column + 1
+            await expect(page.locator(".steps-list")).to_contain_text("Sub-questions planned: 1")
 
 
 class TestFinishing:

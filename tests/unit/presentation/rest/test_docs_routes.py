@@ -303,6 +303,16 @@ class TestResearchPage:
             for text, translated in found.items():
                 assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", translated)), text
 
+    def test_no_number_stands_before_what_it_counts(self) -> None:
+        """There are no plurals: "sub-questions planned: 1" is right for any number in any language, "1 sub-questions" is not.
+
+        The limits of a request are never 1.
+        """
+        counted = re.compile(r"(?<!At most )\{n\} [a-z-]+s\b")
+        assert [text for text in catalogue("de") if counted.search(text)] == []
+        german = re.compile(r"(?<!Höchstens )\{n\} [A-ZÄÖÜ]\w+")
+        assert [translated for translated in catalogue("de").values() if german.search(translated)] == []
+
 
 def imported(*names: str) -> set[str]:
     """These modules of the page, and those that they import before they run."""

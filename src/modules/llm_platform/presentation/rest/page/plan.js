@@ -146,10 +146,10 @@ class PlanEditor {
     const calls = atMost("max_llm_calls", most("llm_calls"));
     const costs = estimate.at_most.cost_usd === null ? limit.max_cost_usd : atMost("max_cost_usd", most("cost_usd"));
     const amounts = [
-      t("{n} searches", { n: number(most("searches")) }),
-      t("{n} pages", { n: number(most("pages")) }),
-      calls > 0 && t("{n} calls of language models", { n: number(calls) }),
-      calls > 0 && t("{n} tokens", { n: number(most("tokens"), { notation: "compact", maximumSignificantDigits: 2 }) }),
+      t("searches: {n}", { n: number(most("searches")) }),
+      t("pages: {n}", { n: number(most("pages")) }),
+      calls > 0 && t("calls of language models: {n}", { n: number(calls) }),
+      calls > 0 && t("tokens: {n}", { n: number(most("tokens"), { notation: "compact", maximumSignificantDigits: 2 }) }),
       calls > 0 && (costs === undefined ? t("cost not known") : dollars(costs)),
       seconds(atMost("max_seconds", estimate.max_seconds) * 1000),
     ];

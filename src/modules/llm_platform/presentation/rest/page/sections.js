@@ -6,6 +6,9 @@ import { plainBeginning } from "./source_text.js";
 import { list, number, t } from "./texts.js";
 
 const HOSTS = 4; // of the pages that were read, in a line
+const SHARED_WORDS = 2; // of a question, in a sentence that has to do with it
+const STEM_CHARS = 4; // which "pump" and "pumps" share; shorter words say little
+const UNSPACED = /[\u3040-\u30ff\u3400-\u9fff\u0e00-\u0e7f]/; // scripts with short words
 const STATES = {
   answered: () => t("a quote answers it"),
   partly: () => t("answered in part"),
@@ -45,10 +48,11 @@ export class Sections {
     this.element.replaceChildren();
   }
 
-  #section(title) {
+  /** `asked` is what its passage has to do with. */
+  #section(title, asked = title) {
     let section = this.sections.get(title);
     if (section) return section;
-    section = new Section(this.tag, title);
+    section = new Section(this.tag, title, asked);
     this.sections.set(title, section);
     this.element.append(section.element);
     return section;
@@ -67,12 +71,15 @@ export class Sections {
 
   #round({ number: n, of, queries, evidence = [] }) {
     for (const row of evidence) this.sections.get(row.question)?.proven(row);
-    this.round = this.#section(`${t("Further round {n} of {all}", { n, all: of ?? n })} · ${queries.join(" · ")}`);
+    const asked = queries.join(" · ");
+    this.round = this.#section(`${t("Further round {n} of {all}", { n, all: of ?? n })} · ${asked}`, asked);
   }
 }
 
 class Section {
-  constructor(tag, title) {
+  constructor(tag, title, asked) {
+    this.words = stemsOf(asked);
+    this.shared = 0; // words of the question in the passage that is shown
     this.results = new Map(); // by address
     this.hosts = new Set();
     this.state = "";
@@ -82,14 +89,16 @@ class Section {
   }
 
   searched(results) {
-    for (const result of results) if (!this.results.has(result.url)) this.results.set(result.url, result);
-    if (!this.quote.textContent) this.#say([...this.results.values()].find(({ snippet }) => snippet));
+    for (const result of results) {
+      if (this.results.has(result.url)) continue;
+      this.results.set(result.url, result);
+      if (!this.isProven) this.#say(result);
+    }
     this.#tell();
   }
 
   read(url) {
     this.hosts.add(shortAddress(url));
-    if (!this.isProven) this.#say(this.results.get(url));
     this.#tell();
   }
 
@@ -103,9 +112,15 @@ class Section {
     this.#tell();
   }
 
-  #say(result) {
-    const text = result?.snippet && plainBeginning(result.snippet, result.title);
-    if (text) this.quote.textContent = text;
+  /** Show the sentence of a result that has more words of the question than the one that is shown. */
+  #say({ snippet, title }) {
+    for (const sentence of segmentsOf(snippet ? plainBeginning(snippet, title) : "", "sentence")) {
+      const found = stemsOf(sentence);
+      const shared = [...this.words].filter((word) => found.has(word)).length;
+      if (shared < Math.min(SHARED_WORDS, this.words.size) || shared <= this.shared) continue;
+      this.shared = shared;
+      this.quote.textContent = sentence.trim();
+    }
   }
 
   #tell() {
@@ -117,3 +132,10 @@ class Section {
     ].filter(Boolean).join(" · ");
   }
 }
+
+const segmentsOf = (text, granularity) => [...new Intl.Segmenter(undefined, { granularity }).segment(text)]
+  .filter(({ isWordLike }) => isWordLike !== false).map(({ segment }) => segment);
+
+/** The beginnings of the words that say something. */
+const stemsOf = (text) => new Set(segmentsOf(text.toLowerCase(), "word")
+  .filter((word) => word.length >= STEM_CHARS || UNSPACED.test(word)).map((word) => word.slice(0, STEM_CHARS)));

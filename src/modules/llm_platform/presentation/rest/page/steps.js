@@ -7,7 +7,7 @@ import { seconds, t } from "./texts.js";
 
 const HEADINGS = {
   queued: (n) => t("Waiting for a free place"),
-  planned: (n) => t("Planned: {n} sub-questions", { n }),
+  planned: (n) => t("Sub-questions planned: {n}", { n }),
   searched: (n) => t("Searches: {n}", { n }),
   ranked: (n) => t("Results chosen: {n}", { n }),
   read: (n) => t("Pages read: {n}", { n }),
