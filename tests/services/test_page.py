@@ -522,7 +522,7 @@ class TestSafety:
             await page.press("#query", "Enter")
             for key in ("wrong", KEY):
                 await page.locator("#key-input").fill(key)
-                await page.get_by_role("button", name="Continue").click()
+                await page.locator("#key").get_by_role("button", name="Continue").click()
             await visit.answered()
             await page.goto(f"{base}/#")
             await page.reload()

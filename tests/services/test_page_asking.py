@@ -307,6 +307,29 @@ class TestChoices:
             await expect(page.locator("#query")).to_have_value(QUESTION)
             assert [request for request in visit.seen if request.startswith("POST")] == []
 
+    async def test_a_server_with_keys_says_so_from_the_start(self, browser: Browser, tmp_path: Path) -> None:
+        """A field for the key stands above the box, which names no sources before they are known; a wrong key is refused there,
+        and the right one brings sources and threads.
+        """
+        serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
+        async with serving as address, visiting(browser, address) as visit:
+            page, field, chosen = visit.page, visit.page.locator("#page-key"), visit.page.locator("#form .options-text")
+            await expect(field).to_be_visible()
+            await expect(chosen).to_have_text("Quick")
+            await expect(page.locator("#intro")).to_have_text("Each sentence is checked against its source.")
+            assert await visit.violations() == []
+            await field.fill("wrong")
+            await field.press("Enter")
+            await expect(page.locator(".key-form").get_by_role("alert")).to_have_text("The server did not accept that key.")
+            await field.fill(KEY)
+            await field.press("Enter")
+            await expect(field).to_have_count(0)
+            await expect(chosen).to_have_text("Quick · Documents")
+            await expect(page.locator(".threads")).to_contain_text("There are no threads yet.")
+            await page.reload()
+            await expect(chosen).to_have_text("Quick · Documents")
+            await expect(field).to_have_count(0)
+
     async def test_a_key_is_asked_for_before_anything_is_chosen(self, browser: Browser, tmp_path: Path) -> None:
         """What a server with keys has is known after the key; the first question then searches that."""
         serving = serving_page(tmp_path, *OFFLINE, LLM_PLATFORM_API_KEYS=KEY)
@@ -314,7 +337,7 @@ class TestChoices:
             page = visit.page
             await page.click("#form .options-button")
             await page.locator("#key-input").fill(KEY)
-            await page.get_by_role("button", name="Continue").click()
+            await page.locator("#key").get_by_role("button", name="Continue").click()
             await expect(page.locator("[name=sources]")).to_have_count(1)
             await page.keyboard.press("Escape")
             await page.fill("#query", QUESTION)
@@ -485,6 +508,21 @@ class TestFiles:
 
 
 class TestFirstScreen:
+    @pytest.mark.parametrize(
+        ("locale", "sources", "said"),
+        [
+            ("en-US", ["documents"], "Answers from the documents of this server. Each sentence is checked against its source."),
+            ("de-DE", ["web", "news"], "Antworten aus dem Web und Nachrichten. Jeder Satz wird mit seiner Quelle verglichen."),
+        ],
+    )
+    async def test_one_line_says_what_the_page_does(
+        self, browser: Browser, base: str, locale: str, sources: list[str], said: str
+    ) -> None:
+        """With what this server reads, in the language of the page, below the heading."""
+        async with visiting(browser, base, locale=locale) as visit:
+            await offer(visit, sources=sources, document_titles=[])
+            await expect(visit.page.locator("#intro")).to_have_text(said)
+
     async def test_examples_of_the_documents(self, browser: Browser, base: str) -> None:
         """Titles of the operator's documents are asked about, in the documents, at once; a hostile title is text."""
         title = "<b>Solar</b> sails"

@@ -74,6 +74,11 @@ export class Choices {
     return chosen?.length || this.values[this.#sourceName]?.length === 0 ? chosen : this.offered?.default_sources ?? ["web"];
   }
 
+  /** The sources that are sure to be searched: none before the server has said what it has, or a person has chosen some. */
+  get sureSources() {
+    return this.offered || this.values[this.#sourceName] ? this.sources : [];
+  }
+
   choose(name, isChosen) {
     this.set({ [this.#sourceName]: this.kinds.filter((kind) => (kind === name ? isChosen : this.sources.includes(kind))) });
   }

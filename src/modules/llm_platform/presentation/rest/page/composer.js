@@ -212,8 +212,8 @@ export class Composer {
   #show() {
     if (!this.opener) return;
     this.choices.hasFiles = this.files.list.length > 0;
-    const { depth, sources } = this.choices;
-    const names = [this.choices.hasFiles && t("Files"), ...sources.map((name) => SOURCES[name]())].filter(Boolean);
+    const { depth, sureSources } = this.choices;
+    const names = [this.choices.hasFiles && t("Files"), ...sureSources.map((name) => SOURCES[name]())].filter(Boolean);
     this.opener.replaceChildren(icon("sliders"), el("span", { class: "sr" }, `${t("Depth and sources")}: `),
       el("span", { class: "options-text" }, [DEPTHS[depth].label(), names.join(", ")].filter(Boolean).join(" · ")), icon("chevron"));
     this.submit.textContent = depth === "report" ? t("Make a plan") : t("Ask");

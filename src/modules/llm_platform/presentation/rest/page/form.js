@@ -2,16 +2,24 @@
 
 import { options } from "./api.js";
 import { Composer } from "./composer.js";
-import { byId } from "./dom.js";
+import { SOURCES } from "./choices.js";
+import { byId, el } from "./dom.js";
 import { closePlan } from "./plan.js";
 import { Suggestions } from "./suggestions.js";
 import { isOn } from "./preferences.js";
-import { harmless, onLanguage, t } from "./texts.js";
+import { keyForm, onKey } from "./settings.js";
+import { harmless, list, onLanguage, t } from "./texts.js";
 
 const TITLE_WAITS_MS = [0, 1000, 2000, 4000, 8000];
 const STORED = "llm-platform.form";
+const NO_KEY = 401;
+const READS = { // what an answer is made from, as the line below the heading names it
+  web: () => t("the web"), news: () => t("news"), academic: () => t("scientific papers"), documents: () => t("the documents of this server"),
+};
 let composer = null;
 let suggestions = null;
+let keyPlace = null; // above the box, where the server wants a key and has none
+let sources = []; // of the server, once it has said so
 
 /** `start(request)` starts a thread. */
 export function startForm(start) {
@@ -28,19 +36,43 @@ export function startForm(start) {
     composer.write(question);
     composer.send();
   });
-  byId("composer").replaceChildren(composer.element, suggestions.element);
+  keyPlace = el("div", { class: "key-place" });
+  byId("composer").replaceChildren(keyPlace, composer.element, suggestions.element);
   onLanguage(() => {
     composer.draw();
     suggestions.draw();
+    introduce();
+    if (keyPlace.firstChild) keyPlace.replaceChildren(keyForm());
   });
-  offerExamples().catch(() => {}); // of a server that says nothing there are none
+  introduce();
+  learn();
+  onKey(() => learn(true));
   for (const name of ["dragover", "drop"]) addEventListener(name, keepPage);
 }
 
+/** Learn what the server has; one that wants a key says nothing without it, and of one that is away there are no examples. */
+async function learn(isGiven = false) {
+  try {
+    await offerExamples(isGiven);
+  } catch (error) {
+    if (error.status === NO_KEY) keyPlace.replaceChildren(keyForm(isGiven));
+  }
+}
+
+/** Say in one line what this page does and what it reads. */
+function introduce() {
+  const names = Object.keys(SOURCES).filter((name) => sources.includes(name)).map((name) => READS[name]());
+  byId("intro").textContent = [names.length > 0 && t("Answers from {names}.", { names: list(names) }), t("Each sentence is checked against its source.")].filter(Boolean).join(" ");
+}
+
 /** A server that has just started is still reading its documents, and knows no titles yet. */
-async function offerExamples() {
+async function offerExamples(isGiven) {
   for (const wait of TITLE_WAITS_MS) {
-    const offered = await options(false, wait > 0);
+    const offered = await options(false, isGiven || wait > 0);
+    keyPlace.replaceChildren();
+    composer.load().catch(() => {});
+    sources = offered.sources;
+    introduce();
     suggestions.offer(offered);
     if (offered.document_titles.length || !offered.sources.includes("documents")) return;
     await new Promise((resolve) => setTimeout(resolve, wait || TITLE_WAITS_MS[1]));

@@ -6,6 +6,10 @@ import { onLanguage, t } from "./texts.js";
 const STORED = "llm-platform.key";
 let memory = ""; // where the browser forbids storage
 let pending = null;
+const listeners = [];
+
+/** `listener()` is called when a person has given a key. */
+export const onKey = (listener) => listeners.push(listener);
 
 export function storedKey() {
   try {
@@ -24,6 +28,27 @@ function store(key) {
     // it holds until the page is left
   }
   byId("forget-key").hidden = !key;
+}
+
+/** A form for the key, for a place in the page; `wasWrong` where the server did not accept the one before. */
+export function keyForm(wasWrong) {
+  const input = el("input", { id: "page-key", type: "password", autocomplete: "off", required: true, spellcheck: "false", "aria-describedby": "page-key-note" });
+  const form = el("form", { class: "card key-form" },
+    el("label", { for: "page-key" }, t("This server needs an API key")),
+    el("div", { class: "key-line" }, input, el("button", { type: "submit", class: "primary" }, t("Continue"))),
+    el("p", { id: "page-key-note", class: wasWrong ? "error" : "hint", role: wasWrong ? "alert" : null }, noteOnKey(wasWrong)));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    give(input.value.trim());
+  });
+  return form;
+}
+
+const noteOnKey = (wasWrong) => (wasWrong ? t("The server did not accept that key.") : t("It is stored in this tab only, until you close it."));
+
+function give(key) {
+  store(key);
+  if (key) for (const listener of listeners) listener();
 }
 
 /** `forgetAnswers` deletes what other modules store of answers that need the key. */
@@ -51,8 +76,7 @@ function prompt(wasWrong) {
     dialog.replaceChildren(
       el("form", { method: "dialog" },
         el("h2", { id: "key-title" }, t("This server needs an API key")),
-        el("p", { class: wasWrong ? "error" : "hint", role: wasWrong ? "alert" : null },
-          wasWrong ? t("The server did not accept that key.") : t("It is stored in this tab only, until you close it.")),
+        el("p", { class: wasWrong ? "error" : "hint", role: wasWrong ? "alert" : null }, noteOnKey(wasWrong)),
         el("label", { for: "key-input" }, t("API key")),
         input,
         el("div", { class: "buttons" },
@@ -64,9 +88,9 @@ function prompt(wasWrong) {
   const answer = new Promise((resolve) => {
     dialog.addEventListener("close", () => {
       const key = dialog.returnValue === "given" ? byId("key-input").value.trim() : "";
-      store(key);
       pending = null;
       dialog.replaceChildren();
+      give(key);
       resolve(Boolean(key));
     }, { once: true });
   });

@@ -5,6 +5,7 @@ import { announce, byId, el, icon } from "./dom.js";
 import { closeFolder, deleteFolder, folderOf, folders, MAX_NAME_CHARS, moveThread, renameFolder, renameInFolders } from "./folders.js";
 import { pin, pinned, renamePins, unpin } from "./pins.js";
 import { preferences } from "./preferences.js";
+import { onKey } from "./settings.js";
 import { number, onLanguage, relativeDay, t } from "./texts.js";
 
 const WIDE = matchMedia("(min-width: 1100px)"); // as in page.css
@@ -21,6 +22,7 @@ the newest ones. */
 export function startSidebar(onDeleted, onListed) {
   view = new Sidebar(onDeleted, onListed);
   onLanguage(() => view.draw());
+  onKey(() => view.load());
   const place = () => view.place();
   WIDE.addEventListener("change", place);
   byId("open-threads").addEventListener("click", openThreads);
