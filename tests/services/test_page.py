@@ -685,6 +685,12 @@ class TestLanguages:
                 await expect(visit.page.locator("html")).to_have_attribute("lang", re.compile(language))
                 heights[language] = await visit.page.evaluate("document.querySelector('.top').offsetHeight")
             assert len(heights) == 6
+            await visit.ask()
+            await visit.answered()
+            new = await visit.page.get_by_role("link").and_(visit.page.locator("#to-new")).bounding_box()
+            assert new is not None
+            assert min(new["width"], new["height"]) >= 24  # a finger meets it
+            assert await visit.overflow() <= 0
             assert max(heights.values()) < 2 * await visit.page.evaluate("document.querySelector('.brand').offsetHeight") + 32
 
     @pytest.mark.parametrize(
@@ -722,8 +728,8 @@ class TestExports:
             await visit.ask()
             await visit.answered()
             files = {}
-            await page.get_by_text("Export").click()
             for kind in ("Markdown", "HTML", "JSON"):
+                await page.get_by_text("Export").click()
                 async with page.expect_download() as download:
                     await page.get_by_role("button", name=kind, exact=True).click()
                 saved = await download.value

@@ -783,4 +783,4 @@ class TestAskingAgain:
             await visit.play(response("Owls sleep.", metadata={"synthesizer": "extractive"}))
             await visit.ask()
             await visit.answered()
-            await expect(visit.page.locator(".writer")).to_have_text("without a model")
+            await expect(visit.page.locator(".writer")).to_have_text("made of quotes, without a language model")

@@ -85,6 +85,9 @@ class TestStrip:
             await expect(rows).to_have_count(len(VERDICTS))
             await expect(rows.nth(1)).to_contain_text("They supplied 9 percent of the calls")
             await expect(rows.nth(3)).to_contain_text("no source")
+            coloured = "row => getComputedStyle(row.querySelector('.badge')).color"
+            colours = [await rows.nth(row).evaluate(coloured) for row in range(3)]
+            assert len(set(colours)) == 3  # as the cells of the strip
             assert await visit.violations() == []
             assert await visit.overflow() <= 0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from xml.etree import ElementTree
 import httpx2
 import pytest
 from playwright.async_api import Browser, Page, Request, Route, expect
-from tests.services.browser import OFFLINE, Visit, becomes, serving_page, started, visiting
+from tests.services.browser import OFFLINE, QUESTION, Visit, becomes, serving_page, started, visiting
 from tests.services.page_answers import begin, citation, end, keep, response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
@@ -64,7 +65,8 @@ async def open_thread(visit: Visit, count: int, turn_of: Callable[[int], dict[st
     researches = [{"id": f"r{n}", "status": "done", "query": f"Question {n}?", "depth": "deep"} for n in range(count)]
     thread = {"id": "r0", "title": "Owls: a thread", "researches": researches}
     for n in range(count):
-        job = {"query": f"Question {n}?", "depth": "deep", "response": turn_of(n)}
+        times = {"created_at": "2026-01-01T00:00:00Z", "finished_at": "2026-01-01T00:00:06Z"}
+        job = {"query": f"Question {n}?", "depth": "deep", "response": turn_of(n), **times}
         await visit.page.route(f"**/research/r{n}", replies(job))
         await visit.page.route(f"**/research/threads/r{n}", replies(thread))
     await visit.page.goto(f"{visit.base}/#research/r{count - 1}")
@@ -222,9 +224,14 @@ class TestPaper:
             assert await visit.page.evaluate(title) == '"Sources"'
             last = visit.page.locator(".turn").last
             assert await last.evaluate("turn => getComputedStyle(turn).breakBefore") == "page"
-            for hidden in (".thread-next", ".actions", ".receipts"):
+            for hidden in (".thread-next", ".actions", ".receipts", ".edit"):
                 await expect(visit.page.locator(hidden).first).to_be_hidden()
             await expect(last.locator(".source-list")).to_be_visible()
+            origin = last.locator(".on-paper")  # of the run, whenever it is printed
+            await expect(origin).to_have_text(re.compile(r"Jan 1, 2026, .* · http://127\.0\.0\.1:\d+/#research/"))
+            await expect(origin).to_be_visible()
+            await visit.page.emulate_media(media="screen")
+            await expect(origin).to_be_hidden()
 
 
 FORMULAS = r"""Energy is $E = mc^2$ [1], or \(\frac{a_1}{b}\). It costs $5 and $6, or $5-$6.
@@ -281,7 +288,77 @@ class TestFormulas:
             assert await visit.overflow() <= 0
 
 
+class TestMenus:
+    async def test_the_export_menu_closes_when_a_file_is_saved(self, browser: Browser, base: str) -> None:
+        """Of one answer and of the whole thread; the focus is back on its button."""
+        async with visiting(browser, base) as visit:
+            await open_thread(visit, 2)
+            menu = visit.page.locator(".turn").last.locator(".tools .menu")
+            for whole in (False, True):
+                await menu.locator("summary").click()
+                group = menu.get_by_role("group", name="The whole thread") if whole else menu
+                async with visit.page.expect_download():
+                    await group.get_by_role("button", name="Markdown", exact=True).first.click()
+                await expect(menu).not_to_have_attribute("open", "")
+                await expect(menu.locator("summary")).to_be_focused()
+
+    async def test_sources_are_counted_once(self, browser: Browser, base: str) -> None:
+        """In the tab, once the answer is there; the row of their icons beside it says the same to screen readers alone."""
+        async with visiting(browser, base) as visit:
+            await open_thread(visit, 1)
+            await expect(visit.page.get_by_role("tab", name="Sources (1)")).to_be_visible()
+            box = await visit.page.locator(".source-row").get_by_text("Sources: 1").bounding_box()
+            assert box is not None
+            assert box["width"] <= 1
+
+
 class TestThreads:
+    async def test_a_deletion_is_asked_for_in_the_whole_width(self, browser: Browser, own_base: str) -> None:
+        """The confirmation takes the place of the entry, and no room is left for buttons that are not there."""
+        async with visiting(browser, own_base) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            await page.locator(".threads li").first.hover()
+            await page.get_by_role("button", name=f"Delete {QUESTION}").click()
+            question = page.locator(".entry-form p").first
+            await question.hover()
+            entry, asked = await page.locator(".threads li").first.bounding_box(), await question.bounding_box()
+            assert entry is not None
+            assert asked is not None
+            assert asked["width"] > 0.9 * entry["width"]
+
+    async def test_a_pin_stands_beside_its_title(self, browser: Browser, own_base: str) -> None:
+        """In its line, above the strip of the answer."""
+        async with visiting(browser, own_base) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            await page.get_by_role("button", name=f"Pin {QUESTION}").press("Enter")
+            await page.locator("#query, #follow-up").last.focus()
+            entry = page.locator(".threads li").first
+            await expect(entry.locator(".small-strip")).to_be_visible()
+            boxes = [await entry.locator(part).bounding_box() for part in ("a", ".pinned", ".small-strip")]
+            title, pin, strip = (box for box in boxes if box)
+            assert abs(title["y"] + title["height"] / 2 - pin["y"] - pin["height"] / 2) < title["height"] / 2
+            assert strip["y"] >= pin["y"] + pin["height"] / 2
+
+    async def test_on_a_phone_one_button_opens_those_of_a_thread(self, browser: Browser, own_base: str) -> None:
+        """Below each title four icons would stand; a screen without a pointer that hovers has one, which opens them."""
+        phone = {"has_touch": True, "is_mobile": True}
+        async with visiting(browser, own_base, 390, **phone) as visit:
+            page = visit.page
+            await visit.ask()
+            await visit.answered()
+            await visit.open_threads()
+            entry = page.locator(".threads li").first
+            await expect(entry.locator("button:visible")).to_have_count(1)
+            await entry.get_by_role("button", name=f"More for {QUESTION}").tap()
+            await expect(entry.locator("button:visible")).to_have_count(5)
+            assert await visit.violations() == []
+            await entry.get_by_role("button", name=f"Rename {QUESTION}").tap()
+            await expect(page.get_by_label("Title of the thread")).to_be_focused()
+
     async def test_a_pinned_thread_stays_at_the_top(self, browser: Browser, own_base: str) -> None:
         """After a reload too, until it is unpinned or deleted; pinning moves no focus away from the thread."""
         async with visiting(browser, own_base) as visit:

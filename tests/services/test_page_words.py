@@ -299,6 +299,25 @@ class TestProblems:
             await page.reload()
             await expect(page.locator(".notice span").first).to_have_text("The language model is busy. Try again later.")
 
+    async def test_that_words_decided_is_told_once_with_what_the_answer_took(self, browser: Browser, base: str) -> None:
+        """It holds for nearly every answer, so it is no warning; that a limit kept the model from it is one."""
+        rest = {"component": "judge", "reason": "incomplete: 2 of 9 citations were not judged", "until": None}
+        said = "Not all citations were checked by a language model"
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await visit.play(response(ENGLISH, degraded=[rest]))
+            await visit.ask()
+            await visit.answered()
+            await expect(page.locator(".notes")).to_have_count(0)
+            await page.get_by_role("tab", name="What left this machine").click()
+            await expect(page.get_by_text(said)).to_be_visible()
+            await expect(page.get_by_text(said)).to_have_count(1)
+            await visit.play(response(ENGLISH, degraded=[{**rest, "reason": "budget: 2 citations were not judged"}]))
+            await page.goto(f"{base}/#")
+            await visit.ask()
+            await visit.answered()
+            await expect(page.locator(".notes")).to_contain_text("A limit ended the work early")
+
     async def test_notes_are_one_line(self, browser: Browser, base: str) -> None:
         """Several notes are one line that opens to a list; what says the same is one note, with the names of the parts."""
         degraded = [

@@ -319,7 +319,7 @@ class TestResearch:
             "Note: Did you mean “asyncio”?",
             "Note: searxng/google: captcha",
             "Note: No language model is configured",
-            "1.2 s · 1 search (searxng) · written by extractive",
+            "1.2 s · 1 search (searxng) · made of quotes, without a language model",
         ]
         positions = [ended.out.find(part) for part in parts]
         assert -1 not in positions, ended.out

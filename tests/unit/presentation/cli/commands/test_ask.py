@@ -162,7 +162,7 @@ def test_missing_model_is_noted_below_quotes(run: Run) -> None:
     """Where there are quotes; where nothing was found a model would not have helped."""
     assert "No language model is configured" in run(QUESTION, model=False).out
     nothing = RagAnswer(answer="Nothing was found.", answered=False, synthesizer="extractive")
-    assert "language model" not in run(QUESTION, model=False, outcome=nothing).out
+    assert "No language model" not in run(QUESTION, model=False, outcome=nothing).out
 
 
 @pytest.mark.parametrize(("readers", "warned"), [(None, True), ("direct", False)])

@@ -421,7 +421,7 @@ class TestEgressLogAndCsl:
         """--show-sent tells host, kind and bytes; without it nothing of it is shown."""
         platform = FakePlatform(answer=answer_with(sent_to=(self.SENT,)))
         printed = command(*QUESTION, "--show-sent", platform=platform).out
-        assert printed.index("written by") < printed.index("api.example.org  page text  3 requests, 51.2 kB")
+        assert printed.index("made of quotes") < printed.index("api.example.org  page text  3 requests, 51.2 kB")
         assert "api.example.org" not in command(*QUESTION, platform=platform).out
 
     @pytest.mark.parametrize("option", ["--json", "--output=a.md"])

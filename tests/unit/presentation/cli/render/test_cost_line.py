@@ -25,3 +25,13 @@ def test_further_rounds_are_told_with_the_reason_of_their_end(stopped: StopReaso
 def test_an_answer_of_one_search_tells_no_rounds() -> None:
     """Neither a shallow answer, nor one that was answered at first."""
     assert "round" not in line_of(0, None) + line_of(0, "answered")
+
+
+def test_a_writer_is_named_in_words() -> None:
+    """A model by its name; quotes are said to be quotes, and not to be written by something that no reader knows."""
+    written = ANSWER.metadata.model_copy(update={"synthesizer": "openai/m"})
+    assert "written by openai/m" in cost_line(ANSWER.model_copy(update={"metadata": written}))
+    quoted = ANSWER.metadata.model_copy(update={"synthesizer": "extractive"})
+    line = cost_line(ANSWER.model_copy(update={"metadata": quoted}))
+    assert " · made of quotes, without a language model" in line
+    assert " · without a language model" in cost_line(ANSWER.model_copy(update={"metadata": quoted, "sources": ()}))

@@ -23,6 +23,7 @@ BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 KILO: Final = 1000  # The factor between two units.
 DOCUMENT_SCHEME: Final = "doc:"  # The scheme of a document's URL. The rest of the URL is the path, percent-encoded.
 EXTRACTIVE: Final = "extractive"  # The synthesizer that quotes sources instead of calling a model.
+WITHOUT_MODEL: Final = "without a language model"
 MODEL_FAILED: Final = "No model wrote this answer: these are quotes from your sources."
 MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
 QUOTED: Final = "quoted word for word"
@@ -181,7 +182,7 @@ def cost_line(response: dtos.ResearchResponse) -> str:
         f"{meta.latency_ms / 1000:.1f} s",
         *([plural(meta.searches, "search", "searches") + providers] if meta.searches else []),
         *([f"{plural(meta.rounds, 'further round')}, {STOP_REASONS[meta.stopped]}"] if meta.rounds and meta.stopped else []),
-        f"written by {meta.synthesizer}" + (" (from the cache)" if meta.cache_hit else ""),
+        _writer(response) + (" (from the cache)" if meta.cache_hit else ""),
     ]
     if meta.truncated_tokens:
         parts.append(f"{plural(meta.truncated_tokens, 'token')} of the sources left out for length")
@@ -189,6 +190,14 @@ def cost_line(response: dtos.ResearchResponse) -> str:
         cost = "price not known" if meta.cost_usd is None else f"${meta.cost_usd:.4f}" if meta.cost_usd else "no cost"
         parts.append(f"{plural(meta.tokens_used, 'token')}, {cost}")
     return " · ".join(parts)
+
+
+def _writer(response: dtos.ResearchResponse) -> str:
+    """Return who wrote the answer, in words; where nothing was found there is nothing to quote."""
+    synthesizer = response.metadata.synthesizer
+    if synthesizer != EXTRACTIVE:
+        return f"written by {synthesizer}"
+    return f"made of quotes, {WITHOUT_MODEL}" if response.sources else WITHOUT_MODEL
 
 
 def estimate_line(estimate: ReportEstimate, more: int, request: dtos.ResearchRequest) -> str:

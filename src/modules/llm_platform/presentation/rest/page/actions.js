@@ -89,8 +89,14 @@ export const stoppedActions = (text) => el("div", { class: "actions" }, copyButt
 export const savedAddress = (response) =>
   location.hash.startsWith("#research/") ? new URL(`#research/${response.metadata.request_id}`, location.href).href : "";
 
+const ends = new WeakMap(); // of the runs of stored answers, by answer
+
+/** Remember when the run of an answer has ended. */
+export const rememberEnd = (response, time) => ends.set(response, time);
+
 /** When an answer was made, and where it is. */
-export const origin = (response) => [dateTime(response.metadata.stored_at ?? Date.now()), savedAddress(response)].filter(Boolean).join(" · ");
+export const origin = (response) =>
+  [dateTime(response.metadata.stored_at ?? ends.get(response) ?? Date.now()), savedAddress(response)].filter(Boolean).join(" · ");
 
 function rewriteMenu(view, response) {
   const item = (label, changes) => askButton({}, label, () => askAgain(view, changes));
@@ -102,14 +108,18 @@ function rewriteMenu(view, response) {
   return made;
 }
 
+/** Close a menu; the focus goes back to its button. */
+export function closeMenu(made) {
+  made.open = false;
+  made.querySelector("summary").focus();
+}
+
 /** A button that opens a list of buttons; Escape closes it, and so does moving the focus elsewhere. */
 export function menu(label, items) {
   const opener = el("summary", {}, label);
   const made = el("details", { class: "menu" }, opener, el("div", { class: "menu-items" }, items));
   made.addEventListener("keydown", (event) => {
-    if (event.key !== "Escape" || !made.open) return;
-    made.open = false;
-    opener.focus();
+    if (event.key === "Escape" && made.open) closeMenu(made);
   });
   made.addEventListener("focusout", (event) => {
     if (event.relatedTarget && !made.contains(event.relatedTarget)) made.open = false;

@@ -1,6 +1,6 @@
 // The menu of the files of an answer, and of its thread. What makes a file is loaded when one is chosen.
 
-import { menu } from "./actions.js";
+import { closeMenu, menu } from "./actions.js";
 import { errorParts } from "./api.js";
 import { copied } from "./clipboard.js";
 import { announce, el } from "./dom.js";
@@ -12,7 +12,10 @@ const files = () => import("./export_files.js");
 
 /** `thread` is the one of the answer, where it has one; `texts` are those of the sources. */
 export function exportMenu(response, thread, texts) {
-  const item = (label, action) => el("button", { type: "button", onclick: action }, label);
+  const item = (label, action) => el("button", { type: "button", onclick: () => {
+    closeMenu(made);
+    return action();
+  } }, label);
   const ofThread = el("div", { class: "menu-group", role: "group", "aria-label": t("The whole thread"), hidden: true });
   const made = menu(t("Export"), [
     ...Object.entries(KINDS).map(([kind, name]) => item(name, async () => (await files()).saveAnswer(response, kind))),
@@ -21,18 +24,19 @@ export function exportMenu(response, thread, texts) {
     ofThread,
   ]);
   made.addEventListener("toggle", () => {
-    if (made.open && thread?.turns.length > 1 && ofThread.hidden) fillGroup(ofThread, thread);
+    if (made.open && thread?.turns.length > 1 && ofThread.hidden) fillGroup(ofThread, thread, () => closeMenu(made));
   });
   return made;
 }
 
-/** What there is for a whole thread; a long one takes a moment to collect. */
-function fillGroup(group, thread) {
+/** What there is for a whole thread; a long one takes a moment to collect, and `close()` follows a file that was made. */
+function fillGroup(group, thread, close) {
   const note = el("p", { class: "hint", role: "status" });
   const item = (label, act) => el("button", { type: "button", onclick: async () => {
     note.textContent = t("Collecting the answers…");
     try {
       note.textContent = (await act()) ?? "";
+      if (!note.textContent) close();
     } catch (error) {
       note.replaceChildren(...errorParts(error));
     }

@@ -1,7 +1,7 @@
 // Files of answers: Markdown, one HTML page without script, the server's JSON, and references; of one answer or of a whole thread.
 
 import { getResearch, getThread } from "./api.js";
-import { origin } from "./actions.js";
+import { origin, rememberEnd } from "./actions.js";
 import { markedAnswer } from "./clipboard.js";
 import { el, withoutUser } from "./dom.js";
 import { rendered } from "./markdown.js";
@@ -53,8 +53,14 @@ async function answersOf(thread) {
   const known = new Map(shown.map(({ id, response }) => [id, response]));
   const { title, researches } = await getThread(thread.id);
   const answers = [];
-  for (const { id, status } of researches) if (status === "done") answers.push(known.get(id) ?? (await getResearch(id)).response);
+  for (const { id, status } of researches) if (status === "done") answers.push(known.get(id) ?? (await storedAnswer(id)));
   return { title, answers: answers.filter(Boolean) };
+}
+
+async function storedAnswer(id) {
+  const { response, finished_at: ended } = await getResearch(id);
+  if (response && ended) rememberEnd(response, ended);
+  return response;
 }
 
 function save(title, kind, content) {

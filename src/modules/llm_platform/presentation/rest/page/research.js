@@ -1,6 +1,6 @@
 // A turn of a thread: a question, the steps of its research, its answer as it is written, and what is known about it at the end.
 
-import { actionsRow, askAgain, askDeeper, relatedQuestions, stoppedActions, wish } from "./actions.js";
+import { actionsRow, askAgain, askDeeper, origin, relatedQuestions, rememberEnd, stoppedActions, wish } from "./actions.js";
 import { AnswerText } from "./answer.js";
 import { cancelResearch, errorParts, finishResearch, follow, getResearch, Refused, stream, submit, untilWorthATry } from "./api.js";
 import { announce, byId, el, icon, pause, Step } from "./dom.js";
@@ -93,6 +93,7 @@ export class ResearchView {
       this.isFound = true;
       if (again) byId(this.#titleId)?.focus({ preventScroll: true });
       if (job.finished_at) this.steps.offer(() => follow(id, this.controller.signal, () => {}), lasted(job));
+      if (job.response && job.finished_at) rememberEnd(job.response, job.finished_at);
       if (job.response) return await this.#done(job.response);
       if (job.status === "cancelled") await this.#readStopped();
       if (this.#isLeft) return;
@@ -180,6 +181,7 @@ export class ResearchView {
     const parts = [[t("Answer"), this.text], [t("Sources"), this.found], [t("What left this machine"), this.sent]];
     this.tabs = new Tabs(parts, this.number ? `turn-${this.number}-` : "");
     this.body = el("div", { class: "result-body working" }, this.tabs.element);
+    this.printed = el("p", { class: "on-paper" }); // when the answer was made, and where it is
     this.understood = el("p", { class: "muted understood", hidden: !request.previous_id });
     this.bar = el("div", { class: "turn-bar" }, this.answer.strip.element);
     this.answer.strip.line.append(this.tools);
@@ -190,7 +192,7 @@ export class ResearchView {
     this.element.replaceChildren(
       el("div", { class: "result-head" },
         el(this.number ? "h2" : "h1", { id: this.#titleId, class: `turn-title${request.message ? " clamped" : ""}`, tabindex: "-1", dir: "auto" }, askedText(request)),
-        this.editButton, wholeText(request) || "", this.understood, wish(request) || ""),
+        this.editButton, this.printed, wholeText(request) || "", this.understood, wish(request) || ""),
       this.bar,
       el("div", { class: "turn-row" }, kicker, this.steps.element, this.writer, this.status),
       this.tabs.list,
@@ -277,12 +279,13 @@ export class ResearchView {
     this.texts.id = this.answerId;
     this.texts.response = response;
     this.steps.end(response.metadata.latency_ms, response.metadata);
-    this.writer.textContent = this.writer.title = writtenBy(response.metadata.synthesizer);
+    this.writer.textContent = this.writer.title = writtenBy(response);
     if (this.isLive) rememberDuration(response.depth, response.metadata);
     this.#showQuestion(response.query);
     this.#showUnderstood(response.metadata.understood_question);
     this.status.replaceChildren(...answerNotes(response, this.isRepeatable));
     this.tools.replaceChildren(exportMenu(response, this.thread, this.texts));
+    this.printed.textContent = origin(response);
     await this.answer.finish(response);
     if (this.#isLeft) return;
     this.sections?.element.remove();

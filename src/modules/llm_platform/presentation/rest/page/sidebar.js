@@ -253,10 +253,11 @@ class Sidebar {
     const item = el("li", { class: isCurrent ? "current" : null },
       box,
       el("a", { href: `#research/${thread.id}`, dir: "auto", "aria-current": isCurrent ? "page" : null }, thread.title),
-      !thread.running && thread.evidence && smallStrip(thread.evidence),
+      isPinned && !this.chosen && el("span", { class: "pinned", "aria-hidden": "true" }, icon("pin")),
       thread.running > 0 && el("span", { class: "running" }, el("span", { class: "dot", "aria-hidden": "true" }), t("running")),
       !thread.running && thread.status === "failed" && el("span", { class: "state failed" }, t("failed")),
-      isPinned && !this.chosen && el("span", { class: "pinned", "aria-hidden": "true" }, icon("pin")),
+      !this.chosen && moreButton(thread.title),
+      !thread.running && thread.evidence && smallStrip(thread.evidence),
       !this.chosen && el("span", { class: "entry-buttons" },
         button("pin", isPinned ? t("Unpin {title}", { title: thread.title }) : t("Pin {title}", { title: thread.title }), () => this.#pin(thread, !isPinned)),
         button("folder", t("Move {title} to a folder", { title: thread.title }), () => this.#move(item, thread)),
@@ -388,6 +389,15 @@ class Sidebar {
 
 const iconButton = (name, label, action) =>
   el("button", { type: "button", class: "quiet round", "aria-label": label, title: label, onclick: action }, icon(name));
+
+/** On a screen without a pointer that hovers it opens the buttons of an entry, which would else stand below each title. */
+function moreButton(title) {
+  const label = t("More for {title}", { title });
+  const button = el("button", { type: "button", class: "quiet round more", "aria-label": label, title: label, "aria-expanded": "false", onclick: () => {
+    button.setAttribute("aria-expanded", String(button.getAttribute("aria-expanded") === "false"));
+  } }, icon("more"));
+  return button;
+}
 
 function folderField(name) {
   const input = el("input", { type: "text", "aria-label": t("Name of the folder"), maxlength: MAX_NAME_CHARS, required: true, dir: "auto" });

@@ -59,7 +59,7 @@ export class SourceCards {
     const inRow = shown.filter(({ index }) => !cited?.size || cited.has(index)).slice(0, MAX_ICONS / 2);
     this.row.replaceChildren(
       el("span", { class: "source-icons", "aria-hidden": "true" }, inRow.map(({ index, url }) => el("span", { "data-source": index }, letter(shortAddress(url))))),
-      t("Sources: {n}", { n: number(cited?.size || shown.length) }));
+      el("span", { class: cited ? "sr" : null }, t("Sources: {n}", { n: number(cited?.size || shown.length) }))); // then the tab tells it
     this.element.hidden = !shown.length;
   }
 

@@ -1,10 +1,10 @@
 // The evidence strip: one cell for each sentence of an answer, as wide as the sentence is long, in the colour of its verdict.
 
-import { el } from "./dom.js";
+import { el, icon } from "./dom.js";
 import { heldOf } from "./sentences.js";
 import { plainWords } from "./source_text.js";
 import { isRightToLeft, number, t } from "./texts.js";
-import { verdictWord } from "./verdicts.js";
+import { VERDICTS, verdictWord } from "./verdicts.js";
 
 const SENTENCE_END = /[.!?。！？](?=[\s\[]|$)|[。！？]|\n/g;
 const MIN_CHARS = 12; // of a stretch that counts as a sentence while the text is written
@@ -15,6 +15,11 @@ const NOT_COMPARED = { uncited: () => t("no source"), pending: () => t("not chec
 
 /** The verdict of a sentence in a few words. */
 export const sentenceWord = ({ verdict, citation }) => NOT_COMPARED[verdict]?.() ?? verdictWord({ ...citation, verdict });
+
+const verdictSign = (sentence) => {
+  const isJudged = sentence.verdict in VERDICTS; // else there is nothing to judge: no source, or one that is still being read
+  return el("span", { class: `badge ${isJudged ? sentence.verdict : "unchecked"}` }, isJudged && icon(sentence.verdict), sentenceWord(sentence));
+};
 
 /** "12 of 20 hold", and a line of one block character for each sentence, for texts without colours. */
 export const heldLine = (sentences) => {
@@ -113,7 +118,7 @@ export class EvidenceStrip {
     const heads = [t("Sentence"), t("Verdict"), t("Source")];
     const row = (sentence) => el("tr", {},
       el("td", { dir: "auto" }, el("button", { type: "button", class: "link", onclick: () => this.show(sentence) }, sentence.text)),
-      el("td", {}, sentenceWord(sentence)), el("td", {}, sentence.citation ? `[${sentence.citation.source_index}]` : "–"));
+      el("td", {}, verdictSign(sentence)), el("td", {}, sentence.citation ? `[${sentence.citation.source_index}]` : "–"));
     const old = this.table.querySelector(".scroller");
     const made = el("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": t("Evidence for each sentence") },
       el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, this.sentences.map(row))));

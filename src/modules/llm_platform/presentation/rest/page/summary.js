@@ -3,10 +3,14 @@
 import { askButton } from "./actions.js";
 import { options } from "./api.js";
 import { el, icon, shortAddress, sourceLink } from "./dom.js";
-import { details, notesOf } from "./problems.js";
+import { details, isLimit, notesOf } from "./problems.js";
 import { plainQuote } from "./source_text.js";
 import { dateTime, dollars, harmless, isRightToLeft, number, seconds, size, t } from "./texts.js";
 import { pageOf, verdictBadge, VERDICTS } from "./verdicts.js";
+
+/** Whether an entry of `degraded` says that words decided where the model that checks citations was not asked, as mostly: it is told
+once, with what the answer took. */
+export const isJudgesRest = (entry) => entry.component.split("/")[0] === "judge" && !isLimit(entry);
 
 const MARKER = /\s*\[\d{1,4}\]/g;
 const notice = (kind, ...content) => el("div", { class: `notice ${kind}` }, icon(kind), el("div", {}, ...content));
@@ -14,7 +18,7 @@ const notice = (kind, ...content) => el("div", { class: `notice ${kind}` }, icon
 /** What a reader must know before the first line: quotes instead of a text, limits, failures, age, files that are gone. One line,
 which opens. */
 export function answerNotes({ metadata, degraded, depth, sources }, isRepeatable) {
-  const notes = notesOf(degraded.filter(({ reason }) => !reason.startsWith("uncited:"))) // told below
+  const notes = notesOf(degraded.filter((entry) => !entry.reason.startsWith("uncited:") && !isJudgesRest(entry))) // told below
     .sort((one, other) => Number(other.isLimit) - Number(one.isLimit));
   const isWarning = notes.length > 0 || metadata.uncited_sentences > 0;
   if (metadata.uncited_sentences) notes.push({ text: t("Sentences without a source: {n}.", { n: number(metadata.uncited_sentences) }) });
@@ -39,7 +43,10 @@ export function folded(notes, kind) {
 }
 
 /** Who wrote an answer, in a few words. */
-export const writtenBy = (name) => (name === "extractive" ? t("without a model") : name && t("written by {model}", { model: harmless(name) }));
+export function writtenBy({ metadata: { synthesizer: name }, sources }) {
+  if (name === "extractive") return sources.length ? t("made of quotes, without a language model") : t("without a model");
+  return name && t("written by {model}", { model: harmless(name) });
+}
 
 /** The question as the engine understood it, to be asked. */
 export function correction({ metadata }, ask) {
@@ -105,7 +112,8 @@ export function sentTable(response, sites, took = t("What the answer took")) {
   return el("div", { class: "ledger" }, sent, icons,
     isCached && el("h2", {}, t("What left when the stored parts were made")),
     isCached && (cached.length ? ledger(cached, t("What left when the stored parts were made")) : el("p", { class: "hint" }, t("Nothing is recorded."))),
-    el("h2", {}, took), facts(metadata));
+    el("h2", {}, took), facts(metadata),
+    notesOf(response.degraded.filter(isJudgesRest)).map(({ text, lines }) => el("div", { class: "hint" }, text, details(lines))));
 }
 
 function ledger(sent, label) {

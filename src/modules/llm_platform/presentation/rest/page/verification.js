@@ -10,7 +10,7 @@ import { details, notesOf } from "./problems.js";
 import { openQuote, SourceTexts } from "./quote.js";
 import { differenceOf } from "./receipts.js";
 import { plainWords } from "./source_text.js";
-import { folded, sentTable, sourceList, Tabs, verdictLine } from "./summary.js";
+import { folded, isJudgesRest, sentTable, sourceList, Tabs, verdictLine } from "./summary.js";
 import { number, onLanguage, t } from "./texts.js";
 import { SOURCE_STATES } from "./verdicts.js";
 import { asAnswer } from "./verified_text.js";
@@ -278,7 +278,7 @@ class VerificationView {
       return [notice("info", t("This text names no sources that can be read. Add their addresses to the text, or let the web be searched."))];
     const { counts } = this.verified;
     const missing = counts.sources - counts.read;
-    const notes = notesOf(degraded);
+    const notes = notesOf(degraded.filter((entry) => !isJudgesRest(entry)));
     if (missing) notes.unshift({ text: t("Sources that could not be read: {n}.", { n: number(missing) }) });
     if (counts.uncited) notes.push({ text: t("Sentences without a source: {n}.", { n: number(counts.uncited) }) });
     return notes.length ? [folded(notes, "warning")] : [];
