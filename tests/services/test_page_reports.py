@@ -115,7 +115,8 @@ class TestSections:
         """
         question = "How do heat pumps work in cold winters?"
         menu = {"url": "https://menu.example/", "title": "Menu", "snippet": "We use cookies. All rooms have a view of the sea."}
-        pump = {"url": "https://pump.example/", "title": "", "snippet": "About us. A heat pump takes heat from cold air. Order now."}
+        text = "About us. A heat pump takes heat from cold air. Order now."
+        pump = {"url": "https://pump.example/", "title": "", "snippet": text}
         hosts = [f"https://a-very-long-name-of-a-host-number-{number}.example/" for number in range(4)]
         async with visiting(browser, base, width) as visit:
             page, quote = visit.page, visit.page.locator(".finding-quote")
@@ -123,7 +124,8 @@ class TestSections:
             await page.evaluate(STREAM)
             await visit.ask(depth="deep")
             await page.evaluate(SEND, {"type": "planned", "questions": [question]})
-            await page.evaluate(SEND, {**SEARCHED, "question": question, "results": [menu, *({**menu, "url": url} for url in hosts)]})
+            others = [{**menu, "url": url} for url in hosts]
+            await page.evaluate(SEND, {**SEARCHED, "question": question, "results": [menu, *others]})
             await expect(page.locator(".finding-state")).to_contain_text("results: 5")
             await expect(quote).to_be_empty()
             await page.evaluate(SEND, {**SEARCHED, "question": question, "results": [pump]})

@@ -24,7 +24,13 @@ from modules.llm_platform.application.services.research_job_service import Resea
 from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, Source, StoredSources, StoredTurns
+from modules.llm_platform.domain.dtos.research_dtos import (
+    ResearchRequest,
+    ShortMessage,
+    Source,
+    StoredSources,
+    StoredTurns,
+)
 from modules.llm_platform.domain.dtos.research_job_dtos import (
     MAX_LISTED,
     MAX_UNCLEAN_ENDS,

@@ -347,7 +347,8 @@ class ResearchJobService:
         store = self._store_of(research_id)
         problem = exceptions.ResearchCancelledError().problem(instance=f"/research/{research_id}", request_id=research_id)
         verified = await self._check_text_so_far(research_id, owner)
-        events = [*([verified] if verified else []), Failed(request_id=research_id, problem=problem)]
+        failed = Failed(request_id=research_id, problem=problem)
+        events: Sequence[ResearchEvent] = (verified, failed) if verified else (failed,)
         stored = [dtos.JobEvent(0, event.type, event.model_dump_json()) for event in events]
         _found(await store.cancel(owner, research_id, *stored))
         if self._worker is not None:
