@@ -685,13 +685,26 @@ class TestLanguages:
                 await expect(visit.page.locator("html")).to_have_attribute("lang", re.compile(language))
                 heights[language] = await visit.page.evaluate("document.querySelector('.top').offsetHeight")
             assert len(heights) == 6
+            assert max(heights.values()) < 2 * await visit.page.evaluate("document.querySelector('.brand').offsetHeight") + 32
+
+    async def test_a_new_question_is_a_button_on_a_phone(self, browser: Browser, base: str) -> None:
+        """Beside an answer, large enough for a finger, and no language lacks room for the other words of the head."""
+        async with visiting(browser, base, 360) as visit:
+            page, new = visit.page, visit.page.locator("#to-new")
+            await expect(new).to_be_hidden()  # it is what the page shows
+            await visit.keep_none()
             await visit.ask()
             await visit.answered()
-            new = await visit.page.get_by_role("link").and_(visit.page.locator("#to-new")).bounding_box()
-            assert new is not None
-            assert min(new["width"], new["height"]) >= 24  # a finger meets it
-            assert await visit.overflow() <= 0
-            assert max(heights.values()) < 2 * await visit.page.evaluate("document.querySelector('.brand').offsetHeight") + 32
+            cut = "[...document.querySelectorAll('.top nav > *')].filter(each => each.scrollWidth > each.clientWidth).length"
+            for language in await page.eval_on_selector_all("#language option", "options => options.map(({value}) => value)"):
+                await page.select_option("#language", language)
+                await expect(page.locator("html")).to_have_attribute("lang", re.compile(language))
+                box = await new.bounding_box()
+                assert box is not None
+                assert min(box["width"], box["height"]) >= 32
+                assert (await page.evaluate(cut), await visit.overflow()) == (0, 0), language
+            await new.click()
+            await expect(page.locator("#query")).to_be_focused()
 
     @pytest.mark.parametrize(
         ("locale", "tag", "title"),

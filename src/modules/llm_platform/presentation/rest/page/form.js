@@ -62,7 +62,8 @@ async function learn(isGiven = false) {
 /** Say in one line what this page does and what it reads. */
 function introduce() {
   const names = Object.keys(SOURCES).filter((name) => sources.includes(name)).map((name) => READS[name]());
-  byId("intro").textContent = [names.length > 0 && t("Answers from {names}.", { names: list(names) }), t("Each sentence is checked against its source.")].filter(Boolean).join(" ");
+  const said = [names.length > 0 && t("Answers from {names}.", { names: list(names) }), t("Each sentence is checked against its source.")].filter(Boolean);
+  byId("intro").replaceChildren(...said.flatMap((sentence) => [el("span", {}, sentence), " "]).slice(0, -1));
 }
 
 /** A server that has just started is still reading its documents, and knows no titles yet. */

@@ -87,8 +87,7 @@ export function sourceList(response, open, about = () => []) {
         el("ul", { class: "quotes" }, citations.map((citation) => el("li", {},
           el("p", { class: "claim", dir: "auto" }, statement(citation)),
           verdictBadge(citation, text),
-          citation.quote && el("span", { class: "muted" }, t("In the source"), pageOf(citation)),
-          citation.quote && el("q", { dir: "auto" }, plainQuote(citation.quote)),
+          citation.quote && el("p", { class: "compared" }, t("In the source"), pageOf(citation), ": ", el("q", { dir: "auto" }, plainQuote(citation.quote))),
           el("button", { type: "button", class: "link", onclick: () => open(source.index, citation) }, t("Show in the source")))))));
   }));
 }

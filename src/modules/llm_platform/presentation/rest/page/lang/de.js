@@ -300,7 +300,7 @@ export default {
   "The page did not come in time.": "Die Seite kam nicht rechtzeitig.",
   "The page wants a login, a consent or a proof that a person reads it.": "Die Seite verlangt eine Anmeldung, eine Zustimmung oder den Nachweis, dass ein Mensch sie liest.",
   "The page has no text that could be used.": "Die Seite hat keinen verwendbaren Text.",
-  "Check a text": "Einen Text prüfen",
+  "Check a text": "Text prüfen",
   "Text": "Text",
   "Text to check": "Zu prüfender Text",
   "Paste an answer, an article or a note together with its sources": "Eine Antwort, einen Artikel oder eine Notiz mit den Quellen einfügen",
