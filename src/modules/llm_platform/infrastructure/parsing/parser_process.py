@@ -141,7 +141,7 @@ class ParserProcess:
         except _ChildStoppedError:  # not by its document, which a new child reads
             return self._read(fields, content)
 
-    def _read(self, fields: dict[str, Any], content: bytes) -> Parsed:
+    def _read(self, fields: dict[str, Any], content: bytes) -> dict[str, Any]:
         child = None if self.stopped else self._ensure_child()
         if child is None or self.stopped:  # another thread stopped it while the child was started
             self._end()
