@@ -166,6 +166,20 @@ async def test_a_failed_research_is_a_failed_span(store: MemoryResearchJobStore)
     assert results == [found.problem["code"], "cancelled"]
 
 
+async def test_a_run_with_too_many_events_fails_and_says_so(
+    store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A text may ask for more verdicts than a store should keep for a month. What was stored before stays readable."""
+    monkeypatch.setattr(research_job_worker, "MAX_STORED_CHARS", 1000)
+    async with running(World(Web(some_pages())), store) as service:
+        events, found = await ended(service, (await service.submit(SHALLOW)).id)
+    assert found.status == "failed"
+    assert found.problem is not None
+    assert (found.problem["code"], "without `background`" in found.problem["detail"]) == ("background", True)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    assert sum(len(event.data) for event in events[:-1]) <= 1000
+
+
 async def test_stopped_and_started_again(store: MemoryResearchJobStore) -> None:
     """A process that stops puts its research runs back; the next one goes on: the steps begin again after `reset`."""
     research_store = MemoryResearchStore()

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.concurrency.page_allowance import Charge, set_p
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_dtos import Source, StoredSources
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, ResearchProgress
-from modules.llm_platform.domain.exceptions import ResearchInterruptedError, StoreError
+from modules.llm_platform.domain.exceptions import BackgroundError, ResearchInterruptedError, StoreError
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, NO_TRACER, ITracer, running
@@ -50,6 +50,8 @@ STORE_RETRIES: Final = 300  # more tries of one write end the run, and its lease
 RELEASE_TIMEOUT_S: Final = 5.0
 FOUND_AGAIN_S: Final = 10.0  # lets a new attempt find stored results before the early finish that was asked of the last one
 END_TIMEOUT_S: Final = 5.0  # limits how long a stopping server waits until the last event is stored
+MAX_STORED_CHARS: Final = 20_000_000  # of the events of one attempt; a report of 40 sources has some 1,000,000
+TOO_LONG: Final = "The run has more than {most} MB of events: send a shorter text, or run it without `background`"
 _COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summarized"}  # fields of the progress, by event
 
 
@@ -269,6 +271,7 @@ class _Attempt:
         self._on_trusted = on_trusted
         self._is_suspect = job.is_suspect
         self._last_number = job.last_event
+        self._stored_chars = 0
         self._progress = ResearchProgress()
         self._pending: list[research_events.ResearchEvent] = []
         self._has_pending = asyncio.Event()
@@ -345,8 +348,11 @@ class _Attempt:
         self._has_pending.set()
 
     def _fail(self, error: AppException) -> None:
+        self._add(self._failed(error))
+
+    def _failed(self, error: AppException) -> research_events.Failed:
         problem = error.problem(instance=f"/research/{self._job.id}", request_id=self._job.id)
-        self._add(research_events.Failed(request_id=self._job.id, problem=problem))
+        return research_events.Failed(request_id=self._job.id, problem=problem)
 
     async def _store_sources(self, sources: tuple[Source, ...]) -> None:
         sources_to_store = StoredSources(sources=sources)
@@ -361,6 +367,11 @@ class _Attempt:
             batch, self._pending = self._pending, []
             events = [self._numbered(event) for event in batch]
             last = batch[-1]
+            self._stored_chars += sum(len(event.data) for event in events)
+            if self._stored_chars > MAX_STORED_CHARS:
+                last = self._failed(BackgroundError(TOO_LONG.format(most=MAX_STORED_CHARS // 1_000_000)))
+                self._last_number -= len(events)
+                events = [self._numbered(last)]
             if isinstance(last, research_events.LastEvent):
                 await self._retrying(lambda: self._store.finish(self._job, last.type, events, self._progress))  # noqa: B023
             else:
