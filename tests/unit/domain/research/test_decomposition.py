@@ -48,6 +48,8 @@ def test_the_sides_of_a_topic_bear_no_marks_of_the_sentence(question: str, words
         ),
         ("Who builds sails in Sweden and in Norway?", "en", ["Who builds sails in Sweden and in Norway?"]),
         ("Was kostet das Segel und der Mast?", "de", ["Was kostet das Segel und der Mast?"]),
+        ("¿Quién vende velas por Suecia y por Noruega?", "es", ["¿Quién vende velas por Suecia y por Noruega?"]),
+        ("¿Qué es una vela y por qué se rompe?", "es", ["¿Qué es una vela?", "Por qué se rompe?"]),
         ("At what wind does it tear and at what speed?", "en", ["At what wind does it tear?", "At what speed?"]),
     ],
 )
