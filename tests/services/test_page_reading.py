@@ -896,8 +896,8 @@ class TestActions:
             await page.route("**/research/abc", lambda route: route.fulfill(json=job))
             await page.goto(f"{base}/#research/abc")
             await visit.answered()
-            await page.get_by_text("Export").click()
             for kind in ("Markdown", "HTML"):
+                await page.get_by_text("Export").click()
                 async with page.expect_download() as download:
                     await page.get_by_role("button", name=kind).click()
                 text = (await (await download.value).path()).read_text(encoding="utf-8")
