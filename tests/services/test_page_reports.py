@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 from tests.services.browser import WIDTHS, Visit, serving_page, visiting
 from tests.services.page_answers import SEND, STREAM
-from tests.support.loopback_upstream import serving
+from tests.support.loopback_upstream import Exchange, serving
 from tests.support.report_upstream import Upstream, report_settings
 from tests.support.report_world import QUESTION, SUB_QUESTIONS
 
@@ -21,6 +23,18 @@ pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 SEARCHED = {"type": "searched", "query": "q", "provider": "x", "count": 1, "cached": False}
 FINISH = "Write with what is there"
 PLACES = "[...document.querySelectorAll('.finding')].map(each => each.offsetTop + ' ' + each.offsetHeight)"
+
+
+@dataclass
+class PagesLater(Upstream):
+    """An upstream that sends pages once `is_asked` is set."""
+
+    is_asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def handle(self, exchange: Exchange) -> None:
+        if exchange.path.startswith(("/r/", "/pages/")):
+            await self.is_asked.wait()
+        await super().handle(exchange)
 
 
 def priced(url: str) -> str:
@@ -156,11 +170,15 @@ class TestFinishing:
             assert (visit.errors, visit.foreign) == ([], [])
 
     async def test_a_finish_that_fails_can_be_asked_again(self, browser: Browser, tmp_path: Path) -> None:
-        """The reason is told and the run goes on; the button is gone when the text is written."""
-        async with report_running(browser, tmp_path, Upstream(silent_pages_from=2)) as visit:
+        """The reason stays while the run goes on, until the reader asks again; the button is gone when the text is written."""
+        upstream = PagesLater(silent_pages_from=2)
+        async with report_running(browser, tmp_path, upstream) as visit:
             page = visit.page
             await page.route("**/finish", lambda route: route.abort())
             await page.get_by_role("button", name=FINISH).click()
+            await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
+            upstream.is_asked.set()
+            await expect(page.locator(".steps-list")).to_contain_text("Pages summarised: 2")
             await expect(page.get_by_role("alert")).to_contain_text("cannot be reached")
             await expect(page.get_by_role("button", name=FINISH)).to_be_enabled()
             await page.unroute("**/finish")

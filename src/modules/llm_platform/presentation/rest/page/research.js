@@ -205,7 +205,7 @@ export class ResearchView {
       if (!step.hasTime) await step.next(); // thousands may come at once
       if (this.#isLeft) return;
       this.id ||= event.request_id;
-      this.status.replaceChildren();
+      if (!this.noticeStays) this.status.replaceChildren();
       this.steps.add(event);
       this.cards.add(event);
       this.#offerFinish(event);
@@ -399,7 +399,9 @@ export class ResearchView {
     await this.open(this.id, true);
   }
 
-  #notice(text, kind) {
+  /** With `stays`, the notice is about what the reader asked for, which events of the run do not answer. */
+  #notice(text, kind, stays = false) {
+    this.noticeStays = stays;
     this.status.replaceChildren(el("div", { class: `notice ${kind}`, role: "alert" }, icon(kind), el("div", {}, text)));
   }
 
@@ -416,7 +418,7 @@ export class ResearchView {
       } catch (error) {
         this.cancelButton.disabled = false;
         this.cancelButton.textContent = this.answer.text ? t("Stop and keep") : t("Cancel");
-        if (!this.isOver) this.#notice(errorParts(error), "warning");
+        if (!this.isOver) this.#notice(errorParts(error), "warning", true);
         return;
       }
       if (this.answer.text) await Promise.race([this.ending.promise, pause(CHECK_MS)]); // the last events have its verdicts
@@ -439,13 +441,14 @@ export class ResearchView {
       this.finishButton.disabled = isDisabled;
     };
     label(t("Writing with what is there…"), true);
+    this.noticeStays = false;
     announce(t("Writing with what is there…"));
     try {
       await finishResearch(this.id);
     } catch (error) {
       if (this.isOver || this.#isLeft) return;
       label(t("Write with what is there"), false);
-      this.#notice(errorParts(error), "warning");
+      this.#notice(errorParts(error), "warning", true);
     }
   }
 
