@@ -569,6 +569,21 @@ class ResearchJobStoreContract:
         assert ids == ["a", "c"]
         assert (await claimed(store)).id == "b"
 
+    async def test_a_worker_does_not_claim_what_it_has(self, store: IResearchJobStore, elapse: Elapse) -> None:
+        """If the clock was set, it renews its lease and goes on; another worker may claim the run before that."""
+        for name in "ab":
+            await store.add(new_job(name), MANY)
+        one = await claimed(store, "one")
+        await elapse(2 * LEASE_S)
+        other = await store.claim("other", LEASE_S, held=[one.number])
+        assert other is not None
+        assert other.id == "b"
+        assert await store.claim("other", LEASE_S, held=[one.number, other.number]) is None
+        await store.renew(one, LEASE_S)
+        assert await store.claim("third", LEASE_S) is None
+        await elapse(2 * LEASE_S)
+        assert (await claimed(store, "third")).id == "a"
+
     async def test_a_clock_that_was_wrong_strands_nothing(self, store: IResearchJobStore, elapse: Elapse) -> None:
         """A lease further away than its length has expired, and a webhook further away than the longest delay is due. A
         step back of a few seconds takes nobody's lease.

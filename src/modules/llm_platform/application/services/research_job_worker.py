@@ -179,7 +179,11 @@ class ResearchJobWorker:
 
         while not self._is_closing and count() < most:
             job = await self._store.claim(
-                uuid.uuid4().hex, self._options.lease_s, is_report, leaves_suspects=self._suspect is not None
+                uuid.uuid4().hex,
+                self._options.lease_s,
+                is_report,
+                held=[job.number for job, _ in self._running.values()],
+                leaves_suspects=self._suspect is not None,
             )
             if job is None:
                 return

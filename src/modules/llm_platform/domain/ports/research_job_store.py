@@ -1,7 +1,7 @@
 """The port of the store of background runs: a queue with leases, their events and their results."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.research_dtos import StoredSources
@@ -102,14 +102,24 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def claim(
-        self, token: str, lease_s: float, is_report: bool | None = None, *, leaves_suspects: bool = False
+        self,
+        token: str,
+        lease_s: float,
+        is_report: bool | None = None,
+        *,
+        held: Collection[int] = (),
+        leaves_suspects: bool = False,
     ) -> dtos.ClaimedJob | None:
         """Lease the oldest run that is queued or whose lease has expired, of an owner with the fewest running ones.
 
         A lease that expired adds one to `unclean_ends`. A run that is given up is claimed to be failed, and counts no attempt.
 
-        Return None if there is none. With `is_report` only reports are claimed, without it only other runs. With
-        `leaves_suspects` runs that are suspect and not given up are left to others.
+        Return None if there is none.
+
+        - With `is_report` only reports are claimed, without it only other runs.
+        - `held` are the numbers of the runs that this worker has. It does not claim them again: if the clock was set, their
+          leases do not count until the worker renews them.
+        - With `leaves_suspects` runs that are suspect and not given up are left to others.
         """
 
     @abstractmethod

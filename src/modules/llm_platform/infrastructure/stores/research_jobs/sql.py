@@ -5,7 +5,7 @@ The parameters `:now` (seconds since 1970) and `{skip}`, `{known}` in the text o
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -88,6 +88,7 @@ WHERE number = (
     )
     SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND NOT ({_IS_LEASED})
         AND (CAST(:is_report AS boolean) IS NULL OR is_report = :is_report)
+        AND replace(CAST(:held AS text), ',' || CAST(number AS text) || ',', '') = CAST(:held AS text)
         AND NOT (:leaves_suspects AND {_UNCLEAN_ENDS} BETWEEN 1 AND {dtos.MAX_UNCLEAN_ENDS - 1})
     ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
 )
@@ -315,10 +316,20 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
 
     @operation(empty=None)
     def claim(
-        self, token: str, lease_s: float, is_report: bool | None = None, *, leaves_suspects: bool = False
+        self,
+        token: str,
+        lease_s: float,
+        is_report: bool | None = None,
+        *,
+        held: Collection[int] = (),
+        leaves_suspects: bool = False,
     ) -> Operation[dtos.ClaimedJob | None]:
         rows = yield Statement(
-            _CLAIM, {"token": token, "lease_s": lease_s, "is_report": is_report, "leaves_suspects": leaves_suspects}
+            _CLAIM,
+            {
+                "token": token, "lease_s": lease_s, "is_report": is_report, "leaves_suspects": leaves_suspects,
+                "held": f",{','.join(map(str, held))},",
+            },
         )
         if not rows:
             return None

@@ -41,6 +41,7 @@ const PROBLEMS = {
   page_config: () => t("This server is not set up to read that page."),
   page_connection: () => t("The page cannot be reached."),
   page_timeout: () => t("The page did not come in time."),
+  page_limit: () => t("These were many requests in a short time."),
   page_blocked: () => t("The page wants a login, a consent or a proof that a person reads it."),
   page_error: () => t("The page has no text that could be used."),
   page_not_found: () => t("There is no such page."),
