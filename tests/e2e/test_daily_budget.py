@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -87,6 +88,34 @@ async def test_each_api_key_has_a_budget_of_its_own(tmp_path: Path) -> None:
             found = await research(server, Authorization=f"Bearer {key}")
             writers.append(found["metadata"]["synthesizer"])
         assert writers == ["openai/m", "extractive", "openai/m", "openai/m"]
+
+
+@pytest.mark.usefixtures("one_day")
+async def test_many_requests_of_a_key_at_once_do_not_overspend(tmp_path: Path) -> None:
+    """Sixty requests of one key at once spend its budget and at most one call more; another key is served meanwhile."""
+    calls = 5
+    keys = {"LLM_PLATFORM_API_KEYS": "alice:key-of-alice,bob:key-of-bob"}
+    limits = {
+        "BUDGET_USD_PER_DAY": f"alice={calls * CALL_USD},bob=1",
+        "RATE_LIMIT_PER_MINUTE": "0",
+        "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
+    }
+    async with chat_server().running() as chat, served(FORKED, tmp_path, **settings(chat, **keys, **limits)) as server:
+        async def ask(key: str, number: int) -> int:
+            body = {**CHAT, "messages": [{"role": "user", "content": f"hi {number}"}]}
+            answered = await server.client.post("/llm-platform/chat", json=body, headers={"X-API-Key": key})
+            if answered.status_code != 200:
+                assert (answered.status_code, answered.json()["code"]) == (429, "daily_budget")
+            return answered.status_code
+
+        for _ in range(3):  # the first ones reserve all, the later ones find what these left
+            statuses = await asyncio.gather(*(ask("key-of-alice", number) for number in range(60)), ask("key-of-bob", 0))
+            assert statuses[-1] == 200
+        for number in range(calls):
+            await ask("key-of-alice", number)
+        assert await ask("key-of-alice", 0) == 429
+        of_bob = 3
+        assert calls <= len(chat.asked) - of_bob <= calls + 1
 
 
 @pytest.mark.parametrize("kind", FORKED_SERVERS)

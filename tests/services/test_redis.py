@@ -18,7 +18,7 @@ from tests.kafka.child_process import free_port
 from tests.support.chat_server import ChatServer, answer, completion
 from tests.support.forked_command import ForkedPython
 from tests.support.guards import guarded_search
-from tests.support.loopback_upstream import Exchange, json_reply, serving
+from tests.support.loopback_upstream import Exchange, json_reply, reply, serving
 from tests.support.patient_command import REDIS_LIMITS, patient
 from tests.support.redis_server import RedisServer
 
@@ -423,3 +423,39 @@ async def _until_hit(http: httpx2.AsyncClient, urls: list[str], question: dict[s
             if all(answer["metadata"]["cache_hit"] for answer in answers):
                 return
             await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize("fault", ["kill", "freeze"])
+async def test_verification_goes_on_without_its_redis(tmp_path: Path, fault: str) -> None:
+    """Redis ends, or hangs, while the sources of a text are read: the verification is whole, its limits are counted by the
+    process, its quotes can be opened, and the next one is served, too.
+    """
+    asked, gate = asyncio.Event(), asyncio.Event()
+
+    async def handle(exchange: Exchange) -> None:
+        asked.set()
+        await gate.wait()
+        page = b"<html><body><p>Tea is a drink that is made of leaves.</p></body></html>"
+        await reply(200, page, "Content-Type: text/html")(exchange)
+
+    with RedisServer(tmp_path) as redis:
+        async with serving(handle) as pages:
+            sentences = " ".join(f"Tea number {number} is a drink [{number}]." for number in range(1, 41))
+            sources = "\n".join(f"[{number}] {pages.url}/{number}" for number in range(1, 41))
+            body = {"text": f"{sentences}\n\n{sources}"}
+            settings = {"READER_ALLOWED_HOSTS": "127.0.0.1", "READERS": "direct", "RATE_LIMIT_PER_MINUTE": "600"}
+            async with _platform_server(tmp_path, redis, settings) as url, httpx2.AsyncClient(timeout=TIMEOUT_S) as http:
+                verifying = asyncio.create_task(http.post(f"{url}/verify", json=body))
+                await asyncio.wait_for(asked.wait(), TIMEOUT_S)
+                getattr(redis, fault)()
+                gate.set()
+                answered = await verifying
+                again = await http.post(f"{url}/verify", json=body)
+                number = answered.json()["metadata"]["request_id"]
+                source = await http.get(f"{url}/research/{number}/sources/1")
+                health = (await http.get(f"{url}/health")).json()
+    for answer_ in (answered, again):
+        assert answer_.status_code == 200
+        assert answer_.json()["counts"]["read"] == 40
+    assert "Tea is a drink" in source.json()["text"]
+    assert (health["status"], health["components"]["redis"]["status"]) == ("degraded", "unhealthy")
