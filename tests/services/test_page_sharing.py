@@ -429,6 +429,29 @@ class TestThreads:
             assert await visit.overflow() <= 0
             assert visit.errors == []
 
+    async def test_a_full_list_of_folders_loses_none(self, browser: Browser, own_base: str) -> None:
+        """With as many folders as may be no new one is offered. Odd names are shown as they are, and all folders stay."""
+        odd = ["../../etc/passwd", "__proto__", "constructor", "<img src=x onerror=alert(1)>"]
+        names = sorted(odd + [f"Folder {number:02}" for number in range(50 - len(odd))])
+        async with visiting(browser, own_base) as visit:
+            page = visit.page
+            await visit.ask("What is a dead letter topic?")
+            await visit.answered()
+            stored = json.dumps([{"name": name, "threads": [{"id": f"t{name}", "title": "T"}]} for name in names])
+            await page.evaluate("stored => localStorage.setItem('llm-platform.folders', stored)", stored)
+            await page.reload()
+            await started(page)
+            await visit.open_threads()
+            await page.get_by_role("button", name="Move What is a dead letter topic? to a folder").press("Enter")
+            select = page.get_by_label("Folder of What is a dead letter topic?")
+            assert sorted(await select.locator("option").all_text_contents()) == sorted(["No folder", *names])
+            await select.select_option(label="__proto__")
+            await page.get_by_role("button", name="Save").press("Enter")
+            await expect(page.locator("[data-key='folder __proto__'] li")).to_have_count(2)
+            kept = await page.evaluate("JSON.parse(localStorage.getItem('llm-platform.folders')).map(({ name }) => name)")
+            assert sorted(kept) == names
+            assert visit.errors == []
+
     async def test_words_of_answers_are_found_and_the_strip_stands_below(self, browser: Browser, tmp_path: Path) -> None:
         """The server that stores an answer finds its words, and the list shows how well it holds."""
         await keep(tmp_path, ("a", turn(1)), ("b", response("Nothing else is known.")))

@@ -33,8 +33,12 @@ function store(changed) {
 /** The name of the folder of a thread; empty where it stands in none. */
 export const folderOf = (id) => folders().find(({ threads }) => threads.some((thread) => thread.id === id))?.name ?? "";
 
+/** Whether there are as many folders as may be: a further one would take the place of another. */
+export const areFull = () => folders().length >= MAX_FOLDERS;
+
 /** Put a thread into the folder of this name, which is made where it is new; into none where the name is empty. */
 export function moveThread({ id, title }, name) {
+  if (name && areFull() && !folders().some((folder) => folder.name === name)) return;
   const kept = folders().map((folder) => ({ ...folder, threads: folder.threads.filter((thread) => thread.id !== id) }));
   if (name && !kept.some((folder) => folder.name === name)) kept.push({ name, threads: [] });
   store(kept.map((folder) => (folder.name === name ? { ...folder, isClosed: false, threads: [{ id, title }, ...folder.threads].slice(0, MAX_THREADS) } : folder)));

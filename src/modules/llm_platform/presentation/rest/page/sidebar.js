@@ -2,7 +2,7 @@
 
 import { deleteThread, errorParts, listThreads, Refused, renameThread } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
-import { closeFolder, deleteFolder, folderOf, folders, MAX_NAME_CHARS, moveThread, renameFolder, renameInFolders } from "./folders.js";
+import { areFull, closeFolder, deleteFolder, folderOf, folders, MAX_NAME_CHARS, moveThread, renameFolder, renameInFolders } from "./folders.js";
 import { pin, pinned, renamePins, unpin } from "./pins.js";
 import { preferences } from "./preferences.js";
 import { onKey } from "./settings.js";
@@ -232,7 +232,7 @@ class Sidebar {
     const now = folderOf(thread.id);
     const names = folders().map(({ name }) => name);
     const label = t("Folder of {title}", { title: thread.title });
-    const options = [["none", t("No folder")], ...names.map((name, place) => [String(place), name]), ["new", t("New folder")]];
+    const options = [["none", t("No folder")], ...names.map((name, place) => [String(place), name]), ...(areFull() ? [] : [["new", t("New folder")]])];
     const select = el("select", { "aria-label": label, onchange: () => { input.hidden = input.disabled = select.value !== "new"; } },
       options.map(([value, text]) => el("option", { value, selected: value === (now ? String(names.indexOf(now)) : names.length ? "none" : "new") }, text)));
     const input = folderField("");
