@@ -21,7 +21,7 @@ LONGER := -o faulthandler_timeout
 FUZZ := tests/security tests/e2e/test_hostile_requests.py tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services services-suite test-debian-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres crash-reports fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services services-suite test-debian-python test-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres crash-reports fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -76,6 +76,14 @@ image-test: $(READY)  ## carry out the Dockerfile in a clean Debian and start th
 # Debian's own Python is an early patch level of its version. Code that hangs or differs there is found here.
 test-debian-python: $(DEBIAN_PYTHON)/.installed  ## the domain, the readers of models' answers and the citation check on /usr/bin/python3
 	timeout 900 $(DEBIAN_PYTHON)/bin/pytest -q -n 0 tests/unit/domain tests/unit/application/research/model_output tests/unit/presentation/kafka/contract
+
+# Each interpreter has an environment of its own, named after the interpreter: make test-python PYTHON=python3.13
+test-python: OTHER_PYTHON = build/python/$(subst /,-,$(patsubst /%,%,$(PYTHON)))
+test-python:  ## the unit tests and contracts on another interpreter (PYTHON=python3.13 or PYTHON=/path/to/python)
+	@test -n "$(PYTHON)" || { echo "Name the interpreter: make test-python PYTHON=python3.13" >&2; exit 2; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$(PYTHON) is no Python 3.11 or newer" >&2; exit 2; }
+	PYTHON=$(PYTHON) bash scripts/bootstrap.sh $(OTHER_PYTHON)
+	$(OTHER_PYTHON)/bin/pytest -rf -n $(WORKERS) --dist=loadfile --no-loadscope-reorder tests/unit tests/contracts
 
 release: $(READY)  ## build a source archive and a wheel in dist/ and try them; nothing is uploaded (REHEARSAL=1: at any time)
 	$(BIN)/pytest -m release -n 2 --dist=loadfile tests/packaging
