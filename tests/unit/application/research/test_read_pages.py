@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tests.support.cases import for_each
-from tests.support.research_context import context
+from tests.support.research_run import make_run
 from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.read_pages import (
@@ -84,7 +84,7 @@ def page_reads(
 ) -> PageReads:
     """`left`: seconds to the deadline of the research."""
     deadline = asyncio.get_running_loop().time() + left
-    return PageReads(reader, replace(context(events), deadline=deadline), limit, seconds)
+    return PageReads(reader, replace(make_run(events), deadline=deadline), limit, seconds)
 
 
 async def collected(reader: IPageReader, wanted: Sequence[str], limit: int, seconds: float = ENOUGH_S) -> Any:
@@ -246,7 +246,7 @@ async def test_of_a_long_page_the_passages_that_fit_the_question_are_stored() ->
 )
 def test_the_request_goes_before_the_setting(setting: int | None, wish: int | None, depth: str, limit: int) -> None:
     """Pages before the writing: what the request says, else READ_PAGES, else three of a quick answer and four of a deep one."""
-    assert ReadOptions(pages=setting).page_limit(context([], depth, wish)) == limit
+    assert ReadOptions(pages=setting).page_limit(make_run([], depth, wish)) == limit
 
 
 @for_each(
@@ -265,7 +265,7 @@ def test_pages_have_their_time_and_at_most_a_share_of_all(
     setting: float | None, depth: str, timeout_s: float, seconds: float
 ) -> None:
     """The setting goes before the time of the depth; a short research run is not spent on reading."""
-    assert ReadOptions(seconds=setting).seconds_for(context([], depth), timeout_s) == pytest.approx(seconds)
+    assert ReadOptions(seconds=setting).seconds_for(make_run([], depth), timeout_s) == pytest.approx(seconds)
 
 
 @for_each(("found_day", "page_day", "day"), [("2026-01-02", "2025-05-05", "2026-01-02"), (None, "2025-05-05", "2025-05-05"),

@@ -9,8 +9,8 @@ import pytest
 from tests.support.cases import for_each
 from tests.unit.application.services.test_research_service import Library, events_of, service
 
-from modules.llm_platform.application.research.context import FollowUp
 from modules.llm_platform.application.research.follow_up import LATE, NOT_STORED, OVER_BUDGET, UNUSABLE, within_limits
+from modules.llm_platform.application.research.run import FollowUp
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, Spending
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest

@@ -17,7 +17,6 @@ from tests.fakes.research_job_store import MemoryResearchJobStore
 from tests.fakes.site_reader import FakeSiteReader
 
 from modules.llm_platform.application.platform import LLMPlatform, no_titles
-from modules.llm_platform.application.research.context import OnProgress, StoreSources, ignore_progress
 from modules.llm_platform.application.research.events import (
     Done,
     FoundResult,
@@ -28,6 +27,7 @@ from modules.llm_platform.application.research.events import (
     Started,
     Token,
 )
+from modules.llm_platform.application.research.run import OnProgress, StoreSources, ignore_progress
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.llm_service import LLMService

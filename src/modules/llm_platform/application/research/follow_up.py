@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from modules.llm_platform.application.research.context import EmitEvent, FollowUp, request_language
-from modules.llm_platform.application.research.events import Done, Planned, ResearchEvent
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.plan_prompt import parse_questions
 from modules.llm_platform.application.research.response import add_spending
+from modules.llm_platform.application.research.run import FollowUp, request_language
 from modules.llm_platform.domain.callers.request_id import is_request_id
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos import research_dtos as dtos
@@ -229,20 +228,7 @@ def within_limits(request: dtos.ResearchRequest, follow_up: FollowUp) -> dtos.Re
     return request.model_copy(update=changes)
 
 
-def describing(follow_up: FollowUp, emit: EmitEvent, egress_log: EgressLog) -> EmitEvent:
-    """Return an `emit` that adds to events how the question was understood, and what that cost."""
-
-    def described(event: ResearchEvent) -> None:
-        if isinstance(event, Planned):
-            event = event.model_copy(update={"standalone_query": follow_up.query})
-        elif isinstance(event, Done):
-            event = event.model_copy(update={"response": _described(event.response, follow_up, egress_log)})
-        emit(event)
-
-    return described
-
-
-def planned(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
+def describe_plan(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
     """Return the plan with the question as it was asked, and with what understanding it cost."""
     return plan.model_copy(
         update={
@@ -254,7 +240,8 @@ def planned(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
     )
 
 
-def _described(response: dtos.ResearchResponse, follow_up: FollowUp, egress_log: EgressLog) -> dtos.ResearchResponse:
+def describe_answer(response: dtos.ResearchResponse, follow_up: FollowUp, egress_log: EgressLog) -> dtos.ResearchResponse:
+    """Return the answer with the question as it was asked and as it was understood, and with what understanding it cost."""
     meta = response.metadata
     sent = () if meta.sent_to else egress_log.sent()  # a report from the store has sent nothing, but this call has
     metadata = add_spending(meta, follow_up.spent, sent)

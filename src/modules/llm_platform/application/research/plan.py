@@ -6,9 +6,9 @@ of a report are planned in `report/planner.py`.
 
 from dataclasses import dataclass, replace
 
-from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Planned
 from modules.llm_platform.application.research.plan_prompt import PLAN_VERSION, parse_questions, plan_request
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
@@ -51,10 +51,10 @@ class SearchPlanner:
     ttl_s: float = 0.0
     models: str = ""
 
-    async def plan(self, context: ResearchContext) -> Plan:
+    async def plan(self, run: Run) -> Plan:
         """Return the question itself for a shallow run, else its searches, which are emitted."""
-        question, language, follow_up = context.request.query, context.language, context.follow_up
-        if context.request.depth == "shallow":
+        question, language, follow_up = run.request.query, run.language, run.follow_up
+        if run.request.depth == "shallow":
             return Plan((question,))
         if follow_up and follow_up.questions:  # the model planned them when it read the question; the cost is counted there
             planned = Plan(follow_up.questions, by_model=True)
@@ -68,7 +68,7 @@ class SearchPlanner:
                     spent=Spending(calls=1),  # the call is paid for, its tokens are unknown
                     degraded=(Degraded(component="plan", reason=LATE_PLAN),),
                 )
-        context.emit(Planned(request_id=context.request_id, questions=planned.questions))
+        run.emit(Planned(request_id=run.request_id, questions=planned.questions))
         return planned
 
     async def _cached_plan(self, question: str, language: str) -> Plan:

@@ -12,7 +12,6 @@ from typing import Self
 from cachetools import TTLCache
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.files import FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.plan import SearchPlanner
 from modules.llm_platform.application.research.read_pages import (
@@ -24,6 +23,7 @@ from modules.llm_platform.application.research.read_pages import (
 from modules.llm_platform.application.research.response import ResearchResult, build_response, nothing_found_text
 from modules.llm_platform.application.research.round_queries import AskModel, ask_model, cached_model
 from modules.llm_platform.application.research.rounds import FurtherRounds, ledger_questions, limits_of
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.search import (
     SearchResults,
     fuse_results,
@@ -138,35 +138,35 @@ class QuickResearch:
         other._search = FilesSearch(files, self._search if beside_sources else None)
         return other
 
-    def end(self, context: ResearchContext) -> float:
+    def end(self, run: Run) -> float:
         """Return the event loop time by which the run has ended."""
-        return context.began + self._options.timeout_s
+        return run.began + self._options.timeout_s
 
-    async def answer(self, context: ResearchContext) -> None:
+    async def answer(self, run: Run) -> None:
         """Emit all events of the run except the first one, up to Done.
 
         Raises the AppException after which there is nothing to answer from.
         """
-        options, asked = self._options, context.request
+        options, asked = self._options, run.request
         timeout_s = options.timeout_s - output_seconds(asked, options.timeout_s)
         reserve_s = min(RESERVE_MAX_S, options.timeout_s * RESERVE_SHARE)
-        context = replace(context, deadline=context.began + timeout_s - reserve_s)
-        pages, seconds = options.reading.page_limit(context), options.reading.seconds_for(context, timeout_s)
-        async with PageReads(self._reader, context, pages, seconds) as reads:
-            planned = await self._planner.plan(context)
+        run.deadline = run.began + timeout_s - reserve_s
+        pages, seconds = options.reading.page_limit(run), options.reading.seconds_for(run, timeout_s)
+        async with PageReads(self._reader, run, pages, seconds) as reads:
+            planned = await self._planner.plan(run)
             rounds = FurtherRounds(
-                context, limits_of(context), context.deadline, self._ask, llm_may_stop=options.model_ends_rounds
+                run, limits_of(run), run.deadline, self._ask, llm_may_stop=options.model_ends_rounds
             )
-            found = await self._search_and_read(context, planned.questions, rounds, reads)
-            context.early_finish.close()
+            found = await self._search_and_read(run, planned.questions, rounds, reads)
+            run.early_finish.close()
             ranked = tuple(events.RankedResult(url=source.url, title=source.title) for source in found.sources)
-            context.emit(events.Ranked(request_id=context.request_id, query=asked.query, kept=ranked))
-            context.emit(events.SourcesNumbered.of(context.request_id, found.sources))
-            await context.store_sources(found.sources)  # quotes point into their texts
-            written = await self._write_and_check(context, found, reads, rounds)
+            run.emit(events.Ranked(request_id=run.request_id, query=asked.query, kept=ranked))
+            run.emit(events.SourcesNumbered.of(run.request_id, found.sources))
+            await run.store_sources(found.sources)  # quotes point into their texts
+            written = await self._write_and_check(run, found, reads, rounds)
             sources = written.sources if written else found.sources
             result = ResearchResult(
-                context=context,
+                run=run,
                 planned=replace(
                     planned, spent=planned.spent + rounds.spent, degraded=(*planned.degraded, *rounds.degraded)
                 ),
@@ -177,25 +177,25 @@ class QuickResearch:
                 reads=reads.end(),
                 ledger=rounds.ledger,
             )
-            response = build_response(result, fallback=self._fallback.name, egress_log=context.egress_log)
+            response = build_response(result, fallback=self._fallback.name, egress_log=run.egress_log)
             latency_ms = response.metadata.latency_ms
             log.info("research done", extra={"depth": asked.depth, "sources": len(sources), "latency_ms": latency_ms})
-            context.emit(events.Done(request_id=context.request_id, response=response))
+            run.emit(events.Done(request_id=run.request_id, response=response))
 
     async def _search_and_read(
-        self, context: ResearchContext, questions: Sequence[str], rounds: FurtherRounds, reads: PageReads
+        self, run: Run, questions: Sequence[str], rounds: FurtherRounds, reads: PageReads
     ) -> FoundSources:
         """Search for the questions and read the best pages, then search, round by round, for what these leave open."""
         count = self._options.results_per_search
-        limit = count if context.request.depth == "shallow" else MAX_SOURCES
-        results = await run_searches(context, questions, self._search, count, reads)
+        limit = count if run.request.depth == "shallow" else MAX_SOURCES
+        results = await run_searches(run, questions, self._search, count, reads)
         numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)
         sources, excerpts = await reads.read_sources(numbered)
-        rows = ledger_questions(context.request.query, questions, context.language)
+        rows = ledger_questions(run.request.query, questions, run.language)
         await rounds.read(rows, excerpts)
         is_refused = False
         while queries := await rounds.next_queries(questions, is_refused=is_refused):
-            further, is_refused = await search_further(context, queries, self._search, count)
+            further, is_refused = await search_further(run, queries, self._search, count)
             reads.allow(rounds.limits.pages)
             links = rounds.links_to_follow((read.page for read in reads.read().values()), further.addresses)
             results = results + further + linked_results(await reads.follow(links, rounds.admits))
@@ -209,36 +209,36 @@ class QuickResearch:
 
     async def _write_and_check(
         self,
-        context: ResearchContext,
+        run: Run,
         found: FoundSources,
         reads: PageReads,
         rounds: FurtherRounds,
     ) -> WrittenAnswer | None:
-        request, follow_up, by_model = context.request, context.follow_up, self._planner.llm is not None
+        request, follow_up, by_model = run.request, run.follow_up, self._planner.llm is not None
         if not found.sources:
-            text = nothing_found_text(request.depth, context.language)
-            context.emit(events.Token(request_id=context.request_id, text=text))
+            text = nothing_found_text(request.depth, run.language)
+            run.emit(events.Token(request_id=run.request_id, text=text))
             return None
         question = request.query
-        if follow_up is not None and not by_model and has_content_words(follow_up.asked, context.language):
+        if follow_up is not None and not by_model and has_content_words(follow_up.asked, run.language):
             # All sources are about the topic, whose words in the standalone question would outweigh the asked ones.
             question = follow_up.asked
         verification = None
         if self._judge is not None and self._options.judges_supported:
-            verification = Verification(self._judge, context.deadline)
+            verification = Verification(self._judge, run.deadline)
         elif self._judge is not None:
-            wait_share = None if context.streamed else MAX_WAIT_SHARE[request.depth]
+            wait_share = None if run.is_streamed else MAX_WAIT_SHARE[request.depth]
             verification = Verification(
-                self._judge, context.deadline, doubted_only=True, max_wait_share=wait_share, cancelled=self._late_claims
+                self._judge, run.deadline, doubted_only=True, max_wait_share=wait_share, cancelled=self._late_claims
             )
         writing = WritingRequest(
             question=question,
             sources=found.sources,
-            language=context.language,
+            language=run.language,
             max_tokens=self._options.max_tokens,
             writer=self._writer,
             fallback=self._fallback,
-            deadline=context.deadline,
+            deadline=run.deadline,
             offer_deep=request.depth == "shallow",
             by_model=by_model,
             instructions=request.instructions,
@@ -246,7 +246,7 @@ class QuickResearch:
             verification=verification,
             excerpts=found.excerpts,
             evidence=rounds.evidence(),
-            stop_note=rounds.stop_note(context.language),
-            reading=SourcesBeingRead(found.sources, reads, context.store_sources),
+            stop_note=rounds.stop_note(run.language),
+            reading=SourcesBeingRead(found.sources, reads, run.store_sources),
         )
-        return await write_events(context, writing)
+        return await write_events(run, writing)

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Read
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -48,16 +48,16 @@ class ReadOptions:
     pages: int | None = None
     seconds: float | None = None
 
-    def page_limit(self, context: ResearchContext) -> int:
+    def page_limit(self, run: Run) -> int:
         """Return how many pages a run reads before the writing."""
-        for limit in (context.request.pages, self.pages):
+        for limit in (run.request.pages, self.pages):
             if limit is not None:
                 return limit
-        return PAGES.get(context.request.depth, 0)
+        return PAGES.get(run.request.depth, 0)
 
-    def seconds_for(self, context: ResearchContext, timeout_s: float) -> float:
+    def seconds_for(self, run: Run, timeout_s: float) -> float:
         """Return how long a run of at most `timeout_s` seconds waits for pages, in seconds."""
-        seconds = READ_S.get(context.request.depth, 0.0) if self.seconds is None else self.seconds
+        seconds = READ_S.get(run.request.depth, 0.0) if self.seconds is None else self.seconds
         return min(seconds, timeout_s * READ_SHARE)
 
 
@@ -91,16 +91,16 @@ class PageReads:
     run.
     """
 
-    def __init__(self, reader: IPageReader | None, context: ResearchContext, limit: int, seconds: float) -> None:
+    def __init__(self, reader: IPageReader | None, run: Run, limit: int, seconds: float) -> None:
         self._reader = reader
-        self._context = context
+        self._run = run
         self.limit = limit if reader is not None else 0
         self._seconds = self._left = seconds
         self._preparing: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[ReadPage | None]] = {}
         self._began: dict[str, float] = {}  # the start of each read, in event loop time
         self._failed = 0
-        follows_links = context.request.depth == "deep" and context.request.rounds != 0
+        follows_links = run.request.depth == "deep" and run.request.rounds != 0
         self._keep_links_of = LINKED_PAGES if follows_links else 0
 
     async def __aenter__(self) -> PageReads:
@@ -192,7 +192,7 @@ class PageReads:
     async def _wait(self, tasks: Iterable[asyncio.Task[ReadPage | None]], until: float) -> bool:
         """Wait until one of the tasks ends; return False if all have ended or the time is over."""
         running, began = [task for task in tasks if not task.done()], self._now()
-        end, early_finish = min(until, self._context.deadline), self._context.early_finish
+        end, early_finish = min(until, self._run.deadline), self._run.early_finish
         if not running or end <= began or early_finish.is_due:
             return False
         await early_finish.wait(running, end, return_when=asyncio.FIRST_COMPLETED)
@@ -202,7 +202,7 @@ class PageReads:
     def _start(self, urls: Iterable[str], limit: int, *, in_prompt: bool = True) -> None:
         for url in urls:
             address = canonical_url(url)
-            if self._context.early_finish.is_due:
+            if self._run.early_finish.is_due:
                 return
             if address not in self._tasks and len(self._tasks) - self._failed < limit:
                 self._began[address] = self._now()
@@ -221,14 +221,14 @@ class PageReads:
             self._failed += 1
             self._emit(url, error.code)
             return None
-        arguments = (page, self._context.request.query, self._context.language, in_prompt)
+        arguments = (page, self._run.request.query, self._run.language, in_prompt)
         is_long = len(page.text) > INLINE_CHARS
         read = await asyncio.to_thread(_ranked, *arguments) if is_long else _ranked(*arguments)
         self._emit(url, "read", len(page.text))
         return read
 
     def _emit(self, url: str, status: str, chars: int = 0) -> None:
-        self._context.emit(Read(request_id=self._context.request_id, url=url, status=status, chars=chars))
+        self._run.emit(Read(request_id=self._run.request_id, url=url, status=status, chars=chars))
 
     @staticmethod
     def _now() -> float:

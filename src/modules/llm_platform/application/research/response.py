@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.read_pages import NOTHING_READ, ReadCounts
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.search import SearchResults, providers_of
 from modules.llm_platform.application.research.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos import research_dtos as dtos
@@ -33,7 +33,7 @@ TOO_SHORT = "short_message: the message is too short to search for, so there is 
 class ResearchResult:
     """The results of all stages; `written` is None if nothing was found."""
 
-    context: ResearchContext
+    run: Run
     planned: Plan
     gathered: SearchResults
     sources: tuple[dtos.Source, ...]
@@ -48,16 +48,16 @@ def build_response(
     result: ResearchResult, *, fallback: str, egress_log: EgressLog | None = None
 ) -> dtos.ResearchResponse:
     """Return the answer, with the sources that its text cites under their numbers."""
-    context, written = result.context, result.written
+    run, written = result.run, result.written
     synthesis = written.synthesis if written else dtos.Synthesis(text="", synthesizer=fallback, answered=False)
     cited = written.checked.cited if written else frozenset()
     degraded = written.degraded if written else ()
     return dtos.ResearchResponse(
-        query=context.request.query,
-        depth=context.request.depth,
-        synthesis=written.text if written else nothing_found_text(context.request.depth, context.language),
+        query=run.request.query,
+        depth=run.request.depth,
+        synthesis=written.text if written else nothing_found_text(run.request.depth, run.language),
         sources=tuple(dtos.SourceRef.of(source) for source in result.sources if source.index in cited),
-        raw_results=None if context.request.omit_raw else result.raw,
+        raw_results=None if run.request.omit_raw else result.raw,
         citations=written.checked.citations if written else (),
         evidence=located_rows(result.ledger.rows, result.sources) if result.ledger.stopped else (),
         degraded=distinct_degraded((*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)),
@@ -66,7 +66,7 @@ def build_response(
 
 
 def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: EgressLog) -> dtos.ResearchMetadata:
-    context = result.context
+    run = result.run
     writing = result.written.spent if result.written else NOTHING_SPENT
     uncited = result.written.checked.uncited if result.written else ()
     spent = result.spent if result.spent is not None else result.planned.spent + writing
@@ -80,13 +80,13 @@ def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: Egr
         pages = [source.index for source in result.written.sources if source.text_kind == "page"]
         pages_cited = sum(index in checked.cited for index in pages)
     return dtos.ResearchMetadata(
-        latency_ms=round((asyncio.get_running_loop().time() - context.began) * 1000),
+        latency_ms=round((asyncio.get_running_loop().time() - run.began) * 1000),
         cache_hit=synthesis.cached,
         **spent.metadata(),
         searches=result.gathered.searches,
         synthesizer=synthesis.synthesizer,
         providers=tuple(dict.fromkeys(name for answer in answers for name in providers_of(answer))),
-        language=context.language,
+        language=run.language,
         truncated_tokens=synthesis.truncated_tokens,
         verdicts_changed=changed,
         uncited_sentences=len(uncited),
@@ -99,8 +99,8 @@ def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: Egr
         open_questions=result.ledger.open_questions if result.ledger.stopped else (),
         stopped=result.ledger.stopped,
         correction=correction,
-        related_questions=related_questions(_suggestions(result), context.language, context.asked, correction or ""),
-        request_id=context.request_id,
+        related_questions=related_questions(_suggestions(result), run.language, run.asked, correction or ""),
+        request_id=run.request_id,
         sent_to=egress_log.sent(),
         cached_sent_to=egress_log.cached(),
     )
@@ -112,7 +112,7 @@ def _suggestions(result: ResearchResult) -> Iterable[str]:
     The other searches of a plan are words of the question: without a model its parts, and aspects of its topic.
     """
     suggested = chain.from_iterable(answer.suggestions for answer in result.gathered.answers)
-    if result.context.request.depth == "report":
+    if result.run.request.depth == "report":
         return suggested
     return chain(suggested, (text for text in result.planned.questions if text.rstrip().endswith(QUESTION_MARKS)))
 

@@ -10,9 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import RoundStarted
 from modules.llm_platform.application.research.round_queries import AskModel, model_queries
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, StopReason
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
@@ -52,10 +52,10 @@ DEEP = RoundLimits(1)
 REPORT = RoundLimits(2, pages=3)
 
 
-def limits_of(context: ResearchContext) -> RoundLimits:
+def limits_of(run: Run) -> RoundLimits:
     """Return the limits of this run: those of its depth, with the number of rounds that the request asks for."""
-    default = {"deep": DEEP, "report": REPORT}.get(context.request.depth, NO_ROUNDS)
-    wish = context.request.rounds
+    default = {"deep": DEEP, "report": REPORT}.get(run.request.depth, NO_ROUNDS)
+    wish = run.request.rounds
     return default if wish is None or default is NO_ROUNDS else RoundLimits(wish, default.searches, default.pages)
 
 
@@ -77,7 +77,7 @@ class FurtherRounds:
 
     def __init__(
         self,
-        context: ResearchContext,
+        run: Run,
         limits: RoundLimits,
         deadline: float,
         ask: AskModel | None = None,
@@ -91,7 +91,7 @@ class FurtherRounds:
         self.degraded: tuple[Degraded, ...] = ()
         self._ask, self._llm_may_stop, self._has_budget = ask, llm_may_stop, has_budget
         self._sources: dict[str, Source] = {}  # canonical address -> what was read last
-        self._context = context
+        self._run = run
         self._deadline = deadline
         self._began = asyncio.get_running_loop().time()
         self._reader: LedgerReader | None = None
@@ -104,7 +104,7 @@ class FurtherRounds:
 
     @property
     def ledger(self) -> Ledger:
-        stopped: StopReason | None = "asked" if self._context.early_finish.is_due else self._stopped
+        stopped: StopReason | None = "asked" if self._run.early_finish.is_due else self._stopped
         return Ledger(rows=tuple(read.row for read in self._rows), rounds=self._number, stopped=stopped)
 
     async def read(self, questions: Sequence[str], sources: Sequence[Source]) -> None:
@@ -118,7 +118,7 @@ class FurtherRounds:
         self._sources = {(address := canonical_url(source.url)): pages.get(address, source) for source in sources}
         for address in self._sources:
             self._rounds_of.setdefault(address, self._number)
-        reader = self._reader = self._reader or LedgerReader(questions, self._context.language)
+        reader = self._reader = self._reader or LedgerReader(questions, self._run.language)
         known = tuple(self._sources.values())
         self._is_long = sum(len(source.text) for source in known) * len(questions) > INLINE_CHARS
         if self._is_long:
@@ -139,9 +139,9 @@ class FurtherRounds:
             self._number += 1
             self._rows_before, self._began = self._rows, asyncio.get_running_loop().time()
             self.queries += queries
-            self._context.emit(
+            self._run.emit(
                 RoundStarted(
-                    request_id=self._context.request_id, number=self._number, of=self.limits.rounds,
+                    request_id=self._run.request_id, number=self._number, of=self.limits.rounds,
                     open=self.ledger.open_questions, queries=tuple(queries), why=words_left(self._rows),
                     evidence=self.ledger.rows,
                 )
@@ -152,7 +152,7 @@ class FurtherRounds:
         """Return the queries of the next round, or note why there is none."""
         now = asyncio.get_running_loop().time()
         reasons: tuple[tuple[bool, StopReason], ...] = (
-            (self._context.early_finish.is_due, "asked"),
+            (self._run.early_finish.is_due, "asked"),
             (not self.ledger.open_questions, "answered"),
             (is_refused, "refused"),
             (self._number not in self._rounds_of.values(), "nothing_new"),
@@ -167,7 +167,7 @@ class FurtherRounds:
         asked = {normalize(query) for query in searched}
         pick = partial(pick_queries, self._rows, asked, self.limits.searches + SPARE_QUERIES)
         picked = await asyncio.to_thread(pick) if self._is_long else pick()
-        by_rules = [query.text for query in picked if is_query(query.text, self._context.asked)]
+        by_rules = [query.text for query in picked if is_query(query.text, self._run.asked)]
         added = [query for query in await self._ask_model(searched) if normalize(query) not in asked]
         by_rules = by_rules[: self.limits.searches - len(added)]
         queries = list({normalize(query): query for query in (*added, *by_rules)}.values())
@@ -183,10 +183,10 @@ class FurtherRounds:
         quoted = [self._sources[key] for url in self.quoted_addresses() if (key := canonical_url(url)) in self._sources]
         passages = [*quoted, *(source for source in self._sources.values() if source not in quoted)]
         with suppress(TimeoutError):
-            async with self._context.early_finish.limit():
+            async with self._run.early_finish.limit():
                 made = await model_queries(
-                    self._ask, self._context.request.query, self.ledger.rows, passages, words_left(self._rows), searched,
-                    self.limits.searches // 2, self._context.language, self._context.asked,
+                    self._ask, self._run.request.query, self.ledger.rows, passages, words_left(self._rows), searched,
+                    self.limits.searches // 2, self._run.language, self._run.asked,
                 )
                 self.spent += made.spent
                 self.degraded += made.degraded
@@ -201,7 +201,7 @@ class FurtherRounds:
 
         `known` are addresses that were found. A request for a time follows none: the date of a link is not known.
         """
-        request = self._context.request
+        request = self._run.request
         if request.time_range or request.freshness or set(request.sources) <= {DOCUMENTS}:
             return []
         addresses = {*self._rounds_of, *map(canonical_url, known)}
@@ -209,7 +209,7 @@ class FurtherRounds:
 
     def admits(self, page: Page) -> bool:
         """Return whether a page that a link led to, redirects included, is of the sites that the request admits."""
-        return admits_host(host_of(page.url), self._context.request.domains)
+        return admits_host(host_of(page.url), self._run.request.domains)
 
     def message(self, language: str, text: str) -> str:
         """Return the end of a report.

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from itertools import islice
 from math import ceil
 
-from modules.llm_platform.application.research.context import FollowUp, ResearchContext
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
 from modules.llm_platform.application.research.read_pages import PageReads
+from modules.llm_platform.application.research.run import FollowUp, Run
 from modules.llm_platform.domain.concurrency.deadline import Deadline, set_deadline
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
@@ -91,48 +91,48 @@ def wants_latest(question: str) -> bool:
 
 
 async def run_searches(
-    context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
+    run: Run, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
 ) -> SearchResults:
     """Search for all questions, `count` results each, and begin to read the first pages found.
 
     A follow-up question also has the sources of earlier answers. If these answer a shallow question, nothing is searched, and
     with them a failed search does not fail the run.
     """
-    follow_up = context.follow_up
-    earlier = reusable_sources(follow_up, context.language) if follow_up else ()
+    follow_up = run.follow_up
+    earlier = reusable_sources(follow_up, run.language) if follow_up else ()
     if follow_up is None or not earlier:
-        return await _search_and_replace(context, questions, provider, count, reads)
+        return await _search_and_replace(run, questions, provider, count, reads)
     reused = SearchResults((earlier_results(earlier),), (), 0, earlier)
-    if context.request.depth == "shallow" and await is_answered(follow_up, earlier, context.language):
+    if run.request.depth == "shallow" and await is_answered(follow_up, earlier, run.language):
         return reused
     try:
-        return await _search_and_replace(context, questions, provider, count, reads) + reused
+        return await _search_and_replace(run, questions, provider, count, reads) + reused
     except AppException as error:
         return SearchResults((), (Degraded.of("search", error),), len(questions)) + reused
 
 
 async def _search_and_replace(
-    context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
+    run: Run, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads
 ) -> SearchResults:
     """Search for the questions. In a deep run, suggestions of the engines replace questions without results."""
-    found = await _search_all(context, questions, provider, count, reads)
+    found = await _search_all(run, questions, provider, count, reads)
     empty = sum(not answer.results for answer in found.answers)
-    if context.request.depth == "shallow" or not empty:
+    if run.request.depth == "shallow" or not empty:
         return found
     suggested = (suggestion for answer in found.answers for suggestion in answer.suggestions)
     limit = min(empty, MAX_QUESTIONS)
-    replacements = distinct_questions(suggested, context.language, taken=questions, limit=limit, written=context.asked)
+    replacements = distinct_questions(suggested, run.language, taken=questions, limit=limit, written=run.asked)
     if not replacements:
         return found
-    context.emit(Planned(request_id=context.request_id, questions=(*questions, *replacements)))
+    run.emit(Planned(request_id=run.request_id, questions=(*questions, *replacements)))
     try:
-        return found + await _search_all(context, replacements, provider, count, reads)
+        return found + await _search_all(run, replacements, provider, count, reads)
     except AppException as error:
         return found + SearchResults((), (Degraded.of("search/suggested", error),), len(replacements))
 
 
 async def search_further(
-    context: ResearchContext, queries: Sequence[str], provider: IWebSearchProvider, count: int
+    run: Run, queries: Sequence[str], provider: IWebSearchProvider, count: int
 ) -> tuple[SearchResults, bool]:
     """Search for the queries of a further round; the second value is True if a provider refused one.
 
@@ -142,7 +142,7 @@ async def search_further(
     for start in range(0, len(queries), CONCURRENT_FURTHER):
         asked = queries[start : start + CONCURRENT_FURTHER]
         try:
-            found = found + await _search_all(context, asked, provider, count, None)
+            found = found + await _search_all(run, asked, provider, count, None)
         except WebSearchBlockedError as error:
             return found + SearchResults((), (Degraded.of("search/further", error),), len(asked)), True
         except AppException as error:
@@ -151,15 +151,15 @@ async def search_further(
 
 
 async def _search_all(
-    context: ResearchContext, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads | None
+    run: Run, questions: Sequence[str], provider: IWebSearchProvider, count: int, reads: PageReads | None
 ) -> SearchResults:
-    research = context.request
+    research = run.request
     requests = [
         dtos.WebSearchRequest(
             query=question,
             count=count,
             sources=research.sources,
-            language=context.detected,
+            language=run.detected,
             time_range=research.time_range,
             freshness=research.freshness,
             domains=research.domains,
@@ -168,9 +168,9 @@ async def _search_all(
     ]
 
     def on_answer(request: dtos.WebSearchRequest, answer: dtos.WebSearchResponse) -> None:
-        context.emit(
+        run.emit(
             Searched(
-                request_id=context.request_id,
+                request_id=run.request_id,
                 query=request.query,
                 provider=answer.provider,
                 count=len(answer.results),
@@ -182,9 +182,9 @@ async def _search_all(
             urls = (item.url for item in answer.results if item.source != dtos.DOCUMENTS)
             reads.start(urls, ceil(reads.limit / len(questions)))
         if answer.results:
-            context.early_finish.found()
+            run.early_finish.found()
 
-    return await search_questions(requests, provider, context.deadline, on_answer, context.early_finish)
+    return await search_questions(requests, provider, run.deadline, on_answer, run.early_finish)
 
 
 async def search_questions(

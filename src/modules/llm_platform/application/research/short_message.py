@@ -1,8 +1,8 @@
 """Answer a message that takes neither a search nor a model."""
 
 from modules.llm_platform.application.research import events as research_events
-from modules.llm_platform.application.research.context import EmitEvent
 from modules.llm_platform.application.research.response import short_message_response
+from modules.llm_platform.application.research.run import EmitEvent
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_of_script
 

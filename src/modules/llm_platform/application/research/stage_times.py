@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
-from modules.llm_platform.application.research.context import EmitEvent
 from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.run import EmitEvent
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, traced

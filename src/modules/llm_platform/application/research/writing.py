@@ -11,10 +11,10 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.draft import Draft
 from modules.llm_platform.application.research.early_verification import EarlyVerification
 from modules.llm_platform.application.research.read_pages import SourcesBeingRead
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.verification import (
     NOTHING_KNOWN,
     OnChecked,
@@ -156,12 +156,12 @@ async def write(
             await early.aclose()
 
 
-async def write_events(context: ResearchContext, request: WritingRequest) -> WrittenAnswer:
+async def write_events(run: Run, request: WritingRequest) -> WrittenAnswer:
     """Write and check an answer, and emit the text and the verdicts as events of the research run."""
-    emit, request_id = context.emit, context.request_id
+    emit, request_id = run.emit, run.request_id
     return await write(
         request,
-        context.streamed,
+        run.is_streamed,
         on_text=lambda text: emit(events.Token(request_id=request_id, text=text)),
         on_reset=lambda reason: emit(events.Reset(request_id=request_id, reason=reason)),
         on_checked=lambda citations, pending: emit(

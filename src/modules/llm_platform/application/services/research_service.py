@@ -4,29 +4,28 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import NamedTuple
+from functools import partial
 
 from modules.llm_platform.application.research import events as research_events
-from modules.llm_platform.application.research.context import (
+from modules.llm_platform.application.research.failed_event import ending_with_failed
+from modules.llm_platform.application.research.files import OpenFiles
+from modules.llm_platform.application.research.follow_up import (
+    NO_TURNS,
+    describe_plan,
+    is_part_of_context,
+    owner_key,
+    within_limits,
+)
+from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
+from modules.llm_platform.application.research.run import (
     EmitEvent,
     OnProgress,
-    ResearchContext,
+    Run,
     StoreSources,
     ignore_progress,
     request_language,
 )
-from modules.llm_platform.application.research.failed_event import ending_with_failed
-from modules.llm_platform.application.research.files import OpenFiles
-from modules.llm_platform.application.research.final_event import FinalEvent, with_output
-from modules.llm_platform.application.research.follow_up import (
-    NO_TURNS,
-    describing,
-    is_part_of_context,
-    owner_key,
-    planned,
-    within_limits,
-)
-from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
+from modules.llm_platform.application.research.run_events import RunEvents, add_output
 from modules.llm_platform.application.research.short_message import answer_short_message
 from modules.llm_platform.application.research.stage_times import StageTimes
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
@@ -98,11 +97,12 @@ class ResearchService:
         return self._variants.make(request.model, bool(request.files))
 
     @asynccontextmanager
-    async def _opened(self, request: dtos.ResearchRequest) -> AsyncIterator[tuple[ResearchParts, dtos.ResearchRequest]]:
-        """Yield the parts for the request, and the request with its files as sources. Raises UploadedFileError."""
+    async def _opened(self, run: Run) -> AsyncIterator[ResearchParts]:
+        """Yield the parts for the request of a run, whose files become sources. Raises UploadedFileError."""
+        request = run.request
         parts = self._parts_of(request)
         if not request.files:
-            yield parts, request
+            yield parts
             return
         if self._open_files is None:
             raise UploadedFileError
@@ -112,7 +112,8 @@ class ResearchService:
             self._open_files(request.files) as files,
             parts.with_files(files, beside_sources=has_sources) as own_parts,
         ):
-            yield own_parts, request.model_copy(update=changes)
+            run.request = request.model_copy(update=changes)
+            yield own_parts
 
     async def research(
         self,
@@ -131,9 +132,13 @@ class ResearchService:
 
         A stage that fails is reported in `degraded`. Raises the AppException after which there was nothing to answer from.
         """
-        request_id = request_id or new_request_id()
-        storage = _SourceStorage(None, keeps_sources=is_stored or not request.files)
-        async with aclosing(self._events(request, request_id, owner, storage, streamed=False)) as events:
+        run = Run(
+            request=request,
+            request_id=request_id or new_request_id(),
+            owner=owner,
+            keeps_sources=is_stored or not request.files,
+        )
+        async with aclosing(self._events(run)) as events:
             async for event in events:
                 if isinstance(event, research_events.Done):
                     return event.response
@@ -161,12 +166,17 @@ class ResearchService:
 
         An error in the request itself is raised before the first event.
         """
-        request_id = request_id or new_request_id()
-        storage = _SourceStorage(store_sources, keeps_sources=is_stored or not request.files)
-        events = self._events(
-            request, request_id, owner, storage, streamed=True, early_finish=early_finish, on_progress=on_progress
+        run = Run(
+            request=request,
+            request_id=request_id or new_request_id(),
+            owner=owner,
+            is_streamed=True,
+            on_sources=store_sources,
+            keeps_sources=is_stored or not request.files,
+            early_finish=early_finish or EarlyFinish(),
+            on_progress=on_progress,
         )
-        return ending_with_failed(events, request_id, instance=f"/research/{request_id}")
+        return ending_with_failed(self._events(run), run.request_id, instance=f"/research/{run.request_id}")
 
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
         """Return the sub-questions of a report for review. Send the reviewed ones as `plan` of a request.
@@ -188,7 +198,7 @@ class ResearchService:
             return await parts.reporter.planner.plan(request)
         follow_up = await parts.follow_ups.understand(asked, before or NO_TURNS, None)
         understood = {"query": follow_up.query, "language": follow_up.language}
-        return planned(follow_up, await parts.reporter.planner.plan(request.model_copy(update=understood)))
+        return describe_plan(follow_up, await parts.reporter.planner.plan(request.model_copy(update=understood)))
 
     async def accept_plan(self, request: PlanRequest, questions: Sequence[str]) -> None:
         """Store the sub-questions that a person accepted, for `STORE_TTL_DAYS`."""
@@ -258,115 +268,67 @@ class ResearchService:
             sources = await self._jobs.sources(owner, request_id)
         return sources
 
-    async def _events(
-        self,
-        request: dtos.ResearchRequest,
-        request_id: str,
-        owner: str,
-        storage: "_SourceStorage",
-        *,
-        streamed: bool,
-        early_finish: EarlyFinish | None = None,
-        on_progress: OnProgress = ignore_progress,
-    ) -> AsyncGenerator[research_events.ResearchEvent, None]:
-        last_sources: tuple[dtos.Source, ...] = ()
-
-        async def store_sources(sources: tuple[dtos.Source, ...]) -> None:
-            nonlocal last_sources
-            last_sources = sources
-            if storage.keeps_sources:
-                await self._sources.set(
-                    owner_key(owner, request_id), dtos.StoredSources(sources=sources), SOURCES_TTL_S
-                )
-            if storage.store is not None:
-                await storage.store(sources)
-
-        before = await self.turns_before(request, owner=owner)
-
-        async def run(emit: EmitEvent) -> None:
-            finish = early_finish or EarlyFinish()
-            await self._run(
-                request, request_id, owner, before, emit, store_sources, finish, on_progress, streamed=streamed
-            )
-
-        async with aclosing(emitted_events(run)) as events:
+    async def _events(self, run: Run) -> AsyncGenerator[research_events.ResearchEvent, None]:
+        """Yield the events of a run, and store what later requests need of it."""
+        run.store_sources = partial(self._store_sources, run)
+        before = await self.turns_before(run.sent, owner=run.owner)
+        async with aclosing(emitted_events(partial(self._carry_out, run, before))) as events:
             async for event in events:
                 if isinstance(event, research_events.Done):
-                    if storage.keeps_sources and event.response.evidence:
-                        stored = dtos.StoredSources(sources=last_sources, evidence=event.response.evidence)
-                        await self._sources.set(owner_key(owner, request_id), stored, SOURCES_TTL_S)
-                    if request.files:
-                        event = _naming_files(event, request)
+                    await self._store_evidence(run, event.response)
+                    if run.sent.files:
+                        event = _name_files(event, run.sent)
                     else:
                         turns = before.turns if before else ()
-                        await self._follow_ups.store(owner, request, turns, event.response)
+                        await self._follow_ups.store(run.owner, run.sent, turns, event.response)
                 yield event
 
-    async def _run(
-        self,
-        request: dtos.ResearchRequest,
-        request_id: str,
-        owner: str,
-        before: dtos.StoredTurns | None,
-        emit: EmitEvent,
-        store_sources: StoreSources,
-        early_finish: EarlyFinish,
-        on_progress: OnProgress,
-        *,
-        streamed: bool,
-    ) -> None:
-        began = asyncio.get_running_loop().time()
-        if isinstance(request, dtos.ShortMessage):
-            answer_short_message(request, request_id, before, emit)
+    async def _carry_out(self, run: Run, before: dtos.StoredTurns | None, emit: EmitEvent) -> None:
+        """Answer the request of a run, and emit its events."""
+        run.began, run.emit = asyncio.get_running_loop().time(), emit
+        if isinstance(run.request, dtos.ShortMessage):
+            answer_short_message(run.request, run.request_id, before, emit)
             return
-        self.check(request)
-        async with self._opened(request) as (parts, request):
-            emit(research_events.Started(request_id=request_id))
+        self.check(run.request)
+        async with self._opened(run) as parts:
+            emit(research_events.Started(request_id=run.request_id))
             with (
-                receive_model_progress(lambda progress: emit(research_events.ModelProgressed.of(request_id, progress))),
-                StageTimes(request.depth, self._metrics, emit) as stage_times,
-                open_egress_log() as egress_log,
+                receive_model_progress(lambda progress: emit(research_events.ModelProgressed.of(run.request_id, progress))),
+                StageTimes(run.request.depth, self._metrics, emit) as stage_times,
+                open_egress_log() as run.egress_log,
             ):
-                asked, final = request, FinalEvent(stage_times, store_sources)
-                follow_up, detected, emit = None, request_language(request), final.emit
-                if before is not None or is_part_of_context(request):
-                    earlier = before and request.previous_id and await self._stored_sources(owner, request.previous_id)
-                    follow_up = await parts.follow_ups.understand(request, before or NO_TURNS, earlier or None)
-                    request, detected = within_limits(request, follow_up), follow_up.language
-                    emit = describing(follow_up, emit, egress_log)
-                    if request.depth == "shallow":
-                        emit(research_events.Planned(request_id=request_id, questions=(request.query,)))
-                context = ResearchContext(
-                    request=request,
-                    request_id=request_id,
-                    detected=detected,
-                    emit=emit,
-                    store_sources=final.store_sources,
-                    streamed=streamed,
-                    began=began,
-                    egress_log=egress_log,
-                    follow_up=follow_up,
-                    owner=owner,
-                    early_finish=early_finish,
-                    on_progress=on_progress,
-                )
-                await (parts.reporter.report(context) if request.depth == "report" else parts.quick.answer(context))
-                if final.done is not None:
-                    stage_times.emit(await with_output(parts, final.done, asked, context, has_sources=final.has_sources))
+                events = RunEvents(run, stage_times)
+                run.emit, run.detected = events.emit, request_language(run.request)
+                if before is not None or is_part_of_context(run.request):
+                    await self._understand(run, parts, before)
+                await (parts.reporter.report(run) if run.request.depth == "report" else parts.quick.answer(run))
+                if events.done is not None:
+                    stage_times.emit(await add_output(parts, events.done, run))
+
+    async def _understand(self, run: Run, parts: ResearchParts, before: dtos.StoredTurns | None) -> None:
+        """Replace the question of a run by one that stands alone."""
+        request = run.request
+        earlier = before and request.previous_id and await self._stored_sources(run.owner, request.previous_id)
+        run.follow_up = await parts.follow_ups.understand(request, before or NO_TURNS, earlier or None)
+        run.request, run.detected = within_limits(request, run.follow_up), run.follow_up.language
+        if request.depth == "shallow":
+            run.emit(research_events.Planned(request_id=run.request_id, questions=(run.request.query,)))
+
+    async def _store_sources(self, run: Run, sources: tuple[dtos.Source, ...]) -> None:
+        run.sources = sources
+        if run.keeps_sources:
+            stored = dtos.StoredSources(sources=sources)
+            await self._sources.set(owner_key(run.owner, run.request_id), stored, SOURCES_TTL_S)
+        if run.on_sources is not None:
+            await run.on_sources(sources)
+
+    async def _store_evidence(self, run: Run, response: dtos.ResearchResponse) -> None:
+        if run.keeps_sources and response.evidence:
+            stored = dtos.StoredSources(sources=run.sources, evidence=response.evidence)
+            await self._sources.set(owner_key(run.owner, run.request_id), stored, SOURCES_TTL_S)
 
 
-class _SourceStorage(NamedTuple):
-    """The places where the sources of a run are stored.
-
-    - `store` is a callback of the caller.
-    - `keeps_sources` is True if the service stores them too, so that `source` returns them.
-    """
-
-    store: StoreSources | None
-    keeps_sources: bool
-
-
-def _naming_files(done: research_events.Done, request: dtos.ResearchRequest) -> research_events.Done:
+def _name_files(done: research_events.Done, request: dtos.ResearchRequest) -> research_events.Done:
     """Return the answer with the names of the files, and without a topic: a run over files is not stored by topic."""
     files = tuple(file.name for file in request.files)
     metadata = done.response.metadata.model_copy(update={"files": files, "topic": None})

@@ -73,7 +73,7 @@ class Explorer:
         self._ranker = RankScheduler(run, self._state)
         self._languages = query_languages(run.language, run.options.query_languages)
         # If the language of the question is unknown, `run.language` is only the language of messages.
-        self._query_languages = self._languages if run.context.detected or run.options.query_languages else ()
+        self._query_languages = self._languages if run.detected or run.options.query_languages else ()
         self._source_kinds = source_kinds(run.request)
         self._searches_at_once = asyncio.Semaphore(CONCURRENT_SEARCHES)
         self._ranks_at_once = asyncio.Semaphore(CONCURRENT_RANKINGS)
@@ -89,7 +89,7 @@ class Explorer:
         """
         try:
             async with (
-                self._run.context.early_finish.limit(self._run.budget.phase_end("rank")),
+                self._run.early_finish.limit(self._run.budget.phase_end("rank")),
                 asyncio.TaskGroup() as self._group,
             ):
                 self._stored = self._group.create_task(self._ranker.stored_scores())
@@ -97,7 +97,7 @@ class Explorer:
         except TimeoutError:
             defaulted = self._state.fallback_scores
             self._state.score_remaining(self._run.request.query, self._run.language)
-            if self._run.context.early_finish.is_due:
+            if self._run.early_finish.is_due:
                 self._state.fallback_scores = defaulted  # the caller asked for an early end, so no score is missing
             else:
                 self._run.add_degraded(Degraded(component="rank", reason=RANK_TIMEOUT))
@@ -194,7 +194,7 @@ class Explorer:
 
     def _add_earlier_sources(self, question: str) -> None:
         """Rank the sources of an earlier run that match the first question, next to the results of its searches."""
-        follow_up = self._run.context.follow_up
+        follow_up = self._run.follow_up
         found = reusable_sources(follow_up, self._run.language) if follow_up else ()
         if found:
             query = self._run.request.query
@@ -241,7 +241,7 @@ class Explorer:
         answer = await self._search(query, kinds, question)
         found = self._state.add_results(answer.results, question, query) if answer else []
         if found:
-            self._run.context.early_finish.found()
+            self._run.early_finish.found()
         batches = [found[start : start + BATCH] for start in range(0, len(found), BATCH)]
         self._expected.add_batches(len(batches) - 1)  # each search was expected to give one batch
         for batch in batches:
@@ -280,12 +280,12 @@ class Explorer:
             async with (
                 self._searches_at_once,
                 deadline_at(run.budget.phase_end("search")),
-                run.context.early_finish.limit(),
+                run.early_finish.limit(),
             ):
                 answer, asked = await search_latest_first(request, run.tools.search)
         except TimeoutError:
             state.searches += 1
-            state.late += not run.context.early_finish.is_due
+            state.late += not run.early_finish.is_due
             return None
         except AppException as error:
             state.searches += 1

@@ -70,7 +70,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
         for page_request in given:
             reader.start(page_request)
         rounds = FurtherRounds(
-            run.context, limits_of(run.context), run.budget.phase_end("search"), stored_model(run),
+            run, limits_of(run), run.budget.phase_end("search"), stored_model(run),
             llm_may_stop=run.options.model_ends_rounds, has_budget=partial(has_budget, run),
         )
         explorer = Explorer(run)
@@ -79,12 +79,12 @@ async def make_report(run: ReportRun) -> FinishedReport:
         pages = await reader.collect([*given, *_page_requests(run, best, given)], max(run.options.pages, len(given)))
         page_limit = max(FINAL_PAGES, len(given))
         try:
-            async with run.context.early_finish.limit():
+            async with run.early_finish.limit():
                 pages = await _rank_by_summary(run, reader, pages, page_limit)
         except TimeoutError:  # the caller asked for the text
             pages = pages[:page_limit]
         found = await search_open_questions(run, rounds, explorer, reader, Found(explored, best, pages), page_limit)
-        run.context.early_finish.close()
+        run.early_finish.close()
         explored, best, pages = found.explored, found.best, found.pages
         report_sources = from_pages(pages) if pages else from_results(best, run.options.pages)
         if not report_sources.sources and not explored.answers:
@@ -96,7 +96,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
         )
         run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
         run.emit(events.SourcesNumbered.of(run.request_id, report_sources.sources))
-        await run.context.store_sources(report_sources.sources)
+        await run.store_sources(report_sources.sources)
         answer = await _write(run, explored, report_sources.sources, rounds.evidence())
         summaries = await _remaining_summaries(run, reader, pages)
     return _finish(run, explored, best, report_sources, answer, summaries, rounds)
@@ -153,7 +153,7 @@ async def _write(
     )
     if run.tools.llms:  # an extractive text costs nothing to make again
         writer = StoredWriter(run, writer, key)
-    return await write_events(run.context, _writing_request(run, explored, sources, writer, max_tokens, evidence))
+    return await write_events(run, _writing_request(run, explored, sources, writer, max_tokens, evidence))
 
 
 def _writing_request(
@@ -203,7 +203,7 @@ async def _remaining_summaries(run: ReportRun, reader: ReadScheduler, pages: Seq
     soon = asyncio.get_running_loop().time() + SUMMARY_WAIT_S
     summaries = await reader.summaries(min(soon, run.budget.phase_end("write")))
     missing = {read_page.page.url for read_page in pages} - summaries.keys()
-    if missing and not run.context.early_finish.is_due:
+    if missing and not run.early_finish.is_due:
         run.add_degraded(Degraded(component="summarize", reason=SUMMARIES_LATE.format(count=len(missing))))
     return list(summaries.values())
 
@@ -224,7 +224,7 @@ def _finish(
         answer = replace(answer, text=answer.text + more)
     response = build_response(
         ResearchResult(
-            context=run.context,
+            run=run,
             planned=Plan(explored.questions, degraded=tuple(run.degraded)),
             gathered=SearchResults(explored.answers, (), explored.searches),
             sources=report_sources.sources,

@@ -100,7 +100,7 @@ class ReadScheduler:
                 if (page := task.result()) and page.sha256 not in seen:
                     seen.add(page.sha256)
                     pages[position] = ReadPage(requests[position], page)
-                    if page.url not in self._summaries and not self._run.context.early_finish.is_due:
+                    if page.url not in self._summaries and not self._run.early_finish.is_due:
                         summary = self._summary(page, requests[position].url)
                         self._summaries[page.url] = asyncio.create_task(summary)
         self._cancel_late([requests[position] for position in running.values()])
@@ -109,7 +109,7 @@ class ReadScheduler:
     async def summaries(self, deadline: float) -> dict[str, Summary]:
         """Return the summaries that are finished at `deadline` (event loop time) or at an early finish, by address."""
         if self._summaries:
-            await self._run.context.early_finish.wait(self._summaries.values(), deadline)
+            await self._run.early_finish.wait(self._summaries.values(), deadline)
         return {url: task.result() for url, task in self._summaries.items() if task.done()}
 
     def _cancel_late(self, late: Sequence[PageRequest]) -> None:
@@ -131,7 +131,7 @@ class ReadScheduler:
         status = "stored" if page else "read"
         if page is None:
             try:
-                async with run.context.early_finish.limit(), self._slots:
+                async with run.early_finish.limit(), self._slots:
                     with keeping_links():
                         page = await run.tools.pages.read(url)
             except TimeoutError:  # the caller asked for the text
@@ -145,7 +145,7 @@ class ReadScheduler:
                 return None
             if page.reader != DOCUMENTS:
                 await run.checkpoints.put("docs", key, page)
-        run.context.early_finish.found()
+        run.early_finish.found()
         run.reads["read"] += page.reader != DOCUMENTS
         run.emit(Read(request_id=run.request_id, url=url, status=status, chars=len(page.text)))
         return page

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from modules.llm_platform.application.research.budget import Budget
-from modules.llm_platform.application.research.context import ResearchContext
 from modules.llm_platform.application.research.events import Done, ModelProgressed, ResearchEvent
 from modules.llm_platform.application.research.files import FilesReader, FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
@@ -22,6 +21,7 @@ from modules.llm_platform.application.research.report.stored_report import (
     store_owner,
     store_report,
 )
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.domain.concurrency.early_finish import SharedEarlyFinish
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
@@ -42,13 +42,13 @@ class MadeReport:
     response: ResearchResponse
     is_stored: bool
 
-    def final_event(self, context: ResearchContext) -> Done:
+    def final_event(self, run: Run) -> Done:
         """Return the last event of one follower, with its request id, its latency, and raw_results unless it omits them."""
-        own = {"request_id": context.request_id, "latency_ms": _latency_ms(context)}
+        own = {"request_id": run.request_id, "latency_ms": _latency_ms(run)}
         metadata = self.response.metadata.model_copy(update=own)
-        raw = None if context.request.omit_raw else self.response.raw_results
+        raw = None if run.request.omit_raw else self.response.raw_results
         answer = self.response.model_copy(update={"metadata": metadata, "raw_results": raw})
-        return Done(request_id=context.request_id, response=answer)
+        return Done(request_id=run.request_id, response=answer)
 
 
 class _ItemStored:
@@ -78,7 +78,7 @@ class Reporter:
         if request.max_cost_usd is not None and self._tools.llms and self._tools.price is None:
             raise PriceUnknownError
 
-    async def report(self, context: ResearchContext) -> None:
+    async def report(self, run: Run) -> None:
         """Emit all events of the report but the first, Done last. Raises the AppException that left no source to write from.
 
         Equal requests with equal limits share one report. In this process they share its events; another process replays them
@@ -86,9 +86,9 @@ class Reporter:
         """
         if self._cleaning is None:
             self._cleaning = asyncio.create_task(self._clean_store())
-        request = context.request
-        checkpoints = self._tools.checkpoints(topic_of(request.query), context.language, fresh=request.fresh)
-        key = report_key(checkpoints, self._tools, request, context.earlier_sources)
+        request = run.request
+        checkpoints = self._tools.checkpoints(topic_of(request.query), run.language, fresh=request.fresh)
+        key = report_key(checkpoints, self._tools, request, run.earlier_sources)
         has_schema = request.output_schema is not None  # leaves time and a call for it
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds, has_schema)
 
@@ -96,42 +96,42 @@ class Reporter:
         early_finish = self._early_finishes.get(equal)
         if early_finish is None or early_finish.is_asked:
             early_finish = self._early_finishes[equal] = SharedEarlyFinish()
-        shared = replace(context, early_finish=early_finish)
+        shared = replace(run, early_finish=early_finish)
 
         async def make(emit: Callable[[_Part], None]) -> None:
             checkpoints.on_stored = partial(emit, _ItemStored())
             emit(await self._stored_or_made(shared, emit, checkpoints, key, f"{key}:{limits}"))
 
         try:
-            with early_finish.shared_by(context.early_finish):
-                report = await self._follow((*equal, early_finish), context, make)
+            with early_finish.shared_by(run.early_finish):
+                report = await self._follow((*equal, early_finish), run, make)
         finally:
             if not early_finish.callers and self._early_finishes.get(equal) is early_finish:
                 del self._early_finishes[equal]
-        if report.is_stored and context.owner:
-            await store_owner(checkpoints, context.owner, key)
-        context.emit(report.final_event(context))
+        if report.is_stored and run.owner:
+            await store_owner(checkpoints, run.owner, key)
+        run.emit(report.final_event(run))
 
     async def _follow(
-        self, key: Hashable, context: ResearchContext, make: Callable[[Callable[[_Part], None]], Awaitable[None]]
+        self, key: Hashable, run: Run, make: Callable[[Callable[[_Part], None]], Awaitable[None]]
     ) -> MadeReport:
-        """Emit all events but the last of the report with this key to `context`, under its request id."""
+        """Emit all events but the last of the report with this key to the run, under its request id."""
         async with aclosing(self._flights.stream(key, make)) as parts:
             async for part, _, is_past in parts:
                 if isinstance(part, MadeReport):
                     return part
                 if isinstance(part, tuple):
-                    await context.store_sources(part)
+                    await run.store_sources(part)
                 elif isinstance(part, _ItemStored):
-                    await context.on_progress()
+                    await run.on_progress()
                 elif not (is_past and isinstance(part, ModelProgressed)):  # a report does not show how far a call was
-                    own = part.request_id == context.request_id
-                    context.emit(part if own else part.model_copy(update={"request_id": context.request_id}))
+                    own = part.request_id == run.request_id
+                    run.emit(part if own else part.model_copy(update={"request_id": run.request_id}))
         raise AssertionError("a report ends with its response")
 
     async def _stored_or_made(
         self,
-        first: ResearchContext,
+        first: Run,
         emit: Callable[[_Part], None],
         checkpoints: CheckpointStore,
         key: str,
@@ -147,14 +147,14 @@ class Reporter:
         async def store_sources(sources: tuple[Source, ...]) -> None:
             emit(sources)
 
-        context = replace(first, emit=emit_event, store_sources=store_sources)
-        if stored := await self._replay_stored(context, checkpoints, key):
+        run = replace(first, emit=emit_event, store_sources=store_sources)
+        if stored := await self._replay_stored(run, checkpoints, key):
             return stored
         lock = NO_KEY_LOCK if first.request.fresh else self._tools.lock  # no other caller reads a fresh report
         with receive_model_progress(lambda progress: emit(ModelProgressed.of(first.request_id, progress))):
             async with lock.hold(lock_key) as has_waited:
-                made = await self._replay_stored(context, checkpoints, key) if has_waited else None
-                return made or await self._make(context, emitted, checkpoints, key)
+                made = await self._replay_stored(run, checkpoints, key) if has_waited else None
+                return made or await self._make(run, emitted, checkpoints, key)
 
     async def aclose(self) -> None:
         """Cancel running reports and the cleaning of the store."""
@@ -171,39 +171,36 @@ class Reporter:
             log.info("store cleaned", extra={"entries": removed})
 
     async def _replay_stored(
-        self, context: ResearchContext, checkpoints: CheckpointStore, key: str
+        self, run: Run, checkpoints: CheckpointStore, key: str
     ) -> MadeReport | None:
         stored = await find_stored_report(
-            checkpoints, key, context.request, context.language, offline=self._tools.options.offline
+            checkpoints, key, run.request, run.language, offline=self._tools.options.offline
         )
         if stored is None:
             return None
-        log.info("research from the store", extra={"depth": "report", "latency_ms": _latency_ms(context)})
-        await context.store_sources(stored.sources)
-        for event in stored.replayed_events(context.request_id):
-            context.emit(event)
+        log.info("research from the store", extra={"depth": "report", "latency_ms": _latency_ms(run)})
+        await run.store_sources(stored.sources)
+        for event in stored.replayed_events(run.request_id):
+            run.emit(event)
         return MadeReport(stored.replayed_response, is_stored=True)
 
     async def _make(
-        self, context: ResearchContext, emitted: Sequence[ResearchEvent], checkpoints: CheckpointStore, key: str
+        self, run: Run, emitted: Sequence[ResearchEvent], checkpoints: CheckpointStore, key: str
     ) -> MadeReport:
         # Made with raw_results even when the request omits them: the stored report also serves requests that do not.
-        unabridged = replace(context, request=context.request.model_copy(update={"omit_raw": False}))
+        unabridged = replace(run, request=run.request.model_copy(update={"omit_raw": False}))
         report = await make_report(
-            ReportRun(
-                context=unabridged,
-                tools=await self._tools.with_context(),
-                budget=self._budget(context),
-                checkpoints=checkpoints,
+            ReportRun.of(
+                unabridged, tools=await self._tools.with_context(), budget=self._budget(run), checkpoints=checkpoints
             )
         )
-        ledgers = {"sent_to": context.egress_log.sent(), "cached_sent_to": context.egress_log.cached()}
+        ledgers = {"sent_to": run.egress_log.sent(), "cached_sent_to": run.egress_log.cached()}
         metadata = report.response.metadata.model_copy(update=ledgers)
         response = report.response.model_copy(update={"metadata": metadata})
         if report.is_storable:
-            events = (*emitted, Done(request_id=context.request_id, response=response))
+            events = (*emitted, Done(request_id=run.request_id, response=response))
             await store_report(
-                checkpoints, key, context.request, context.language, events=events, sources=report.sources
+                checkpoints, key, run.request, run.language, events=events, sources=report.sources
             )
         elif report.is_complete:
             await mark_finished(checkpoints, key)
@@ -213,20 +210,20 @@ class Reporter:
         )
         return MadeReport(response, is_stored=report.is_storable)
 
-    def end(self, context: ResearchContext) -> float:
+    def end(self, run: Run) -> float:
         """Event loop time by which everything is done."""
-        return context.began + self._seconds(context.request)
+        return run.began + self._seconds(run.request)
 
     def _seconds(self, request: ResearchRequest) -> float:
         return min(self._tools.options.timeout_s, request.max_seconds or self._tools.options.timeout_s)
 
-    def _budget(self, context: ResearchContext) -> Budget:
-        request = context.request
+    def _budget(self, run: Run) -> Budget:
+        request = run.request
         seconds = self._seconds(request)
         budget = Budget(
             max_llm_calls=request.max_llm_calls,
             max_cost_usd=request.max_cost_usd,
-            deadline=context.began + seconds - output_seconds(request, seconds),
+            deadline=run.began + seconds - output_seconds(request, seconds),
             price=self._tools.price,
         )
         if request.output_schema is not None:
@@ -234,5 +231,5 @@ class Reporter:
         return budget
 
 
-def _latency_ms(context: ResearchContext) -> int:
-    return round((asyncio.get_running_loop().time() - context.began) * 1000)
+def _latency_ms(run: Run) -> int:
+    return round((asyncio.get_running_loop().time() - run.began) * 1000)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Self
 
 from modules.llm_platform.application.research.budget import Budget, Phase
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
-from modules.llm_platform.application.research.context import ResearchContext
-from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.store_dtos import Topic
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
@@ -93,28 +92,20 @@ class ReportTools:
         return self.label(stage).partition("@")[0]
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRun:
-    """One running report: its request, event sink, budget, checkpoints, and the degradations so far."""
+@dataclass(slots=True, kw_only=True)
+class ReportRun(Run):
+    """A run that makes a report, with its tools, budget and checkpoints, and the degradations so far."""
 
-    context: ResearchContext
     tools: ReportTools
     budget: Budget
     checkpoints: CheckpointStore
     degraded: list[Degraded] = field(default_factory=list)
     reads: Counter[str] = field(default_factory=Counter)  # fields of ReadCounts
 
-    @property
-    def request(self) -> ResearchRequest:
-        return self.context.request
-
-    @property
-    def request_id(self) -> str:
-        return self.context.request_id
-
-    @property
-    def language(self) -> str:
-        return self.context.language
+    @classmethod
+    def of(cls, run: Run, *, tools: ReportTools, budget: Budget, checkpoints: CheckpointStore) -> Self:
+        shared = {known.name: getattr(run, known.name) for known in fields(Run) if known.init}
+        return cls(**shared, tools=tools, budget=budget, checkpoints=checkpoints)
 
     @property
     def options(self) -> ReportOptions:
@@ -132,9 +123,6 @@ class ReportRun:
         """Return the tokens of prompt and answer together: the models' context, or less if the budget pays for less."""
         room = self.budget.set_aside_prompt_tokens(stage, max_tokens)
         return self.options.context_tokens if room is None else min(self.options.context_tokens, room + max_tokens)
-
-    def emit(self, event: ResearchEvent) -> None:
-        self.context.emit(event)
 
     def add_degraded(self, *degraded: Degraded) -> None:
         self.degraded.extend(degraded)

@@ -1,4 +1,4 @@
-"""The context of one research run: its request, its event sink and its egress log."""
+"""One research run: what is asked, by whom, until when, and where its events and sources go."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -17,8 +17,16 @@ StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
 OnProgress = Callable[[], Awaitable[None]]
 
 
+def ignore_event(event: ResearchEvent) -> None:
+    """Ignore the event, for runs whose events nobody reads."""
+
+
+async def ignore_sources(sources: tuple[Source, ...]) -> None:
+    """Ignore the sources, for runs whose sources nobody stores."""
+
+
 async def ignore_progress() -> None:
-    pass
+    """Ignore the progress, for runs that are not attempted again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +35,7 @@ class FollowUp:
 
     - `asked` is the question as it was asked, and `query` the question that stands alone.
     - `questions` are the searches that the same model call planned.
-    - `sources` are those of the earlier run, if it searched where this one does.
+    - `sources` are the sources of the earlier run, if it searched where this one does.
     """
 
     asked: str
@@ -40,33 +48,43 @@ class FollowUp:
     degraded: tuple[Degraded, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ResearchContext:
-    """One research run.
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One research run. The stages read it, and the service fills in what it learns before they begin.
 
-    - `request` has a query that stands alone, even for a follow-up question.
+    - `request` is what the stages answer: its files are sources, and its query stands alone. `sent` is the request as the
+      caller sent it.
+    - `owner` is the caller; empty if no API key is required.
     - `detected` is the language of the question; None if it is unknown.
     - `began` and `deadline` are event loop times. At `deadline` the fallback of a quick answer starts to write.
-    - `store_sources` stores the texts that quotes point into.
-    - `streamed` is True if the caller reads tokens.
-    - `owner` is the caller; empty if no API key is required.
+    - `is_streamed` is True if the caller reads tokens.
+    - `emit` passes an event to the caller.
+    - `store_sources` stores the texts that quotes point into. `on_sources` is a callback of the caller for these, and
+      `keeps_sources` is True if the service stores them too. `sources` are the ones stored last.
     - `early_finish` lets the caller ask for the text before the search has ended.
     - `on_progress` is called when an item is stored that a new attempt at this run would not make again.
     """
 
     request: ResearchRequest
     request_id: str
-    detected: str | None
-    emit: EmitEvent
-    store_sources: StoreSources
-    streamed: bool
-    began: float
-    egress_log: EgressLog
-    follow_up: FollowUp | None = None
     owner: str = ""
+    is_streamed: bool = False
+    detected: str | None = None
+    follow_up: FollowUp | None = None
+    began: float = 0.0
     deadline: float = math.inf
+    emit: EmitEvent = ignore_event
+    store_sources: StoreSources = ignore_sources
+    on_sources: StoreSources | None = None
+    keeps_sources: bool = True
+    sources: tuple[Source, ...] = ()
+    egress_log: EgressLog = field(default_factory=EgressLog)
     early_finish: EarlyFinish = field(default_factory=EarlyFinish)
     on_progress: OnProgress = ignore_progress
+    sent: ResearchRequest = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sent = self.request
 
     @property
     def language(self) -> str:

@@ -1,0 +1,43 @@
+"""The events of a research run on their way to the caller."""
+
+import asyncio
+
+from modules.llm_platform.application.research.events import Done, Planned, ResearchEvent
+from modules.llm_platform.application.research.follow_up import describe_answer
+from modules.llm_platform.application.research.parts import ResearchParts
+from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.application.research.stage_times import StageTimes
+
+
+class RunEvents:
+    """Adds to the events of a run how its question was understood, takes the time of its stages, and holds back the last one.
+
+    `done` is the last event, to which the structured output is added before the caller gets it.
+    """
+
+    def __init__(self, run: Run, stage_times: StageTimes) -> None:
+        self.done: Done | None = None
+        self._run, self._stage_times = run, stage_times
+
+    def emit(self, event: ResearchEvent) -> None:
+        follow_up = self._run.follow_up
+        if follow_up is not None and isinstance(event, Planned):
+            event = event.model_copy(update={"standalone_query": follow_up.query})
+        if not isinstance(event, Done):
+            self._stage_times.emit(event)
+            return
+        if follow_up is not None:
+            event = event.model_copy(update={"response": describe_answer(event.response, follow_up, self._run.egress_log)})
+        self.done = event
+        self._stage_times.end_verification()
+
+
+async def add_output(parts: ResearchParts, done: Done, run: Run) -> Done:
+    """Return the last event, with the structured output if the request has a schema."""
+    if parts.output is None or run.sent.output_schema is None:
+        return done
+    until = parts.reporter.end(run) if run.sent.depth == "report" else parts.quick.end(run)
+    response = await parts.output.add_to(done.response, run.sent, has_sources=bool(run.sources), until=until)
+    latency_ms = round((asyncio.get_running_loop().time() - run.began) * 1000)
+    metadata = response.metadata.model_copy(update={"latency_ms": latency_ms})
+    return done.model_copy(update={"response": response.model_copy(update={"metadata": metadata})})
