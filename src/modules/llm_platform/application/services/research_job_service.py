@@ -12,9 +12,8 @@ from modules.llm_platform.application.research.events import Done, Failed, Resea
 from modules.llm_platform.application.research.stopped_text import check_stopped_text
 from modules.llm_platform.application.services.research_job_worker import JobKey, JobOptions, ResearchJobWorker
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.application.services.site_crawl_job import CRAWL, SiteCrawlJob
+from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
 from modules.llm_platform.application.services.verification_job import (
-    VERIFY,
     VerificationRuns,
     stored_response,
     verification_job,
@@ -143,7 +142,7 @@ class ResearchJobService:
         Raises BackgroundError, ResearchQueueFullError, StoreError.
         """
         request = ResearchRequest(query=crawl.url[:MAX_QUERY_CHARS])
-        return await self._queue(request, owner, api, {**(client_request or {}), CRAWL: crawl.model_dump(mode="json")})
+        return await self._queue(request, owner, api, {**(client_request or {}), dtos.CRAWL: crawl.model_dump(mode="json")})
 
     async def submit_verification(
         self, request: VerificationRequest, *, webhook: str | None = None, owner: str = ""
@@ -155,8 +154,8 @@ class ResearchJobService:
         if webhook is not None and self._webhooks is not None:
             await self._webhooks.check(webhook)
         title = ResearchRequest(query=VERIFICATION_TITLE)
-        sent = {VERIFY: request.model_dump(mode="json", include=set(VerificationRequest.model_fields))}
-        return verification_job(await self._queue(title, owner, VERIFY, sent, webhook=webhook))
+        sent = {dtos.VERIFY: request.model_dump(mode="json", include=set(VerificationRequest.model_fields))}
+        return verification_job(await self._queue(title, owner, dtos.VERIFY, sent, webhook=webhook))
 
     async def check_webhook(self, url: str) -> None:
         """Raise BackgroundError or WebhookError if no webhook can be sent to the address."""
@@ -169,7 +168,7 @@ class ResearchJobService:
         if self._webhooks is None:
             raise exceptions.BackgroundError(NO_STORE)
         title, number = ResearchRequest(query=VERIFICATION_TITLE), verified.metadata.request_id
-        job = dtos.NewResearchJob(number, title, owner, api_key_label(), webhook, api=VERIFY)
+        job = dtos.NewResearchJob(number, title, owner, api_key_label(), webhook, api=dtos.VERIFY)
         done = Done(request_id=number, response=stored_response(title, verified))
         event = dtos.JobEvent(1, done.type, done.model_dump_json())
         await self._store_of(number).record(job, [event], None, verified.metadata.latency_ms / 1000)
@@ -179,7 +178,7 @@ class ResearchJobService:
     async def verification(self, job_id: str, *, owner: str = "") -> VerificationJob:
         """Return a background verification. Raises ResearchNotFoundError."""
         job = await self.get(job_id, owner=owner)
-        if job.api != VERIFY:
+        if job.kind != "verification":
             raise exceptions.ResearchNotFoundError
         return verification_job(job)
 
@@ -374,7 +373,7 @@ class ResearchJobService:
         Raises ResearchNotFoundError, ResearchEndedError, and BackgroundError for a run that writes no answer.
         """
         job = await self.get(research_id, owner=owner)
-        if job.api == VERIFY or CRAWL in job.client_request:
+        if job.kind != "research":
             raise exceptions.BackgroundError(WRITES_NOTHING)
         if not await self._store_of(research_id).ask_finish(owner, research_id):
             raise exceptions.ResearchEndedError

@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.application.services.site_crawl_job import CRAWL, SiteCrawlJob
-from modules.llm_platform.application.services.verification_job import VERIFY, VerificationRuns
+from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
+from modules.llm_platform.application.services.verification_job import VerificationRuns
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
@@ -328,9 +328,9 @@ class _Attempt:
 
     def _events(self) -> AsyncGenerator[research_events.ResearchEvent, None]:
         job = self._job
-        if self._crawls is not None and CRAWL in job.client_request:
+        if self._crawls is not None and job.kind == "crawl":
             return self._crawls.stream(job, self._store_sources)
-        if self._verifications is not None and VERIFY in job.client_request:
+        if self._verifications is not None and job.kind == "verification":
             return self._verifications.stream(job, self._store_sources)
         return self._research.stream(
             job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources,

@@ -7,10 +7,9 @@ from typing import Final
 from modules.llm_platform.application.research.events import Done, Read, ResearchEvent, Started
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse, Source
-from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob
+from modules.llm_platform.domain.dtos.research_job_dtos import CRAWL, ClaimedJob
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
 
-CRAWL: Final = "crawl"  # field of `client_request` that has the SiteCrawlRequest; a run without it is a research run
 READ: Final = "ok"  # status of a page that was read
 NOT_READ: Final = "page_error"  # status of one that was not, where its error is not known
 

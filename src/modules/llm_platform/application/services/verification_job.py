@@ -7,7 +7,7 @@ from modules.llm_platform.application.research.events import Done, Failed, Read,
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.events import TextVerified
 from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchRequest, ResearchResponse, Source
-from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, ResearchJobDetail
+from modules.llm_platform.domain.dtos.research_job_dtos import VERIFY, ClaimedJob, ResearchJobDetail
 from modules.llm_platform.domain.dtos.verification_dtos import (
     VerificationJob,
     VerificationRequest,
@@ -15,7 +15,6 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     VerifiedText,
 )
 
-VERIFY: Final = "verify"  # field of `client_request` that has the VerificationRequest, and the `api` of such a run
 SUMMARY: Final = "{unsupported} of {sentences} sentences are not supported by their sources."
 
 StoreSources = Callable[[tuple[Source, ...]], Awaitable[None]]
@@ -60,7 +59,7 @@ def stored_response(request: ResearchRequest, verified: VerifiedText) -> Researc
 
 
 def verification_job(job: ResearchJobDetail) -> VerificationJob:
-    """Return a background run as a verification. `job` is one of a verification."""
+    """Return a background run as a verification. `job` must be a verification job."""
     output = job.response.output if job.response else None
     kind = VerifiedAgain if output and "changed" in output else VerifiedText
     response = kind.model_validate(output) if output else None

@@ -13,9 +13,8 @@ from contextlib import suppress
 from functools import cached_property
 from typing import Final
 
-from modules.llm_platform.application.services.verification_job import VERIFY
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
-from modules.llm_platform.domain.dtos.research_job_dtos import WebhookDelivery, WebhookStatus
+from modules.llm_platform.domain.dtos.research_job_dtos import WebhookDelivery, WebhookStatus, kind_of_job
 from modules.llm_platform.domain.exceptions import StoreError, WebhookError
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
@@ -144,7 +143,7 @@ def payload(delivery: WebhookDelivery) -> bytes:
         data["problem"] = delivery.result.get("problem")
     kind = f"research.{job.status}"
     output = (delivery.result.get("response") or {}).get("output") or {}
-    if job.api == VERIFY and "changed" in output:
+    if kind_of_job(job.api, {}) == "verification" and "changed" in output:
         kind = "verification.changed"
         data |= {"query": output["query"], "research_id": output["research_id"], "location": f"/verify/{job.id}"}
         data |= {"changed": len(output["changed"]), "no_longer_hold": output["no_longer_hold"]}

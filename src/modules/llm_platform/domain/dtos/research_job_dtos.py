@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
@@ -21,6 +21,19 @@ MAX_LISTED = 100  # research runs of one page
 MAX_TITLE_CHARS = 500  # longest title of a thread, as of a question
 MAX_SEARCH_CHARS = 200  # longest text that threads are searched for
 LAST_EVENTS = frozenset({"done", "failed"})  # types of the last event of a research run
+
+
+JobKind = Literal["research", "verification", "crawl"]
+# The field of `client_request` with the request of a run that researches nothing. VERIFY is the `api` of a verification, too.
+VERIFY: Final = "verify"
+CRAWL: Final = "crawl"
+
+
+def kind_of_job(api: str, client_request: Mapping[str, Any]) -> JobKind:
+    """Return what a stored run does."""
+    if CRAWL in client_request:
+        return "crawl"
+    return "verification" if api == VERIFY or VERIFY in client_request else "research"
 
 
 class ResearchProgress(BaseModel, frozen=True):
@@ -73,6 +86,10 @@ class ResearchJobDetail(ResearchJob, frozen=True):
     client_request: SkipJsonSchema[dict[str, Any]] = Field(default={}, exclude=True)
     response: ResearchResponse | None = None
     problem: dict[str, Any] | None = None
+
+    @property
+    def kind(self) -> JobKind:
+        return kind_of_job(self.api, self.client_request)
 
 
 class ResearchJobPage(BaseModel, frozen=True):
@@ -204,6 +221,10 @@ class ClaimedJob:
     client_request: Mapping[str, Any] = field(default_factory=dict)
     is_finish_asked: bool = False
     unclean_ends: int = 0
+
+    @property
+    def kind(self) -> JobKind:
+        return kind_of_job("", self.client_request)
 
     @property
     def is_suspect(self) -> bool:
