@@ -44,7 +44,7 @@ async def test_citation_names_the_page(tmp_path: Path, address: str | None) -> N
     citation = next(citation for citation in response.citations if FOUND.rstrip(".") in citation.quote)
     assert citation.page == 15
     assert citation.quote_url == (f"{address}report.pdf#page=15" if address else None)
-    assert f"[{citation.source_index}], p. 15 " in document.research_markdown(response)
+    assert f"[{citation.source_index}], p. 15:" in document.research_markdown(response)
     assert ", p. 15" in document.research_html(response)
     assert "pages" not in response.raw_results[0].model_dump()  # type: ignore[index]
 

@@ -62,8 +62,8 @@ def printed(response: ResearchResponse) -> str:
 @for_each(
     ("render", "expected"),
     [
-        (research_markdown, ("[1], p. 15 Owls hunt mice", f"(<{URL}#page=15>)")),
-        (research_html, (">[1]</a>, p. 15<", f'href="{URL}#page=15"')),
+        (research_markdown, ("Owls hunt mice [1], p. 15:", f"(<{URL}#page=15>)")),
+        (research_html, (">[1]</a>, p. 15:", f'href="{URL}#page=15"')),
         (printed, ("“Owls hunt mice” — [1], p. 15", "[1], p. 9 does not say")),
         (csl_json, ('"note": "pp. 3, 15"', f'"URL": "{URL}"')),
         (lambda response: cited_text(response, "numbered"), (f"[1] Report. Pp. 3, 15. <{URL}>",)),
