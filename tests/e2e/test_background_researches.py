@@ -190,7 +190,7 @@ async def test_a_report_that_goes_further_survives_each_kill(tmp_path: Path) -> 
     async with serving(upstream.handle) as loopback:
         name = ""
         for kill in range(4):
-            upstream.silent_from, upstream.reached = upstream.seen + 3, asyncio.Event()
+            upstream.most_answers, upstream.reached = upstream.answered.total() + 3, asyncio.Event()
             async with server(loopback, tmp_path) as killed:
                 name = name or await killed.submit()
                 await asyncio.wait_for(upstream.reached.wait(), PATIENCE_S)
@@ -198,7 +198,7 @@ async def test_a_report_that_goes_further_survives_each_kill(tmp_path: Path) -> 
                 assert (await killed.state(name))["attempts"] == kill + 1
                 await killed.kill()
             end_leases(tmp_path)
-        upstream.silent_from, upstream.reached = 10_000, asyncio.Event()
+        upstream.most_answers, upstream.reached = 10_000, asyncio.Event()
         async with server(loopback, tmp_path) as last:
             assert (await last.events(name))[-1]["type"] == "done"
             assert (await last.state(name))["attempts"] == 5

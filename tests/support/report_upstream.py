@@ -24,13 +24,14 @@ TITLES = list(some_pages(12).values())
 @dataclass
 class Upstream:
     """SearXNG, the reader and the model on one address. From request number `silent_from` on nobody is answered, and no page is
-    sent from page number `silent_pages_from` on.
+    sent from page number `silent_pages_from` on. After `most_answers` answers there are no more, whatever arrives at once.
 
     `faults` say what "search", "read", "page" and "model" do instead: a status, "hang", "reset" or "garbage".
     """
 
     silent_from: int = 10_000
     silent_pages_from: int = 10_000
+    most_answers: int = 10_000
     faults: Mapping[str, str] = field(default_factory=dict)
     answered: Counter[str] = field(default_factory=Counter)
     under_way: int = 0
@@ -56,6 +57,8 @@ class Upstream:
             await _misbehave(exchange, fault)
             return
         name, body, kind = await self._answer(exchange)
+        if self.answered.total() >= self.most_answers:
+            self.reached.set()
         pages = sum(part.startswith("read ") for part in self.answered)
         if self.reached.is_set() or (name.startswith("read ") and pages >= self.silent_pages_from):
             await exchange.reader.read()
