@@ -1,15 +1,17 @@
 """Background runs: their webhooks, and the service."""
 
+from collections.abc import Mapping
 from functools import partial
 
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
-from modules.llm_platform.application.services.research_job_worker import JobOptions
+from modules.llm_platform.application.services.research_job_worker import JobOptions, JobRunner
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.verification_job import VerificationRuns
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.domain.dtos.research_job_dtos import JobKind
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.tracing import ITracer
 from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender
@@ -47,9 +49,7 @@ def build_research_jobs(
     verification: VerificationService,
 ) -> ResearchJobService:
     options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES)
-    crawls = SiteCrawlJob(site_crawl)
-    verifications = VerificationRuns(verification)
-    service = ResearchJobService(
-        research, store, webhooks, options, resources.metrics, tracer, crawls, verifications
-    )
-    return resources.closing(service)
+    others: Mapping[JobKind, JobRunner] = {
+        "crawl": SiteCrawlJob(site_crawl), "verification": VerificationRuns(verification),
+    }
+    return resources.closing(ResearchJobService(research, store, webhooks, options, resources.metrics, tracer, others))

@@ -331,11 +331,10 @@ def research_jobs_of(services: FakeServices) -> ResearchJobService:
     )
     webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
     options = JobOptions(lease_s=5.0, poll_s=0.05, flush_s=0.0)
-    crawls = SiteCrawlJob(SiteCrawlService(services.site))
-    verifications = VerificationRuns(verification_of(services))
-    return ResearchJobService(
-        research, services.jobs, webhooks, options, services.metrics, crawls=crawls, verifications=verifications
-    )
+    others: Any = {
+        "crawl": SiteCrawlJob(SiteCrawlService(services.site)), "verification": VerificationRuns(verification_of(services)),
+    }
+    return ResearchJobService(research, services.jobs, webhooks, options, services.metrics, others=others)
 
 
 def verification_of(services: FakeServices) -> VerificationService:

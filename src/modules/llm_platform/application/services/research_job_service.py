@@ -10,14 +10,15 @@ from typing import Any, Final, TypeVar
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Verified
 from modules.llm_platform.application.research.stopped_text import check_stopped_text
-from modules.llm_platform.application.services.research_job_worker import JobKey, JobOptions, ResearchJobWorker
-from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
-from modules.llm_platform.application.services.verification_job import (
-    VerificationRuns,
-    stored_response,
-    verification_job,
+from modules.llm_platform.application.services.research_job_worker import (
+    JobKey,
+    JobOptions,
+    JobRunner,
+    JobTools,
+    ResearchJobWorker,
 )
+from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.verification_job import stored_response, verification_job
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
@@ -48,6 +49,7 @@ NOT_STORED: Final = Degraded(
     reason="store: the answer could not be stored, so it has no address and no thread: keep it, or ask again later",
 )
 WRITES_NOTHING: Final = "a crawl and a verification write no answer from what they have so far: cancel it, or wait for its end"
+NO_OTHERS: Final[Mapping[dtos.JobKind, JobRunner]] = {}
 VERIFICATION_TITLE: Final = "Verification of a text"
 NO_STORE: Final = "background runs are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
 
@@ -67,18 +69,17 @@ class ResearchJobService:
         options: JobOptions = JobOptions(),  # noqa: B008  frozen
         metrics: IMetrics = NO_METRICS,
         tracer: ITracer = NO_TRACER,
-        crawls: SiteCrawlJob | None = None,
-        verifications: VerificationRuns | None = None,
+        others: Mapping[dtos.JobKind, JobRunner] = NO_OTHERS,
     ) -> None:
+        """Create the service. `others` carry out the kinds of runs that research nothing."""
         self._research = research
         self._store = store
         self._webhooks = webhooks
         self._changes: dict[JobKey, asyncio.Event] = {}
         self._worker: ResearchJobWorker | None = None
         if store is not None and webhooks is not None:
-            self._worker = ResearchJobWorker(
-                research, store, webhooks, options, self._notify, metrics, tracer, crawls, verifications
-            )
+            tools = JobTools(research, store, options, metrics, others)
+            self._worker = ResearchJobWorker(tools, webhooks, self._notify, tracer)
 
     @property
     def is_available(self) -> bool:

@@ -3,16 +3,15 @@
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from modules.llm_platform.application.research import events as research_events
+from modules.llm_platform.application.research.run import StoreSources
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.application.services.site_crawl_job import SiteCrawlJob
-from modules.llm_platform.application.services.verification_job import VerificationRuns
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
@@ -20,7 +19,7 @@ from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.concurrency.page_allowance import Charge, set_page_charge
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_dtos import Source, StoredSources
-from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, ResearchProgress
+from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, JobKind, ResearchProgress
 from modules.llm_platform.domain.exceptions import BackgroundError, ResearchInterruptedError, StoreError
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
@@ -71,6 +70,24 @@ class JobOptions:
     flush_s: float = 0.1
 
 
+class JobRunner(Protocol):
+    """Carries out background runs of another kind than research."""
+
+    def stream(self, job: ClaimedJob, store_sources: StoreSources) -> AsyncGenerator[research_events.ResearchEvent, None]:
+        """Yield the events of the run. `store_sources` is called with its sources and their texts."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobTools:
+    """The parts that the attempts at all runs share. `others` carry out the kinds of runs that research nothing."""
+
+    research: ResearchService
+    store: IResearchJobStore
+    options: JobOptions
+    metrics: IMetrics = NO_METRICS
+    others: Mapping[JobKind, JobRunner] = field(default_factory=dict)
+
+
 class ResearchJobWorker:
     """Claims runs and runs them, from `start` until `aclose`.
 
@@ -79,25 +96,12 @@ class ResearchJobWorker:
     """
 
     def __init__(
-        self,
-        research: ResearchService,
-        store: IResearchJobStore,
-        webhooks: WebhookService,
-        options: JobOptions,
-        changed: Callable[[JobKey], None],
-        metrics: IMetrics = NO_METRICS,
-        tracer: ITracer = NO_TRACER,
-        crawls: SiteCrawlJob | None = None,
-        verifications: VerificationRuns | None = None,
+        self, tools: JobTools, webhooks: WebhookService, changed: Callable[[JobKey], None], tracer: ITracer = NO_TRACER
     ) -> None:
-        self._research = research
-        self._crawls = crawls
-        self._verifications = verifications
-        self._store = store
+        self._tools = tools
+        self._store, self._options, self._metrics = tools.store, tools.options, tools.metrics
         self._webhooks = webhooks
-        self._options = options
         self._changed = changed
-        self._metrics = metrics
         self._tracer = tracer
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
         self._early_finishes: dict[JobKey, EarlyFinish] = {}  # those of the runs in `_running`
@@ -213,10 +217,7 @@ class ResearchJobWorker:
         set_page_charge(self._charge_of(job.owner) if self._charge_of else None)
         key = (job.owner, job.id)
         changed, early_finish = partial(self._changed, key), EarlyFinish()
-        attempt = _Attempt(
-            job, self._research, self._crawls, self._verifications, self._store, self._options, changed, self._metrics,
-            early_finish, partial(self._trust, asyncio.current_task()),
-        )
+        attempt = _Attempt(job, self._tools, changed, early_finish, partial(self._trust, asyncio.current_task()))
         self._early_finishes[key] = early_finish
         if job.is_given_up:
             log.error("background run given up", extra={"research": job.id, "reason": ResearchInterruptedError().message})
@@ -236,7 +237,7 @@ class ResearchJobWorker:
             span.end(attempt.code)
             if self._early_finishes.get(key) is early_finish:
                 del self._early_finishes[key]
-        await self._research.forget(job.id, owner=job.owner)  # the store has the run, or another server deleted it
+        await self._tools.research.forget(job.id, owner=job.owner)  # the store has the run, or another server deleted it
         if result == LOST:
             changed()
         log.info("background run ended", extra={"research": job.id, "result": result})
@@ -253,25 +254,16 @@ class _Attempt:
     def __init__(
         self,
         job: ClaimedJob,
-        research: ResearchService,
-        crawls: SiteCrawlJob | None,
-        verifications: VerificationRuns | None,
-        store: IResearchJobStore,
-        options: JobOptions,
+        tools: JobTools,
         changed: Callable[[], None],
-        metrics: IMetrics,
         early_finish: EarlyFinish,
         on_trusted: Callable[[], None],
     ) -> None:
         self._job = job
-        self._early_finish = early_finish
-        self._research = research
-        self._crawls = crawls
-        self._verifications = verifications
-        self._store = store
-        self._options = options
+        self._tools = tools
+        self._store, self._options, self._metrics = tools.store, tools.options, tools.metrics
         self._changed = changed
-        self._metrics = metrics
+        self._early_finish = early_finish
         self._on_trusted = on_trusted
         self._is_suspect = job.is_suspect
         self._last_number = job.last_event
@@ -328,11 +320,9 @@ class _Attempt:
 
     def _events(self) -> AsyncGenerator[research_events.ResearchEvent, None]:
         job = self._job
-        if self._crawls is not None and job.kind == "crawl":
-            return self._crawls.stream(job, self._store_sources)
-        if self._verifications is not None and job.kind == "verification":
-            return self._verifications.stream(job, self._store_sources)
-        return self._research.stream(
+        if other := self._tools.others.get(job.kind):
+            return other.stream(job, self._store_sources)
+        return self._tools.research.stream(
             job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources,
             early_finish=self._early_finish, on_progress=self._clear_suspicion,
         )
