@@ -2,7 +2,15 @@
 
 import math
 from http import HTTPStatus
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+# Python 3.13 has other words for these. A client sees the same ones on each Python.
+_PHRASES: Final = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+
+
+def status_phrase(status_code: int) -> str:
+    """Return the words of an HTTP status."""
+    return _PHRASES.get(status_code) or HTTPStatus(status_code).phrase
 
 
 class AppException(Exception):  # noqa: N818  the name is part of the public interface
@@ -39,7 +47,7 @@ class AppException(Exception):  # noqa: N818  the name is part of the public int
         wait_s = self.retry_after_s if self.retryable else None
         return {
             "type": "about:blank",
-            "title": HTTPStatus(self.status_code).phrase,
+            "title": status_phrase(self.status_code),
             "status": self.status_code,
             "detail": self.message,
             "instance": instance,

@@ -41,7 +41,7 @@ from modules.llm_platform.presentation.rest.http.request_scope import services
 from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from modules.llm_platform.presentation.written_values import read_written_values
-from shared.exceptions import AppException
+from shared.exceptions import AppException, status_phrase
 
 JSON: Final = "application/json"
 _FIELD_NAME: Final = re.compile(r"[A-Za-z_]\w{0,59}", re.ASCII)  # Clients and proxies refuse headers of some kilobytes.
@@ -244,6 +244,6 @@ def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route of a dialect that can also fail with these statuses."""
     content = {JSON: {"schema": {"type": "object"}}}
     return {
-        status: {"description": HTTPStatus(status).phrase, "content": content}
+        status: {"description": status_phrase(status), "content": content}
         for status in sorted({*problems.COMMON_STATUSES, *problems.ACCESS_STATUSES, *statuses})
     }

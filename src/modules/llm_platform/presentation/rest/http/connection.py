@@ -7,7 +7,6 @@ while nobody reads the answers before them. docs/adr/0048-limits-around-uvicorns
 import asyncio
 import socket
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Any, Final
 
 import httptools
@@ -18,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.presentation import request_head
 from modules.llm_platform.presentation.rest.http import problems
+from shared.exceptions import status_phrase
 
 HEAD_TIMEOUT_S = 8.0  # limit for the head of a request, from its first byte or from the start of the connection
 LINGER_S: Final = 2.0  # time for a client to read the answer: closing while it still sends would discard the answer
@@ -243,5 +243,5 @@ def _serialized_response(error: problems.RestError) -> bytes:
     request_id = new_request_id()
     response = problems.problem_response(error, {"path": "/", problems.REQUEST_ID: request_id})
     headers = [*response.raw_headers, (b"connection", b"close"), (b"x-request-id", request_id.encode())]
-    status_line = f"HTTP/1.1 {error.status_code} {HTTPStatus(error.status_code).phrase}\r\n".encode()
+    status_line = f"HTTP/1.1 {error.status_code} {status_phrase(error.status_code)}\r\n".encode()
     return status_line + b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n" + bytes(response.body)

@@ -13,7 +13,7 @@ from pydantic_core import to_json
 from starlette.types import Scope
 
 from modules.llm_platform.domain.ports.rate_limiter import LimitState
-from shared.exceptions import AppException
+from shared.exceptions import AppException, status_phrase
 
 log = logging.getLogger(__name__)
 
@@ -236,5 +236,5 @@ def problem_responses(*statuses: int, is_probe: bool = False) -> dict[int | str,
     for status in sorted({*COMMON_STATUSES, *access, *statuses}):
         model = ValidationProblem if status == HTTPStatus.UNPROCESSABLE_ENTITY else Problem
         schema = {"$ref": f"#/components/schemas/{model.__name__}"}
-        responses[status] = {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}
+        responses[status] = {"description": status_phrase(status), "content": {MEDIA_TYPE: {"schema": schema}}}
     return responses
