@@ -31,6 +31,7 @@ from benchmarks.fake_content import HOST_GROUPS, RESULTS, bocha, html_page, read
 from benchmarks.fake_model import CHARS_A_TOKEN, answer
 
 TOKENS_A_CHUNK = 4
+VECTOR = [0.5] * 64
 LATENCY_MS = {"search": 300.0, "first_token": 200.0, "token": 2.0, "reader": 400.0, "page": 400.0}
 LATENCY_MS |= {"jitter": 0.0, "page_jitter": 0.0}
 READER, PAGE = "/r/", "/page/"
@@ -114,6 +115,9 @@ class Fake:
             await self._page(connection, url.path, wait)
         elif url.path == "/v1/chat/completions":
             await self._chat(connection, json.loads(body), wait, entry)
+        elif url.path == "/v1/embeddings":
+            texts = json.loads(body)["input"]
+            connection.send_json({"data": [{"index": at, "embedding": VECTOR} for at in range(len(texts))]})
         else:
             connection.send(b"{}", status="404 Not Found")
 
