@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -75,6 +76,33 @@ def test_container_and_fakes_load_no_extra(module: str) -> None:
     """Packages of an extra are imported when they are used."""
     heavy = HEAVY_FOR_THE_CONTAINER & loaded_in_turn()[module]
     assert not heavy, advice(module, heavy)
+
+
+RESEARCH = """
+import asyncio
+from modules.llm_platform import ResearchRequest, build_platform
+from shared.config import Settings
+
+async def research(**settings):
+    values = {"LLM_PLATFORM_OFFLINE": True, "DOCUMENTS_DIR": DOCUMENTS, "LLM_PLATFORM_DATA_DIR": DATA, **settings}
+    async with build_platform(Settings(_env_file=None, **values)) as platform:
+        await platform.research.research(ResearchRequest(query="What is an event loop?"))
+
+asyncio.run(research())
+"""
+
+
+def test_only_a_run_with_a_model_loads_openai(tmp_path: Path) -> None:
+    """Neither its adapters nor a run without a model do. A run with a model does."""
+    (tmp_path / "loop.md").write_text("# Event loops\n\nAn event loop runs asynchronous tasks and callbacks.\n")
+    adapters = "import modules.llm_platform.infrastructure.models.openai."
+    values = f"DOCUMENTS, DATA = {str(tmp_path)!r}, {str(tmp_path / 'data')!r}"
+    *without, with_model = loaded_by(
+        f"{adapters}chat; {adapters}embedder",
+        f"{values}\nexec({RESEARCH!r})",
+        "asyncio.run(research(LLM_KIND='vllm', LLM_MODEL='m', LLM_BASE_URL='http://127.0.0.1:9/v1'))",
+    )
+    assert [("openai" in loaded) for loaded in (*without, with_model)] == [False, False, True]
 
 
 def test_limits_that_are_counted_in_the_process_load_no_redis() -> None:

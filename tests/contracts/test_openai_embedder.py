@@ -190,6 +190,7 @@ async def test_another_dimension_is_a_config_error(service: Loopback) -> None:
         ({"model": "", "base_url": "http://127.0.0.1:9"}, "EMBEDDING_MODEL"),
         ({"model": "m", "base_url": None, "api_key": ""}, "EMBEDDING_API_KEY"),
         ({"kind": "azure", "model": "m", "base_url": None}, "EMBEDDING_BASE_URL"),
+        ({"kind": "azure", "model": "..", "base_url": "http://127.0.0.1:9"}, "EMBEDDING_MODEL"),
     ],
 )
 async def test_missing_settings_are_reported_at_the_call(options: dict[str, Any], missing: str) -> None:

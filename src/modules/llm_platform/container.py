@@ -222,6 +222,7 @@ class Container(ProviderContainer):
         reader=answer_page_reader,
         models=providers.Singleton(chat_models.model_version, llm_adapters),
         round_answers=shared_state.provided.cache.call("rounds", RoundAnswer),
+        begin_loading=providers.Singleton(chat_models.build_loading, llm_adapters),
     )
     follow_ups = providers.Singleton(
         FollowUps,

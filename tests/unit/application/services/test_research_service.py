@@ -117,6 +117,18 @@ async def test_a_question_without_a_model_is_answered_with_quotes() -> None:
     )
 
 
+async def test_libraries_of_the_writer_load_while_the_search_runs() -> None:
+    """Once for each run, before the search has its results."""
+    library, extractive = Library(), ExtractiveSynthesizer()
+    asked: list[int] = []
+    quick = QuickResearch(
+        WebSearchService(library), extractive, extractive, begin_loading=lambda: asked.append(len(library.asked))
+    )
+    parts = ResearchParts(quick, World(Web({})).reporter(), FollowUps(MemoryCache(100)))
+    await ResearchService(parts, MemoryCache(100)).research(ResearchRequest(query=QUESTION))
+    assert asked == [0]
+
+
 async def test_events_come_in_the_promised_order() -> None:
     """started first, sources before the first token, done last; the synthesis is exactly the tokens."""
     events = await events_of(service(llm=FakeLLM(["The loop runs asynchronous tasks [1]. Threads share a lock [2]."])))

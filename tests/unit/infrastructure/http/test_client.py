@@ -79,7 +79,7 @@ async def test_json_is_sent_as_compact_utf8() -> None:
 
 
 @for_each("status", [200, 302, 404, 500])
-async def test_an_opened_response_of_any_status_is_unread(status: int) -> None:
+async def test_a_sent_request_returns_a_response_of_any_status_unread(status: int) -> None:
     """The timeout of the upstream replaces that of a given client."""
     timeouts = []
 
@@ -90,7 +90,8 @@ async def test_an_opened_response_of_any_status_is_unread(status: int) -> None:
     transport = httpx2.MockTransport(respond)
     async with httpx2.AsyncClient(transport=transport, timeout=1, follow_redirects=True) as client:
         upstream = Upstream("Test", "http://a.test", setting="TEST_URL", timeout=5, client=client)
-        responses = [await upstream.open("/x", sent_kind=None), await upstream.open("/x", {"q": 1}, sent_kind=None)]
+        requests = (upstream.build_request(method, "http://a.test/x", b"", ()) for method in ("GET", "POST"))
+        responses = [await upstream.send(request, sent_kind=None) for request in requests]
         assert [(response.status_code, response.is_closed) for response in responses] == [(status, False)] * 2
         assert [await read_body(response, limit) for response, limit in zip(responses, (3, 4), strict=True)] == [None, b"body"]
         assert all(response.is_closed for response in responses)
@@ -98,10 +99,18 @@ async def test_an_opened_response_of_any_status_is_unread(status: int) -> None:
     assert timeouts == [dict.fromkeys(("connect", "read", "write", "pool"), 5)] * 2
 
 
-async def test_an_unusable_address_is_a_transport_error_of_an_opened_request() -> None:
+async def test_a_built_request_keeps_the_headers_of_the_upstream() -> None:
+    """Headers of another library are added, and replace none: credentials of the address remain those that are sent."""
+    upstream = Upstream("Test", "http://me:pw@a.test", setting="TEST_URL", timeout=5)
+    request = upstream.build_request("GET", "http://a.test/x", b"", (("Authorization", "Bearer k"), ("api-key", "k")))
+    assert request.headers["authorization"] == "Basic bWU6cHc="
+    assert request.headers["api-key"] == "k"
+
+
+def test_an_unusable_address_is_a_transport_error_of_a_built_request() -> None:
     """The caller translates it like the others."""
     with pytest.raises(TRANSPORT_ERRORS):
-        await Upstream("Test", "nothing://here", setting="TEST_URL", timeout=5).open("/x", sent_kind=None)
+        Upstream("Test", "nothing://here", setting="TEST_URL", timeout=5).build_request("GET", "nothing://here/x", b"", ())
 
 
 async def test_cookies_are_not_stored() -> None:
@@ -220,7 +229,7 @@ async def test_an_idle_connection_is_reused() -> None:
     assert upstream.connections == 1
 
 
-@for_each("method", ["get", "post_json", "post_form", "open"])
+@for_each("method", ["get", "post_json", "post_form", "send"])
 def test_a_request_says_what_it_sends(method: str) -> None:
     """The kind of data for the egress log has no default: an adapter that forgets it is a type error, and fails."""
     kind = inspect.signature(getattr(Upstream, method)).parameters["sent_kind"]

@@ -36,13 +36,10 @@ def test_default_addresses_are_those_of_the_settings(kind: str, address: str) ->
     assert KINDS[kind].address == Settings.model_fields[address].default
 
 
-def test_only_azure_has_paths_with_deployment_and_version() -> None:
-    """Both are quoted."""
-    assert KINDS["openai"].path("/models", None) == "/models"
-    assert KINDS["openai"].path("/embeddings", "2025", "m") == "/embeddings"
-    assert KINDS["azure"].path("/models", None) == f"/openai/models?api-version={AZURE_API_VERSION}"
-    path = KINDS["azure"].path("/embeddings", "a&b", "../m")
-    assert path == "/openai/deployments/..%2Fm/embeddings?api-version=a%26b"
+def test_only_azure_has_a_version() -> None:
+    """The configured one, or one whose streams report their usage."""
+    assert KINDS["openai"].version("2025") is None
+    assert (KINDS["azure"].version(None), KINDS["azure"].version("2025")) == (AZURE_API_VERSION, "2025")
 
 
 def test_a_connection_overrides_its_kind() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -95,6 +95,10 @@ class FoundSources:
     raw: tuple[RawResult, ...]
 
 
+def load_nothing() -> None:
+    """Load nothing: no writer needs a slow library."""
+
+
 class QuickResearch:
     """Answers questions from search results and the best of their pages.
 
@@ -105,6 +109,7 @@ class QuickResearch:
       cache.
     - `models` names the models that plan, for the keys of both caches.
     - `reader` reads pages; None reads none.
+    - `begin_loading` loads in the background what the writer needs; it is called as the first search begins.
     """
 
     def __init__(
@@ -119,12 +124,14 @@ class QuickResearch:
         reader: IPageReader | None = None,
         models: str = "",
         round_answers: ICache[RoundAnswer] | None = None,
+        begin_loading: Callable[[], None] = load_nothing,
     ) -> None:
         self._options = options = options or ResearchOptions()
         self._planner = SearchPlanner(planner, options.timeout_s * PLAN_SHARE, plans, options.plan_ttl_s, models)
         self._ask: AskModel | None = partial(ask_model, planner) if planner else None
         if planner and self._ask and round_answers is not None and options.plan_ttl_s > 0:
             self._ask = cached_model(self._ask, round_answers, options.plan_ttl_s, models or planner.name)
+        self._begin_loading = begin_loading
         self._search = search
         self._reader = reader
         self._writer = writer
@@ -188,6 +195,7 @@ class QuickResearch:
         """Search for the questions and read the best pages, then search, round by round, for what these leave open."""
         count = self._options.results_per_search
         limit = count if run.request.depth == "shallow" else MAX_SOURCES
+        self._begin_loading()
         results = await run_searches(run, questions, self._search, count, reads)
         numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)
         sources, excerpts = await reads.read_sources(numbered)

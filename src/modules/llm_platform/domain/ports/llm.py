@@ -51,6 +51,14 @@ class IContextWindow(Protocol):
         """Return the number of tokens of prompt and answer together; None if it is unknown."""
 
 
+@runtime_checkable
+class ISlowToLoad(Protocol):
+    """A model whose library takes long to load."""
+
+    def begin_loading(self) -> None:
+        """Load the library in the background, once. The first call waits for it, and raises the error of a missing one."""
+
+
 ContextTokens = Callable[[], Awaitable[int]]  # the smallest context window of the models that may be called
 
 

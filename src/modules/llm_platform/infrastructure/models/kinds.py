@@ -1,17 +1,18 @@
-"""The services that speak OpenAI's chat protocol as data: address, key header, fields, prices, context and settings."""
+"""The services that speak OpenAI's chat protocol as data: address, fields, prices, context and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from modules.llm_platform.domain.urls.canonical_url import is_web_url
 
 DEFAULT_TIMEOUT_S = 60.0  # LLM_TIMEOUT_S
 DEFAULT_IDLE_TIMEOUT_S = 30.0  # LLM_IDLE_TIMEOUT_S
 OPENAI_URL = "https://api.openai.com/v1"
+PATH_STEPS = frozenset({".", ".."})  # no names of deployments, which are parts of a path
 AZURE_API_VERSION = "2024-10-21"  # the first stable version whose streams report their usage
 
 
@@ -41,8 +42,7 @@ class LLMKind:
     address: str | None
     max_tokens_field: str
     needs_key: bool = True
-    key_header: str = "Authorization"  # sent with `Bearer KEY`; any other header holds the key alone
-    deployments: bool = False  # Azure: the model is part of the path, the version of the query
+    deployments: bool = False  # Azure: the model is part of the path, and `api_version` of the query
     price: float | None = None  # dollars for input and for output, unless configured
     context_tokens: int | None = None
     user_agent: str | None = None  # None: the default of the HTTP client
@@ -51,18 +51,9 @@ class LLMKind:
     serves_others: bool = False  # services of other vendors have this kind, too; those at an own address may need no key
     variables: Variables = Variables()
 
-    def path(self, operation: str, api_version: str | None, deployment: str = "") -> str:
-        """Return the path of an operation. Only Azure has deployments and versions."""
-        if not self.deployments:
-            return operation
-        of_deployment = f"/deployments/{quote(deployment, safe='')}" if deployment else ""
-        return f"/openai{of_deployment}{operation}?api-version={quote(api_version or AZURE_API_VERSION, safe='')}"
-
-    def key_headers(self, key: str) -> dict[str, str]:
-        """Return the header with the key. There is none without a key, or with one that `configuration_error` reports."""
-        if not key or not fits_a_header(key):
-            return {}
-        return {self.key_header: f"Bearer {key}" if self.key_header == "Authorization" else key}
+    def version(self, configured: str | None) -> str | None:
+        """Return the version of the API, or None for a service without versions."""
+        return (configured or AZURE_API_VERSION) if self.deployments else None
 
 
 KINDS: Mapping[str, LLMKind] = MappingProxyType(
@@ -80,7 +71,6 @@ KINDS: Mapping[str, LLMKind] = MappingProxyType(
         "azure": LLMKind(
             None,
             "max_completion_tokens",
-            key_header="api-key",
             deployments=True,
             variables=Variables("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_DEPLOYMENT"),
         ),
@@ -169,6 +159,8 @@ def configuration_error(config: LLMConnection) -> str | None:
         return f"{config.name}: {names.key} contains characters that a key cannot have: check it"
     if not fits_a_header(config.user_agent or ""):
         return f"{config.name}: {names.user_agent or 'its User-Agent'} must be plain ASCII"
+    if config.traits.deployments and config.model in PATH_STEPS:
+        return f"{config.name} has no such deployment: check {names.model}"
     if not _is_address(config.address or ""):
         return f"{config.name} has no usable address: check {names.address}"
     return None

@@ -594,7 +594,8 @@ async def test_no_error_contains_the_key(serve: Callable, caplog: pytest.LogCapt
         assert KEY not in shown
         assert failure.__context__ is None or KEY not in repr(failure.__context__)
     assert KEY not in repr(provider) + repr(provider._connection) + caplog.text
-    assert KEY not in repr(vars(provider._upstream))
+    assert provider._client is not None
+    assert KEY not in repr(vars(provider._client)) + repr(vars(provider._client._upstream))
 
 
 async def test_a_refused_connection_is_an_error(serve: Callable) -> None:

@@ -114,6 +114,19 @@ async def test_azure_requests_name_the_deployment(send: Callable) -> None:
     assert "authorization" not in request.headers
 
 
+async def test_names_of_azure_are_quoted(send: Callable) -> None:
+    """Deployment and version cannot add a part to the path or the query."""
+    request = await send("azure", api_version="a&b", model="../m")
+    assert request.target.endswith("/openai/deployments/..%2Fm/chat/completions?api-version=a%26b")
+
+
+@for_each("deployment", [".", ".."])
+async def test_a_deployment_cannot_be_a_step_in_the_path(send: Callable, deployment: str) -> None:
+    """It is a wrong setting, and nothing is sent."""
+    with pytest.raises(LLMConfigError, match="AZURE_OPENAI_DEPLOYMENT"):
+        await send("azure", model=deployment)
+
+
 async def test_the_key_is_sent_as_bearer_token(send: Callable) -> None:
     """Without a key there is no header."""
     assert (await send("openai")).headers["authorization"] == f"Bearer {KEY}"

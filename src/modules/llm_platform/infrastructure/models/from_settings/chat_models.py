@@ -10,7 +10,13 @@ from pydantic import SecretStr
 
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
-from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, ContextTokens, IContextWindow, ILLMProvider
+from modules.llm_platform.domain.ports.llm import (
+    NOT_CONFIGURED,
+    ContextTokens,
+    IContextWindow,
+    ILLMProvider,
+    ISlowToLoad,
+)
 from modules.llm_platform.infrastructure.limits.daily_budget import ModelBudget
 from modules.llm_platform.infrastructure.limits.upstream_guard import MODEL
 from modules.llm_platform.infrastructure.limits.upstream_limits import MAX_CLOSED_S, RateLimiter
@@ -333,3 +339,14 @@ def build_context_tokens(settings: Settings, adapters: LLMAdapters) -> ContextTo
         return min([size or settings.LLM_CONTEXT_TOKENS for size in sizes], default=settings.LLM_CONTEXT_TOKENS)
 
     return smallest
+
+
+def build_loading(adapters: LLMAdapters) -> Callable[[], None]:
+    """Return a function that begins to load the libraries of the configured models."""
+
+    def begin() -> None:
+        for model in adapters.values():
+            if isinstance(model, ISlowToLoad):
+                model.begin_loading()
+
+    return begin

@@ -24,8 +24,8 @@ from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection, configuration_error
 from modules.llm_platform.infrastructure.models.openai import errors, streaming
 from modules.llm_platform.infrastructure.models.openai.gathering import gather_chunks
+from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient, begin_loading
 
-MAX_ERROR_BYTES: Final = 65_536
 MAX_MODELS_BYTES: Final = 4 << 20  # The list of a gateway has hundreds of models.
 # The value of `owned_by` in the list of llama.cpp's server, which has one model, whatever name a request has.
 LLAMA_CPP: Final = "llamacpp"
@@ -82,7 +82,7 @@ class OpenAIProvider(ILLMProvider):
         self._redactor = redactor or Redactor((config.api_key,))
         self._shared_client = client
         self._own_client: httpx2.AsyncClient | None = None
-        self._upstream: Upstream | None = None
+        self._client: OpenAIClient | None = None
         self._registry = LLMRegistry((self,))
         self._knows_context = False
         self._learned_context: int | None = None
@@ -95,11 +95,12 @@ class OpenAIProvider(ILLMProvider):
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
         body = self._body(request)
+        client = await self._connected()
         answer = streaming.AnswerBuilder(self._connection, request, self._redactor)
         first = _TimeLimit(self._connection.timeout)
         async with watch_model(answer.progress):
             with self._translated(answer):
-                response = await self._send(body, request, first)
+                response = await self._send(client, body, request, first)
                 try:
                     async with aclosing(self._read_stream(answer, response, request.step_s, first)) as reads:
                         async for _ in reads:
@@ -117,13 +118,19 @@ class OpenAIProvider(ILLMProvider):
         """True if no setting is missing or invalid."""
         return self._configuration_error is None
 
+    def begin_loading(self) -> None:
+        """Load the openai package in a thread, so that a search and the loading take their time together."""
+        if self._configuration_error is None:
+            begin_loading()
+
     async def ping(self) -> str:
         """Request the list of models, which costs no tokens, and return what it shows.
 
         Raises LLMConfigError if the service lists its models and the configured one is not among them.
         """
         self._check_configuration()
-        return await self._timed(self._check_models(), _TimeLimit(min(PING_TIMEOUT_S, self._connection.timeout)))
+        client = await self._connected()
+        return await self._timed(self._check_models(client), _TimeLimit(min(PING_TIMEOUT_S, self._connection.timeout)))
 
     async def context_tokens(self) -> int | None:
         """Return the context window in tokens, or None if it is unknown.
@@ -135,14 +142,14 @@ class OpenAIProvider(ILLMProvider):
         if not self._knows_context and self._configuration_error is None:
             limit = _TimeLimit(min(CONTEXT_TIMEOUT_S, self._connection.timeout))
             with suppress(exceptions.LLMException):  # The call of the model reports the error.
-                models = await self._timed(self._models(), limit) or []
+                models = await self._timed(self._models(await self._connected()), limit) or []
                 self._learned_context = _context_window(models, self.model)
                 self._knows_context = True
         return self._learned_context
 
     async def aclose(self) -> None:
         """Close the client that this object created."""
-        client, self._own_client, self._upstream = self._own_client, None, None
+        client, self._own_client, self._client = self._own_client, None, None
         if client is not None:
             await client.aclose()
 
@@ -170,20 +177,20 @@ class OpenAIProvider(ILLMProvider):
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body | request.extra | {"stream": True, "stream_options": {"include_usage": True}}
 
-    async def _send(self, body: dict[str, Any], request: LLMRequest, limit: _TimeLimit) -> httpx2.Response:
+    async def _send(
+        self, client: OpenAIClient, body: dict[str, Any], request: LLMRequest, limit: _TimeLimit
+    ) -> httpx2.Response:
         """Return a successful response with its body unread. Wait while the server loads its model.
 
         If the service refuses an optional field that the platform adds, no request has that field again. If it refuses the
         caller's schema, this request is sent without it. Raises LLMException if it refuses another field of the caller.
         """
-        path = self._path("/chat/completions", self.model)
         while True:
             sent = {name: value for name, value in body.items() if name in request.extra or name not in self._refused}
-            response = await self._timed(self._connected().open(path, sent, sent_kind=request.data_kind), limit)
+            response = await self._timed(client.post("/chat/completions", sent, sent_kind=request.data_kind), limit)
             if response.is_success:
                 return response
-            refusal = await self._timed(read_body(response, MAX_ERROR_BYTES), limit)
-            content = errors.decode_error(refusal or b"")
+            content = errors.decode_error(response.content)
             if wrong := errors.refused_extra(self._connection, response.status_code, content, request.extra):
                 raise wrong
             ours = {name: value for name, value in sent.items() if name not in request.extra}
@@ -244,9 +251,9 @@ class OpenAIProvider(ILLMProvider):
             return await self._timed(anext(chunks, b""), tail)
         return b""
 
-    async def _check_models(self) -> str:
+    async def _check_models(self, client: OpenAIClient) -> str:
         """Return what the list of models shows. Raises LLMConfigError if it does not have the configured model."""
-        models = await self._models()
+        models = await self._models(client)
         if models is None:
             return "reachable; it lists no models"
         if len(models) == 1 and models[0].get("owned_by") == LLAMA_CPP:
@@ -259,14 +266,13 @@ class OpenAIProvider(ILLMProvider):
             raise exceptions.LLMConfigError(f"{self.name} has no model {self.model!r}: set {setting} to one of {known}")
         return "reachable"
 
-    async def _models(self) -> list[dict[str, Any]] | None:
+    async def _models(self, client: OpenAIClient) -> list[dict[str, Any]] | None:
         """Return the entries of the list of models, or None if the service has no such list."""
-        response = await self._connected().open(self._path("/models"), sent_kind=None)
+        response = await client.get("/models")
         if response.status_code == httpx2.codes.NOT_FOUND:
-            await response.aclose()
             return None
         if not response.is_success:
-            refusal = errors.decode_error(await read_body(response, MAX_ERROR_BYTES) or b"")
+            refusal = errors.decode_error(response.content)
             raise errors.status_error(self._connection, response.status_code, refusal, response.headers)
         body = await read_body(response, MAX_MODELS_BYTES) or b""
         if "html" in response.headers.get("content-type", ""):
@@ -315,31 +321,30 @@ class OpenAIProvider(ILLMProvider):
         failure.spent = answer.spent()
         raise failure from None
 
-    def _path(self, operation: str, deployment: str = "") -> str:
-        return self._connection.traits.path(operation, self._connection.api_version, deployment)
+    async def _connected(self) -> OpenAIClient:
+        """Return the client, ready for requests. Loading its package takes no time that the service is given."""
+        if self._client is None:
+            self._client = self._connect()
+        await self._client.load()
+        return self._client
 
-    def _connected(self) -> Upstream:
-        if self._upstream is None:
-            self._upstream = self._connect()
-        return self._upstream
-
-    def _connect(self) -> Upstream:
+    def _connect(self) -> OpenAIClient:
         config = self._connection
         if self._shared_client is None:
             self._own_client = make_client(config.address or "", config.timeout)
-        headers = {
-            "User-Agent": config.user_agent or config.traits.user_agent or user_agent(),
-            "Accept-Encoding": "identity",  # A compressed stream may arrive late, and a compressed body may expand.
-            **config.traits.key_headers(config.api_key),
-        }
-        return Upstream(
+        upstream = Upstream(
             self.name,
             config.address or "",
             setting=config.settings.address,
             timeout=config.timeout,
             client=self._shared_client or self._own_client,
-            headers=headers,
+            headers={
+                "User-Agent": config.user_agent or config.traits.user_agent or user_agent(),
+                "Accept-Encoding": "identity",  # A compressed stream may arrive late, and a compressed body may expand.
+            },
+            errors=errors.LLM_FAMILY,
         )
+        return OpenAIClient(upstream, config.api_key, config.traits.version(config.api_version))
 
 
 def _message(message: ChatMessage) -> dict[str, Any]:

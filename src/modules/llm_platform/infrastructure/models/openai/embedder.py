@@ -18,7 +18,14 @@ from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
-from modules.llm_platform.infrastructure.models.kinds import AZURE_API_VERSION, KINDS, OPENAI_URL, fits_a_header
+from modules.llm_platform.infrastructure.models.kinds import (
+    AZURE_API_VERSION,
+    KINDS,
+    OPENAI_URL,
+    PATH_STEPS,
+    fits_a_header,
+)
+from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient
 
 MAX_DIMENSION: Final = 16_384
 
@@ -95,6 +102,8 @@ class EmbeddingConnection:
         missing += [key] if hosted and not self.api_key else []
         if missing:
             return f"{self.kind} embeddings need a setting: set {' and '.join(missing)}"
+        if self.kind == "azure" and self.model in PATH_STEPS:
+            return f"azure embeddings have no such deployment: check {model}"
         return None if fits_a_header(self.api_key) else f"{key} contains characters that a key cannot have: check it"
 
 
@@ -117,24 +126,24 @@ class OpenAIEmbedder(IEmbedder):
         self._connection = connection
         self._sleep = sleep
         self._slots = asyncio.Semaphore(MAX_CONCURRENT)
-        kind = KINDS[connection.kind]
-        self._path = kind.path("/embeddings", connection.api_version, connection.model)
         self._upstream = Upstream(
             self.name,
             connection.address,
             setting=connection.variables[0],
             timeout=connection.timeout,
             client=client,
-            headers=kind.key_headers(connection.api_key),
             rules=_rules(connection),
             errors=EMBEDDING_ERRORS,
             redactor=redactor,
             max_bytes=MAX_BODY_BYTES,
         )
+        version = KINDS[connection.kind].version(connection.api_version)
+        self._client = OpenAIClient(self._upstream, connection.api_key, version)
 
     async def embed(self, texts: Sequence[str]) -> list[Vector | None]:
         if self._connection.configuration_error:
             raise EmbeddingConfigError(self._connection.configuration_error)
+        await self._client.load()
         prefixes = beginnings(texts, self.window_tokens)
         vectors: list[Vector | None] = [None] * len(texts)
 
@@ -160,7 +169,7 @@ class OpenAIEmbedder(IEmbedder):
 
     async def _once(self, texts: list[str]) -> list[Vector | None]:
         body: dict[str, Any] = {"input": texts, "model": self._connection.model, "encoding_format": "float"}
-        reply = await self._upstream.post_json(self._path, body, sent_kind="page text")
+        reply = await self._upstream.read_reply(self._client.post("/embeddings", body, sent_kind="page text"))
         answer = self._upstream.json_object(reply)
         vectors, dimension = vectors_in(answer, len(texts), self.name)
         if dimension and self.dimension not in (0, dimension):

@@ -8,19 +8,20 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.infrastructure.http.errors import ErrorKind, retry_after_s, rule_of
+from modules.llm_platform.infrastructure.http.errors import ErrorFamily, retry_after_s, rule_of
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, decode_text
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 
 MAX_ERROR_CHARS: Final = 2000  # part of an error text that is matched
 
-LLM_ERRORS: Final[Mapping[ErrorKind, type[exceptions.LLMException]]] = {
+LLM_ERRORS: Final[Mapping[str, type[exceptions.LLMException]]] = {
     "config": exceptions.LLMConfigError,
     "connection": exceptions.LLMConnectionError,
     "timeout": exceptions.LLMTimeoutError,
     "blocked": exceptions.LLMBlockedError,
     "error": exceptions.LLMProviderException,
 }
+LLM_FAMILY: Final = ErrorFamily(**LLM_ERRORS)
 
 # Statuses that are worth another try, like any 5xx except those of NOT_RETRYABLE.
 RETRYABLE: Final = frozenset({409, 425})

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {  # packages of `pip install "llm-platform[NAME]"`
+    "llm": ("openai",),
     "server": ("fastapi", "uvicorn"),
     "web": ("ddgs",),
     "documents": ("pypdf", "resiliparse"),
