@@ -8,6 +8,8 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 
+import anyio
+import httpx2
 import pytest
 from tests.fakes.llm_contract import collect, question
 from tests.support.cases import for_each
@@ -15,7 +17,12 @@ from tests.support.chat_server import ChatServer, Reply
 from tests.support.loopback_upstream import Loopback, json_reply, reply, serving
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
-from modules.llm_platform.domain.exceptions import EmbeddingConfigError, LLMConfigError, LLMException
+from modules.llm_platform.domain.exceptions import (
+    EmbeddingConfigError,
+    LLMConfigError,
+    LLMConnectionError,
+    LLMException,
+)
 from modules.llm_platform.domain.package import package_version
 from modules.llm_platform.infrastructure.models.kinds import AZURE_API_VERSION, KINDS, LLMConnection
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
@@ -171,6 +178,18 @@ async def test_an_error_without_end_is_not_read_to_its_end(call: Callable[[str],
         with pytest.raises(AppException):
             await call(server.url)
     assert server.sent < 500 * MAX_ERROR_BYTES
+
+
+async def test_an_error_that_httpx2_passes_on_is_a_lost_connection() -> None:
+    """anyio raises it below TLS, through a proxy."""
+
+    def end(request: httpx2.Request) -> httpx2.Response:
+        raise anyio.EndOfStream
+
+    async with httpx2.AsyncClient(transport=httpx2.MockTransport(end)) as client:
+        provider = OpenAIProvider(LLMConnection("n", "vllm", "m", "http://127.0.0.1:9"), client)
+        with pytest.raises(LLMConnectionError, match="broke off the connection"):
+            await provider.generate(question())
 
 
 @for_each("status", [302, 408, 409, 429, 500, 503])

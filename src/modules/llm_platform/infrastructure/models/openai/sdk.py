@@ -19,7 +19,7 @@ from pydantic import SecretStr
 
 from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.infrastructure.http.client import Upstream, encode_json, read_body
-from modules.llm_platform.infrastructure.http.errors import Rule
+from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS, Rule
 
 MAX_ERROR_BYTES: Final = 65_536
 NOT_INSTALLED: Final = Rule("config", 'needs another package: pip install "llm-platform[llm]"')
@@ -107,7 +107,8 @@ class OpenAIClient:
             return refusal
         except openai.APIConnectionError as error:
             failure = error.__cause__
-        raise failure or httpx2.NetworkError("the openai package could not connect")
+        # The package also wraps an error of anyio that httpx2 passes on.
+        raise failure if isinstance(failure, TRANSPORT_ERRORS) else httpx2.NetworkError("the connection broke")
 
     def _connect(self) -> Any:
         openai, upstream = self._openai, self._upstream
