@@ -19,12 +19,12 @@ UPSTREAM = os.environ["FLOOR_UPSTREAM"]
 
 
 class SearchIn(BaseModel):
-    query: str = Field(min_length=1, max_length=500)
+    query: str = Field(min_length=1)
     count: int = Field(10, ge=1, le=50)
 
 
 class ResearchIn(BaseModel):
-    query: str = Field(min_length=3, max_length=500)
+    query: str = Field(min_length=3)
     depth: Literal["shallow", "deep"] = "shallow"
 
 

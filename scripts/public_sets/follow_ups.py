@@ -20,10 +20,10 @@ from scripts.public_sets.platform import GivenSearch, quiet_settings
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.research_dtos import MAX_TURNS, ResearchRequest, Turn
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 
 SETS: Final = ("cast",)
-MAX_QUESTION_CHARS: Final = 500  # longest question of a request
 MAX_ANSWER_CHARS: Final = 20_000  # longest turn of a request
 MIN_PLURAL: Final = 4  # letters of a word whose `s` is dropped
 # Words that tell nothing about the subject, and the courtesies of a conversation.
@@ -62,11 +62,11 @@ async def measure(name: str, folder: Path, part: str) -> list[str]:
 async def standalone(platform: LLMPlatform, row: Row) -> str:
     """Return the turn as the platform understands it."""
     history = tuple(
-        Turn(question=turn["question"][:MAX_QUESTION_CHARS], answer=turn["answer"][:MAX_ANSWER_CHARS])
+        Turn(question=turn["question"][:MAX_QUERY_CHARS], answer=turn["answer"][:MAX_ANSWER_CHARS])
         for turn in row["source"][-MAX_TURNS:]
         if turn["question"]
     )
-    question = row["claim"][:MAX_QUESTION_CHARS]
+    question = row["claim"][:MAX_QUERY_CHARS]
     response = await platform.research.research(ResearchRequest(query=question, history=history, language="en"))
     return response.metadata.standalone_query or question
 

@@ -14,6 +14,8 @@ from playwright.async_api import Browser, Page, expect
 from tests.services.browser import OFFLINE, QUESTION, Visit, becomes, open_panel, serving_page, started, visiting
 from tests.services.page_answers import response
 
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 KEY = "a-long-random-word"
@@ -22,7 +24,7 @@ LONG = "We read answers of several engines and want to know how far they can be 
 PLAN = {"query": QUESTION, "language": "en", "questions": ["What is a solar sail?"], "planner": "m", "degraded": []}
 OPTIONS = {
     "depths": ["shallow", "deep", "report"], "sources": ["web", "news", "documents"], "default_sources": ["web"],
-    "models": ["one/small", "two/large"], "max_query_chars": 500, "max_context_chars": 32000,
+    "models": ["one/small", "two/large"], "max_query_chars": MAX_QUERY_CHARS, "max_context_chars": 32000,
     "max_instruction_chars": 2000, "max_domains": 300, "max_urls": 20, "max_files": 2, "max_file_bytes": 1000,
     "background": True, "document_titles": [], "favicons": False,
 }
@@ -94,10 +96,10 @@ class TestLongTexts:
         """
         async with visiting(browser, base) as visit:
             page = visit.page
-            await page.fill("#query", "b" * 399)
+            await page.fill("#query", "b" * (MAX_QUERY_CHARS * 4 // 5 - 1))
             await expect(page.locator("#form .counter")).to_have_text("")
-            await page.fill("#query", "🦉" * 500)
-            await expect(page.locator("#form .counter")).to_have_text("500 / 500")
+            await page.fill("#query", "🦉" * MAX_QUERY_CHARS)
+            await expect(page.locator("#form .counter")).to_have_text(f"{MAX_QUERY_CHARS} / {MAX_QUERY_CHARS}")
             await expect(page.locator("#query-note")).to_have_text("")
             await page.fill("#query", "🦉" * 4012)
             await expect(page.locator("#query-error")).to_have_text(re.compile("at most 4,000.*12 too long"))

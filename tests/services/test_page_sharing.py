@@ -15,11 +15,13 @@ from playwright.async_api import Browser, Page, Request, Route, expect
 from tests.services.browser import OFFLINE, QUESTION, Visit, becomes, serving_page, started, visiting
 from tests.services.page_answers import begin, citation, end, keep, response
 
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
 OPTIONS = {
     "depths": ["shallow"], "sources": ["documents"], "default_sources": ["documents"], "models": ["m/x"],
-    "max_query_chars": 500, "max_context_chars": 32000, "max_files": 2, "max_file_bytes": 1000, "background": True,
+    "max_query_chars": MAX_QUERY_CHARS, "max_context_chars": 32000, "max_files": 2, "max_file_bytes": 1000, "background": True,
     "document_titles": [], "favicons": False,
 }  # fmt: skip
 SVG = "{http://www.w3.org/2000/svg}"
@@ -200,7 +202,7 @@ class TestPicture:
         """No line is wider than the picture, in scripts without spaces and from right to left too."""
         async with visiting(browser, base) as visit:
             page = visit.page
-            await visit.play(response("Owls sleep by day [1].", query=query[:500]))
+            await visit.play(response("Owls sleep by day [1].", query=query[:MAX_QUERY_CHARS]))
             await visit.ask()
             await visit.answered()
             await page.locator(".tools .menu > summary").click()

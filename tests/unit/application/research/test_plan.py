@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.plan import plan
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.exceptions import LLMBlockedError
 from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.testing import FakeLLM
@@ -51,7 +52,7 @@ async def test_no_model_no_call() -> None:
         "🦀🦀🦀",
         "😀 😀 😀",
         "???",
-        "x" * 500,
+        "x" * MAX_QUERY_CHARS,
         "word " * 99 + "end",
         "the the the",
         "日本語",
@@ -65,4 +66,4 @@ async def test_decomposition_gives_three_searches_and_the_question_first(questio
     made = await plan(question, "en", None)
     assert made.questions[0] == question
     assert len(set(made.questions)) == 3
-    assert all(len(question) <= 500 for question in made.questions)
+    assert all(len(question) <= MAX_QUERY_CHARS for question in made.questions)

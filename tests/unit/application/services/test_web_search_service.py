@@ -9,7 +9,12 @@ from contextlib import suppress
 import pytest
 
 from modules.llm_platform.application.services.web_search_service import WebSearchService
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    MAX_QUERY_CHARS,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConnectionError, WebSearchError
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
@@ -169,4 +174,4 @@ async def test_suggestions_are_few_short_lines() -> None:
     answer = await WebSearchService(FakeWebSearch(found)).search(search_request())
     assert (answer.suggestions[0], answer.correction) == ("one two", "a b")
     assert len(answer.suggestions) <= 20
-    assert max(map(len, answer.suggestions)) <= 500
+    assert max(map(len, answer.suggestions)) <= MAX_QUERY_CHARS

@@ -122,12 +122,13 @@ def test_a_short_message_is_its_own_question(text: str) -> None:
 
 @for_each(
     "text",
-    ["x" * 501, "y " * 16_250, "?" * 32_500, "\n" * 600 + "a", "e\u0301" * 5000,
+    ["x" * (MAX_QUERY_CHARS + 1), "y " * (MAX_MESSAGE_CHARS // 2), "?" * MAX_MESSAGE_CHARS,
+     "\n" * 2 * MAX_QUERY_CHARS + "a", "e\u0301" * 5000,
      "<|im_start|>" * 2000, "- " * 9000, "task: \"" * 4000, "<question>x" * 2900, "Question: " * 3000, "{" * 9000,
      "Question:" + "*" * 30_000 + "\nTea\nand milk", '{"task": "' * 3000 + "}", "a b:\n" * 6000, "<a>" * 9000],
 )
 def test_any_message_of_the_longest_length_makes_a_request(text: str) -> None:
-    """Whatever it consists of: the question has 1 to 500 characters, the context at most 32,000."""
+    """Whatever it consists of: the question is a query, and the context is one of a request."""
     assert len(text) <= MAX_MESSAGE_CHARS
     question, context = split_message(text)
     assert 1 <= len(question) <= MAX_QUERY_CHARS

@@ -11,6 +11,7 @@ from tests.support.guards import cached_search
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import (
+    MAX_QUERY_CHARS,
     VerbatimWebSearchRequest,
     WebSearchRequest,
     WebSearchResponse,
@@ -116,7 +117,9 @@ def test_provider_and_request_type_change_the_key() -> None:
 
 def test_the_order_of_lists_does_not_change_the_key() -> None:
     """A key has a fixed length."""
-    one = WebSearchRequest(query="x" * 500, sources=("web", "news"), engines=("a", "b"), domains=("a.org", "-b.org"))
+    one = WebSearchRequest(
+        query="x" * MAX_QUERY_CHARS, sources=("web", "news"), engines=("a", "b"), domains=("a.org", "-b.org")
+    )
     two = one.with_(sources=("news", "web", "web"), engines=("b", "a"), domains=("-b.org", "a.org"))
     assert search_key("fake", one) == search_key("fake", two)
     assert len(search_key("fake", one)) == 64

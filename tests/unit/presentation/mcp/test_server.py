@@ -53,6 +53,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchBlockedError,
 )
 from modules.llm_platform.domain.privacy.redaction import Redactor
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.found_texts import FoundTexts
@@ -263,7 +264,7 @@ async def test_long_query_is_a_question_with_context() -> None:
             assert not result.is_error, text_of(result)
         for tool in ("search", "research"):
             refused = text_of(await client.call_tool(tool, {"query": "w" * 40_000}))
-            assert refused.endswith("query: must have at most 32500 characters")
+            assert refused.endswith(f"query: must have at most {MAX_MESSAGE_CHARS} characters")
         for wrong in ({"query": "w" * 32_501}, {**QUESTION, "context": 1}, {"query": AGENT, "context": [1]}):
             assert (await client.call_tool("research", wrong)).is_error
     assert [request.query[:7] for request in research.requests] == ["Compare", "Compare", "What is"]

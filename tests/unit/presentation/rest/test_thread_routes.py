@@ -12,6 +12,7 @@ from tests.unit.presentation.rest.test_research_job_routes import ALICE, BOB, KE
 from tests.unit.presentation.rest.test_research_routes import events_of
 
 from modules.llm_platform.application.services.research_job_service import NOT_STORED
+from modules.llm_platform.domain.dtos.research_job_dtos import MAX_TITLE_CHARS
 from modules.llm_platform.domain.exceptions import StoreError
 
 QUESTION = {"query": "What is Python asyncio?"}
@@ -100,9 +101,9 @@ async def test_deleting_a_thread_stops_its_runs(client: httpx2.AsyncClient, serv
     assert (await client.get(f"/research/{name}")).status_code == 404
 
 
-@pytest.mark.parametrize("body", [{}, {"title": " "}, {"title": "x" * 501}])
+@pytest.mark.parametrize("body", [{}, {"title": " "}, {"title": "x" * (MAX_TITLE_CHARS + 1)}])
 async def test_a_wrong_title_is_refused(client: httpx2.AsyncClient, body: dict[str, Any]) -> None:
-    """A title has 1 to 500 characters."""
+    """A title is not empty, and not longer than a question."""
     name = await submitted(client)
     assert (await client.patch(f"/research/threads/{name}", json=body)).status_code == 422
     assert (await thread(client, name))["title"] == QUESTION["query"]

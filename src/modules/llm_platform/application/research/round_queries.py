@@ -11,7 +11,7 @@ from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.report_dtos import RoundAnswer
 from modules.llm_platform.domain.dtos.research_dtos import Source
-from modules.llm_platform.domain.evidence.queries import MAX_QUERY_CHARS
+from modules.llm_platform.domain.evidence.queries import MAX_ROUND_QUERY_CHARS
 from modules.llm_platform.domain.evidence.statements import names_of
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.cache import ICache
@@ -99,7 +99,7 @@ async def model_queries(
     """
     request = _request(question, rows, passages, missing, searched, count)
     answer = await ask(request)
-    lines = [one_line(line)[:MAX_QUERY_CHARS].rstrip() for line in answer.lines]
+    lines = [one_line(line)[:MAX_ROUND_QUERY_CHARS].rstrip() for line in answer.lines]
     shown = request.messages[0].content
     names = {normalize(name) for passage in passages for name in names_of(f"{passage.title}. {passage.text}") if name in shown}
     usable = tuple(

@@ -28,6 +28,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     StoredVerdicts,
 )
 from modules.llm_platform.domain.dtos.sent import merge_sent
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -186,7 +187,6 @@ DEFAULT_CONTEXT_TOKENS = 32_000
 MAX_STORED_VERDICTS = 1000  # verdicts on the claims of one question
 MAX_CLAIMS = 120  # later claims of an answer are not judged
 MAX_PAIR_CHARS = 6000  # a longer pair of claim and quote is not judged
-MAX_QUESTION_CHARS = 500
 MAX_TITLE_CHARS = 150
 ANSWER_TOKENS = 2048  # leaves room for reasoning
 ANSWER_TOKENS_PER_CLAIM = 16
@@ -306,7 +306,7 @@ def build_request(
     question: str, claims: Sequence[CitedClaim], context_tokens: int
 ) -> tuple[LLMRequest, tuple[int, ...]]:
     """Return the request, and the positions of the claims that fit into it. The prompt numbers these from 1."""
-    question_line = one_line(question)[:MAX_QUESTION_CHARS]
+    question_line = one_line(question)[:MAX_QUERY_CHARS]
     answer_tokens = min(ANSWER_TOKENS + ANSWER_TOKENS_PER_CLAIM * min(len(claims), MAX_CLAIMS), context_tokens // 2)
     room = context_tokens - answer_tokens - RESERVED_TOKENS - count_tokens(RULES) - count_tokens(question_line)
     # The first claims that fit, without those that are too long.

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from modules.llm_platform.domain.dtos.web_search_dtos import (
+    MAX_QUERY_CHARS,
     SourceKind,
     WebSearchRequest,
     WebSearchResponse,
@@ -20,7 +21,6 @@ from shared.exceptions import AppException
 log = logging.getLogger(__name__)
 
 MAX_SUGGESTIONS = 20
-MAX_SUGGESTION_CHARS = 500
 UNEXPECTED_ERROR = "The search provider raised an unexpected error: see the log"
 
 
@@ -126,4 +126,4 @@ def _cleaned(answer: WebSearchResponse) -> WebSearchResponse:
 
 
 def _hint(text: str) -> str:
-    return one_line(without_controls(text[:MAX_SUGGESTION_CHARS]))
+    return one_line(without_controls(text[:MAX_QUERY_CHARS]))

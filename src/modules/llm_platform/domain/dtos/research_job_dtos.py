@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 
 ResearchStatus = Literal["queued", "running", "done", "failed", "cancelled"]
 FinalStatus = Literal["done", "failed"]
@@ -18,7 +19,7 @@ WebhookStatus = Literal["pending", "delivered", "failed"]
 
 MAX_UNCLEAN_ENDS = 2  # a run whose server ended so often, with nothing stored in between, is not started again
 MAX_LISTED = 100  # research runs of one page
-MAX_TITLE_CHARS = 500  # longest title of a thread, as of a question
+MAX_TITLE_CHARS = MAX_QUERY_CHARS  # longest title of a thread, which is its first question until somebody renames it
 MAX_SEARCH_CHARS = 200  # longest text that threads are searched for
 LAST_EVENTS = frozenset({"done", "failed"})  # types of the last event of a research run
 

@@ -12,7 +12,7 @@ POSITION_STEP = 0.15  # each sentence before a name divides its value further by
 MAX_POSITION = 8
 BASE = 0.3  # value of a name in a sentence without a word of the question
 TITLE_SHARE = 0.6  # value of the title of a passage, as a name
-MAX_QUERY_CHARS = 200
+MAX_ROUND_QUERY_CHARS = 200
 MAX_FACT_WORDS = 16  # words of a sentence that a query repeats
 
 
@@ -44,7 +44,7 @@ def further_queries(statements: Statements) -> list[NamedQuery]:
             if name.folded not in best or best[name.folded][0] < value * share:
                 best[name.folded] = (value * share, name.text, left_open)
     return [
-        NamedQuery(one_line(f"{name} {left_open}")[:MAX_QUERY_CHARS].rstrip(), name, value)
+        NamedQuery(one_line(f"{name} {left_open}")[:MAX_ROUND_QUERY_CHARS].rstrip(), name, value)
         for value, name, left_open in sorted(best.values(), key=lambda found: -found[0])
     ]
 
@@ -67,4 +67,4 @@ def _names(passage: Passage, left_open: str, statements: Statements) -> list[tup
 def query_without_figures(statement: str) -> NamedQuery:
     """Return the query for a fact on which two sources disagree: the sentence without either figure."""
     words = [word for word in one_line(statement).split() if not any(char.isdigit() for char in word)]
-    return NamedQuery(" ".join(words[:MAX_FACT_WORDS])[:MAX_QUERY_CHARS].rstrip(" .,;:"), "", 1.0)
+    return NamedQuery(" ".join(words[:MAX_FACT_WORDS])[:MAX_ROUND_QUERY_CHARS].rstrip(" .,;:"), "", 1.0)

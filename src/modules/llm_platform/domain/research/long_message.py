@@ -20,6 +20,9 @@ from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
 from modules.llm_platform.domain.text.sentences import QUESTION_MARKS, is_question, sentence_spans
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
+# A longer text is a message: the question in it is searched, and all of it is the context. At most MAX_QUERY_CHARS, since a
+# text up to here is the query itself.
+LONG_MESSAGE_ABOVE_CHARS: Final = MAX_QUERY_CHARS
 MAX_MESSAGE_CHARS: Final = MAX_CONTEXT_CHARS + MAX_QUERY_CHARS  # longest message whose question is searched for
 MAX_WEIGHED: Final = 200  # questions of a message
 PARAGRAPH: Final = "\n\n"  # divides the parts of a context
@@ -61,7 +64,7 @@ _ENDS: Final = ".!?:;。！？：；"  # they end a sentence at the end of a lin
 def split_message(text: str) -> tuple[str, str | None]:
     """Return the question of a message, and the whole message if it is longer than a question."""
     message = text.strip()
-    if len(message) <= MAX_QUERY_CHARS:
+    if len(message) <= LONG_MESSAGE_ABOVE_CHARS:
         return message, None
     return question_of(message), join_context(message)
 
@@ -72,7 +75,7 @@ def question_of(text: str) -> str:
     It is the text that is marked as the question, else the last question, else the last instruction, else the first line.
     """
     text = text.strip()
-    if len(text) <= MAX_QUERY_CHARS:
+    if len(text) <= LONG_MESSAGE_ABOVE_CHARS:
         return text
     text = _marked_question(text) or text
     if len(text) > MAX_QUERY_CHARS:

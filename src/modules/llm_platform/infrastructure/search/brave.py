@@ -19,7 +19,7 @@ from shared.exceptions import AppException
 PATHS: Final[Mapping[SourceKind, str]] = {"web": "/res/v1/web/search", "news": "/res/v1/news/search"}
 MAX_PAGE_RESULTS: Final[Mapping[SourceKind, int]] = {"web": 20, "news": 50}
 LAST_OFFSET: Final = 9  # `offset` counts pages of `count` results, from 0
-MAX_QUERY_CHARS: Final = 400
+BRAVE_QUERY_CHARS: Final = 400
 MAX_QUERY_WORDS: Final = 50
 MAX_ERROR_DETAIL_BYTES: Final = 64_000
 MONTH_FROM_S: Final = 24 * 3600  # a longer quota window is the plan's monthly quota
@@ -150,8 +150,8 @@ class BraveWebSearchAdapter(KeyedWebSearch):
         yield from super().unsupported(request)
         if request.language and _language(request) is None:
             yield "cannot search in the requested language"
-        if len(request.query) > MAX_QUERY_CHARS or len(request.query.split()) > MAX_QUERY_WORDS:
-            yield f"takes at most {MAX_QUERY_CHARS} characters and {MAX_QUERY_WORDS} words: the query was cut"
+        if len(request.query) > BRAVE_QUERY_CHARS or len(request.query.split()) > MAX_QUERY_WORDS:
+            yield f"takes at most {BRAVE_QUERY_CHARS} characters and {MAX_QUERY_WORDS} words: the query was cut"
 
 
 def quota_of(headers: Mapping[str, str]) -> list[QuotaWindow]:
@@ -203,9 +203,9 @@ def _parameters(
 def _query(request: WebSearchRequest) -> str:
     """Return the query with its domains as operators, cut to the 400 characters and 50 words that Brave accepts."""
     operators = site_operators(request.domains)
-    room = MAX_QUERY_CHARS - len(operators) - 1
+    room = BRAVE_QUERY_CHARS - len(operators) - 1
     if room < 1 or len(operators.split()) >= MAX_QUERY_WORDS:  # too many domains: only the results are filtered
-        operators, room = "", MAX_QUERY_CHARS
+        operators, room = "", BRAVE_QUERY_CHARS
     words = request.query.split()[: MAX_QUERY_WORDS - len(operators.split())]
     return f"{cut_query(' '.join(words), room)} {operators}".strip()
 

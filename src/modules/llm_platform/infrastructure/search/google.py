@@ -8,7 +8,7 @@ from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import site_operators
 from modules.llm_platform.infrastructure.search.keyed_service import territory_of
 
-MAX_QUERY_CHARS: Final = 2048
+GOOGLE_QUERY_CHARS: Final = 2048
 # Values of `hl` that differ from the language code.
 TAG_CODES: Final = {"zh-TW": "zh-tw", "zh-HK": "zh-tw", "zh-Hant": "zh-tw", "pt-BR": "pt-br", "pt-PT": "pt-pt"}
 LANGUAGE_CODES: Final = {"zh": "zh-cn", "he": "iw", "jv": "jw", "nb": "no", "fil": "tl"}
@@ -41,7 +41,7 @@ def country_of(request: WebSearchRequest) -> str | None:
 def query_of(request: WebSearchRequest) -> str:
     """Return `q`: the query with its domains as operators. Many domains are left to the filter of the results."""
     whole = f"{request.query} {site_operators(request.domains)}".strip()
-    return whole if len(whole) <= MAX_QUERY_CHARS else request.query
+    return whole if len(whole) <= GOOGLE_QUERY_CHARS else request.query
 
 
 def dates_of(window: Freshness | None) -> str | None:

@@ -10,7 +10,7 @@ from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import list_of, number_of
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
-MAX_QUERY_CHARS: Final = 400
+TAVILY_QUERY_CHARS: Final = 400
 RULES: Final = {
     432: Rule("blocked", "has reached the limit of this key's plan (432): raise it"),
     433: Rule("blocked", "has reached the pay-as-you-go limit of this key (433): raise it"),
@@ -34,7 +34,7 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
         included, excluded = split_domains(request.domains)
         start, end = (window.start, window.end) if window else (None, None)
         body = {
-            "query": keyed.cut_query(request.query, MAX_QUERY_CHARS),
+            "query": keyed.cut_query(request.query, TAVILY_QUERY_CHARS),
             "topic": "news" if kind == "news" else "general",
             "search_depth": "basic",  # one credit; the other ones cost two, or answer with less
             "max_results": request.count,
@@ -58,5 +58,5 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
 
     def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
         yield from super().unsupported(request)
-        if len(request.query) > MAX_QUERY_CHARS:
-            yield f"takes at most {MAX_QUERY_CHARS} characters: the query was cut"
+        if len(request.query) > TAVILY_QUERY_CHARS:
+            yield f"takes at most {TAVILY_QUERY_CHARS} characters: the query was cut"

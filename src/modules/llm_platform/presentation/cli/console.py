@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Style = Literal["", "bold", "dim", "green", "yellow", "red"]
 
 DEFAULT_COLUMNS = 80  # assumed for a terminal that does not report its width
-MAX_QUESTION_BYTES = 65_536  # limit for standard input; a question has 500 characters
+MAX_CHAR_BYTES = 4  # of a character in UTF-8
 
 
 class Line(NamedTuple):
@@ -136,14 +136,18 @@ class Console:
     def read_question(self, prompt: str, *, prompts_enabled: bool) -> str | None:
         """Return the question from standard input, or None if there is none.
 
-        A terminal is asked for a line, if prompts are enabled. Any other input is read to its end.
+        A terminal is asked for a line, if prompts are enabled. Of any other input, at least one character more is read than a
+        message may have, so that a longer one is refused and not cut.
         """
+        # Imported here, as only a command that asks needs it.
+        from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
+
         if self.source.isatty():
             return (self.prompt(prompt) or None) if prompts_enabled else None
         buffer = getattr(self.source, "buffer", None)
         if buffer is None:
-            return self.source.read(MAX_QUESTION_BYTES).strip() or None
-        return str(buffer.read(MAX_QUESTION_BYTES).decode("utf-8", "replace")).strip() or None
+            return self.source.read(MAX_MESSAGE_CHARS + 1).strip() or None
+        return str(buffer.read(MAX_CHAR_BYTES * (MAX_MESSAGE_CHARS + 1)).decode("utf-8", "replace")).strip() or None
 
     def prompt(self, text: str) -> str | None:
         """Return one line from the terminal, or None at the end of input."""

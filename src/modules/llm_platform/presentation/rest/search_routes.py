@@ -7,7 +7,7 @@ from pydantic import Field
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.sent import Sent
-from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
+from modules.llm_platform.domain.research.long_message import LONG_MESSAGE_ABOVE_CHARS, MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.rest import searxng_shape
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
@@ -51,7 +51,8 @@ PASS_THROUGH = query_of(
     q=(
         {"type": "string", "minLength": 1, "maxLength": MAX_MESSAGE_CHARS},
         True,
-        "The query, passed on to SearXNG with its bangs; `!!` is refused. Of more than 500 characters, the question in it.",
+        "The query, passed on to SearXNG with its bangs; `!!` is refused. "
+        f"Of more than {LONG_MESSAGE_ABOVE_CHARS} characters, the question in it.",
     ),
     engines=({"type": "string"}, False, "Comma list of engine names."),
     categories=(

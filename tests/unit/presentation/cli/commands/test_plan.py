@@ -12,6 +12,7 @@ from tests.unit.presentation.cli.fakes import PLAN, terminal_console
 
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, ResearchPlan
 from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, ResearchRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.presentation.cli.commands.plan import ACTIONS, MENU, PlanEditor
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
@@ -101,7 +102,7 @@ def test_words_that_accept_the_plan(word: str) -> None:
         ("m 1", "type two numbers"),
         ("m 1 9", "type a number from 1 to 3"),
         ("a no", "a sub-question must have at least 3 characters"),
-        ("a " + "x" * 501, "a sub-question must have at most 500 characters"),
+        ("a " + "x" * (MAX_QUERY_CHARS + 1), f"a sub-question must have at most {MAX_QUERY_CHARS} characters"),
         ("e 1 \u200b\u200b\u200b", "a sub-question "),
         ("a " + TWO.upper(), "the plan already has that sub-question"),
         (f"e 1 {THREE}", "the plan already has that sub-question"),

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.unit.domain.research.test_long_message import AGENT
@@ -21,6 +22,7 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.exceptions import PriceUnknownError, WebSearchConnectionError
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
@@ -503,5 +505,18 @@ def test_context_of_a_question(
     (tmp_path / "long.txt").write_text("x" * 32_001)
     ended = command(*QUESTION, "--context", str(tmp_path / "long.txt"))
     assert (ended.code, "--context" in ended.err, "32000" in ended.err) == (2, True, True)
-    ended = command("research", "x" * 32_501)
-    assert (ended.code, "QUESTION" in ended.err, "32500" in ended.err) == (2, True, True)
+    ended = command("research", "x" * (MAX_MESSAGE_CHARS + 1))
+    assert (ended.code, "QUESTION" in ended.err, str(MAX_MESSAGE_CHARS) in ended.err) == (2, True, True)
+
+
+def test_no_message_of_a_pipe_is_cut(
+    command: Command, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever its alphabet: the longest message arrives whole, and a longer one is refused."""
+    for chars, code in ((MAX_MESSAGE_CHARS, 0), (MAX_MESSAGE_CHARS + 1, 2)):
+        platform, written = FakePlatform(), ("什么是茶？" * MAX_MESSAGE_CHARS)[:chars]
+        pipe = SimpleNamespace(isatty=lambda: False, buffer=io.BytesIO(written.encode()))
+        monkeypatch.setattr(sys, "stdin", pipe)
+        assert run(["research"], wiring(platform, model=True)) == code
+        assert [request.query for request in platform.research.requests] == ["什么是茶？"] * (code == 0)
+        capsys.readouterr()

@@ -14,6 +14,8 @@ from tests.unit.domain.research.test_long_message import AGENT
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.research_dtos import MAX_INSTRUCTION_CHARS, MAX_STORED_TURNS, ShortMessage
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.rest.compat import chat_completions
 
 Body = Mapping[str, Any]
@@ -79,14 +81,14 @@ async def test_long_system_message_goes_on_in_the_context(
 
 
 async def test_longest_message(client: httpx2.AsyncClient, services: FakeServices, door: str) -> None:
-    """32,500 characters are accepted; one more is refused, and the error names where it was sent."""
-    assert (await post(client, door, "word " * 6500)).status_code == 200
+    """The longest message is accepted; one more is refused, and the error names where it was sent."""
+    assert (await post(client, door, "word " * (MAX_MESSAGE_CHARS // 5))).status_code == 200
     assert (await post(client, door, "w" * 100_000, "What is tea?")).status_code == 200  # a system message is cut
-    refused = await post(client, door, "w" * 32_501)
+    refused = await post(client, door, "w" * (MAX_MESSAGE_CHARS + 1))
     assert refused.status_code in (400, 422)
     error = refused.json()["error"]
     assert error["param"] == PLACES[door]
-    assert "32500" in error["message"]
+    assert str(MAX_MESSAGE_CHARS) in error["message"]
 
 
 @for_each(
@@ -186,10 +188,10 @@ async def test_message_too_short_for_the_background_is_refused(
 
 
 async def test_research_route_keeps_its_limits(client: httpx2.AsyncClient) -> None:
-    """`query` has 3 to 500 characters there, and `context` up to 32,000."""
+    """A question that is too long is refused there, and a `context` is not."""
     for body, field in (
         ({"query": "hi"}, "query"),
-        ({"query": "w" * 501}, "query"),
+        ({"query": "w" * (MAX_QUERY_CHARS + 1)}, "query"),
         ({"query": "What is tea?", "context": "w" * 32_001}, "context"),
         ({"query": "What is tea?", "context": "a\x00b"}, "context"),
         ({"query": "What is tea?", "context": 1}, "context"),
@@ -208,7 +210,7 @@ async def test_long_query_of_a_search(client: httpx2.AsyncClient, services: Fake
     assert (await client.get("/searxng/search", params={"q": AGENT, "format": "json"})).status_code == 200
     assert services.requests[-1].query.startswith("Compare the efficiency")
     assert (await client.post("/tavily/search", json={"query": AGENT, "include_answer": True})).status_code == 200
-    assert (services.requests[-1].context, len(services.requests[-1].query) <= 500) == (AGENT.strip(), True)
+    assert (services.requests[-1].context, len(services.requests[-1].query) <= MAX_QUERY_CHARS) == (AGENT.strip(), True)
 
 
 def test_questions_are_looked_for_in_the_turns_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,13 +238,16 @@ async def test_errors_of_a_search_name_the_field(client: httpx2.AsyncClient, pat
     body = refused.json()
     message = body["detail"] if path.startswith("/open-webui") else body.get("error") or body["detail"]["error"]
     text = message["message"] if isinstance(message, dict) else message
-    assert text == f"{SEARCHES[path]}: must have at most 32500 characters"
+    assert text == f"{SEARCHES[path]}: must have at most {MAX_MESSAGE_CHARS} characters"
 
 
 @for_each(
     ("path", "sent", "message"),
     [
-        ("/perplexity/search", {"query": ["tea", "w" * 32_501]}, "query.1: must have at most 32500 characters"),
+        (
+            "/perplexity/search", {"query": ["tea", "w" * (MAX_MESSAGE_CHARS + 1)]},
+            f"query.1: must have at most {MAX_MESSAGE_CHARS} characters",
+        ),
         ("/perplexity/search", {"query": []}, "query: must have at least 1 item"),
         ("/perplexity/search", {"query": 1}, "query: must be a valid string"),
         ("/perplexity/search", {"query": {"text": "tea"}}, "query: must be a valid string"),

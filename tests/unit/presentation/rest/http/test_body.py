@@ -15,6 +15,7 @@ from starlette.types import Message
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.presentation.rest.http import body as body_module
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError
@@ -186,7 +187,7 @@ async def test_unknown_depth_names_the_valid_ones(client: httpx2.AsyncClient) ->
     [
         ({}, "is missing"),
         ({"query": "ab"}, "must have at least 3 characters"),
-        ({"query": "b" * 501}, "must have at most 500 characters"),
+        ({"query": "b" * (MAX_QUERY_CHARS + 1)}, f"must have at most {MAX_QUERY_CHARS} characters"),
         ({"query": 5}, "must be a valid string"),
         ({"depth": "profound"}, "must be 'shallow', 'deep' or 'report'"),
         ({"sources": "web"}, "must be a list"),
@@ -258,7 +259,10 @@ async def test_unknown_fields_are_ignored(client: httpx2.AsyncClient, services: 
 
 @pytest.mark.parametrize(
     "query",
-    ["\U0001f680\U0001f680\U0001f680", "%(x)s {sources} <b>", "solar\u2028sails", "你好吗", "a" * 500, "' OR 1=1 --"],
+    [
+        "\U0001f680\U0001f680\U0001f680", "%(x)s {sources} <b>", "solar\u2028sails", "你好吗", "a" * MAX_QUERY_CHARS,
+        "' OR 1=1 --",
+    ],
 )
 async def test_queries_can_be_any_text(client: httpx2.AsyncClient, services: FakeServices, query: str) -> None:
     """Emoji, markup and format strings reach the service unchanged."""

@@ -19,11 +19,13 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.ports.research_store import Value
 from modules.llm_platform.domain.research.store_key import is_entry_key, is_topic_name
 
 MAX_ENTRY_BYTES: Final = 32 * 1024 * 1024  # a report stores the pages that it cites, of at most 5 MB each
-MAX_HEAD_BYTES: Final = 8 * 1024  # a query has at most 500 characters of twelve bytes
+QUERY_CHAR_BYTES: Final = 12  # a character of a query, as JSON writes it: the two escapes of a rare one
+MAX_HEAD_BYTES: Final = QUERY_CHAR_BYTES * MAX_QUERY_CHARS + 3 * 1024  # with the other fields
 
 _FORMAT: Final = 1
 _BEGINNING: Final = b'{"format":%d,' % _FORMAT

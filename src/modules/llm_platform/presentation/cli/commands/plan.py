@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 GIVEN_PLAN = "given"  # The planner of a plan from `--plan`.
 DECOMPOSITION = "decomposition"  # The planner of a plan without a model.
-MAX_FILE_KB = 64  # Ten sub-questions of 500 characters take far less.
+MAX_FILE_KB = 64  # Ten of the longest sub-questions take less than half.
 COMMENT = "#"
 
 _NUMBERING = re.compile(r"\A\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")

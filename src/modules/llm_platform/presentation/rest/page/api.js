@@ -133,17 +133,25 @@ export const deleteThread = (id) => soon(threadPath(id), { method: "DELETE" });
 export const listThreads = ({ q = "", before = null, asksForKey = true }) =>
   soon(`research/threads?${new URLSearchParams({ limit: 30, ...(q && { q }), ...(before && { before }) })}`, { asksForKey });
 let offered = null;
+let queryChars = null;
+/** The most characters of a question and of the title of a thread, as the server counts them; null until it has said so. */
+export const maxQueryChars = () => queryChars;
+async function askForOptions(how) {
+  const found = await soon("research/options", how);
+  queryChars = found.max_query_chars;
+  return found;
+}
 /** What a request can choose on this server, which is asked until it has said so once, and again with `isAgain`. A person is
 asked for a key only with `asksForKey`. */
 export async function options(asksForKey = false, isAgain = false) {
   if (isAgain) offered = null;
-  offered ??= soon("research/options", { asksForKey: false });
+  offered ??= askForOptions({ asksForKey: false });
   try {
     return await offered;
   } catch (error) {
     offered = null;
     if (!asksForKey || error.status !== 401) throw error;
-    return (offered = soon("research/options"));
+    return (offered = askForOptions());
   }
 }
 /** The icon of a source's site as a data: address. The policy of the page allows these and no blob:, and an image runs nothing. */

@@ -1,6 +1,6 @@
 // The box in which a question is written: a text that grows, the choices for it, its files.
 
-import { errorParts, options } from "./api.js";
+import { errorParts, maxQueryChars, options } from "./api.js";
 import { choicesPanel } from "./choices_panel.js";
 import { Choices, DEPTHS, SOURCES } from "./choices.js";
 import { announce, el, icon } from "./dom.js";
@@ -10,9 +10,8 @@ import { isOn, preference } from "./preferences.js";
 import { number, t } from "./texts.js";
 
 const MIN_CHARS = 3;
-const QUESTION_CHARS = 500; // of a question, as the server counts them; the server finds the question in a longer text
 const MAX_CHARS = 4000;
-const NEAR = 400; // characters from which they are counted in view
+const NEAR = 0.8; // the part of the limit from which characters are counted in view
 const NO_KEY = 401;
 const TOUCH = matchMedia("(hover: none) and (pointer: coarse)"); // Enter is a new line there: the button asks
 const length = (text) => [...text].length;
@@ -151,7 +150,8 @@ export class Composer {
       if (this.#complain()) return;
       if (this.isWaiting) return this.#hold();
       const text = this.input.value.trim();
-      const question = length(text) > QUESTION_CHARS ? { message: text } : { query: text };
+      // The server finds the question in a message; a short message is the question.
+      const question = length(text) <= maxQueryChars() ? { query: text } : { message: text };
       const request = { ...question, ...this.choices.request, ...(await this.files.request()), ...this.fields() };
       this.remember(this.choices.kept);
       if (request.depth === "report") await editPlan(this.plan, request, this.ask);
@@ -186,8 +186,9 @@ export class Composer {
     closePlan();
     this.isHeld = false;
     const count = length(this.input.value.trim());
-    const isLong = count > QUESTION_CHARS;
-    this.counter.textContent = count < NEAR ? "" : `${number(count)} / ${number(isLong ? MAX_CHARS : QUESTION_CHARS)}`;
+    const questionChars = maxQueryChars() ?? MAX_CHARS;
+    const isLong = count > questionChars;
+    this.counter.textContent = count < NEAR * questionChars ? "" : `${number(count)} / ${number(isLong ? MAX_CHARS : questionChars)}`;
     this.counter.classList.toggle("over", count > MAX_CHARS);
     this.isLong = isLong && count <= MAX_CHARS;
     this.showNotes();

@@ -1,6 +1,6 @@
 // The plan of a report: a person changes, adds, removes and orders the sub-questions before it starts.
 
-import { errorParts, plan } from "./api.js";
+import { errorParts, maxQueryChars, plan } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
 import { dollars, lengthProblem, number, seconds, t } from "./texts.js";
 
@@ -88,7 +88,7 @@ class PlanEditor {
 
   /** The first sub-question that is too long. */
   #problem() {
-    return this.#values().map(lengthProblem).find(Boolean) ?? "";
+    return this.#values().map((text) => lengthProblem(text, maxQueryChars())).find(Boolean) ?? "";
   }
 
   #add(text, focuses = false) {

@@ -1,6 +1,6 @@
 // The threads that the server has stored: pinned ones, those in folders, then by day; searched, renamed, deleted one by one or several at once.
 
-import { deleteThread, errorParts, listThreads, Refused, renameThread } from "./api.js";
+import { deleteThread, errorParts, listThreads, maxQueryChars, Refused, renameThread } from "./api.js";
 import { announce, byId, el, icon } from "./dom.js";
 import { areFull, closeFolder, deleteFolder, folderOf, folders, MAX_NAME_CHARS, moveThread, renameFolder, renameInFolders } from "./folders.js";
 import { pin, pinned, renamePins, unpin } from "./pins.js";
@@ -267,7 +267,7 @@ class Sidebar {
   }
 
   #rename(item, thread) {
-    const input = el("input", { type: "text", "aria-label": t("Title of the thread"), maxlength: 500, required: true, dir: "auto" });
+    const input = el("input", { type: "text", "aria-label": t("Title of the thread"), maxlength: maxQueryChars(), required: true, dir: "auto" });
     input.value = thread.title;
     this.#ask(item, [input, el("button", { type: "submit", class: "primary" }, t("Save"))], async () => {
       const title = input.value.trim();

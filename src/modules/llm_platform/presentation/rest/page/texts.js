@@ -79,12 +79,10 @@ function minutes(all) {
   return [part(Math.floor(all / 60), "minute"), all % 60 && part(all % 60, "second")].filter(Boolean).join(" ");
 }
 
-const MAX_CHARS = 500; // of a question, as the server counts them
-
-/** Why a text is too long for a question; empty where it is not. A field that cut a pasted text would ask something else. */
-export function lengthProblem(text) {
-  const over = [...text.trim()].length - MAX_CHARS;
-  return over > 0 ? t("A question has at most {max} characters: this is {n} too long.", { max: MAX_CHARS, n: number(over) }) : "";
+/** Why a text is too long for a question of at most `max` characters; empty where it is not, and where `max` is not known. A field that cut a pasted text would ask something else. */
+export function lengthProblem(text, max) {
+  const over = [...text.trim()].length - (max ?? Infinity);
+  return over > 0 ? t("A question has at most {max} characters: this is {n} too long.", { max: number(max), n: number(over) }) : "";
 }
 
 /** Use the language that first_paint.js has found. */
