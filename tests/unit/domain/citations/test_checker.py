@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.sentences import sentence_spans
 
@@ -29,6 +29,12 @@ HOSTILE_SECONDS = 30.0  # what is quadratic in 100,000 characters takes minutes
 
 def check(answer: str, language: str = "en", sources: Sequence[Source] = SOURCES) -> CheckedAnswer:
     return CitationChecker(sources, language).check(answer)
+
+
+def judged(sentence: str, text: str) -> Citation:
+    """Return the citation of a sentence that cites one source with this text."""
+    source = Source(index=1, title="", url="https://a.test/", text=text)
+    return check(f"{sentence} [1]", sources=[source]).citations[0]
 
 
 def verdict(sentence: str, text: str = BRIDGE, language: str = "en") -> str:
@@ -215,6 +221,27 @@ def test_one_changed_fact_makes_a_sentence_unsupported(sentence: str, expected: 
 def test_copied_sentences_are_supported(sentence: str, text: str) -> None:
     """What the source says word for word is borne out, markup aside."""
     assert verdict(sentence, text) == "supported"
+
+
+
+@for_each(
+    ("sentence", "text", "expected"),
+    [
+        ("`run()` opens **one** loop.", "run() opens one loop.", True),
+        ("The bridge is old.", "The old bridge is long.", False),
+        ("| name | length |\n|---|---|\n| Old bridge | 120 metres", "Old bridge | 120 metres", True),
+        ("| name | length |\n|---|---|\n| Old bridge | 130 metres", "Old bridge | 120 metres", False),
+    ],
+)
+def test_a_copy_is_called_verbatim(sentence: str, text: str, expected: bool) -> None:
+    """The field says it, so that no reader compares a score or the words again. A row is a copy if each of its cells is."""
+    assert judged(sentence, text).is_verbatim == expected
+
+
+def test_a_stored_citation_without_the_field_has_its_score() -> None:
+    """Runs were stored before the field existed; copies alone had the score 1, but for those that were rounded."""
+    stored = judged("The bridge is old.", "The bridge is old.").model_dump(exclude={"is_verbatim"})
+    assert [Citation(**{**stored, "score": score}).is_verbatim for score in (1.0, 0.99)] == [True, False]
 
 
 PIECES = (

@@ -21,8 +21,10 @@ from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdic
 VERDICTS = get_args(ModelVerdict)
 
 
-def citation(verdict: Verdict, quote: str = "Tokens expire after an hour.") -> Citation:
-    return Citation(start=0, end=20, source_index=1, quote=quote, quote_end=len(quote), verdict=verdict, score=0.4)
+def citation(verdict: Verdict, quote: str = "Tokens expire after an hour.", *, is_verbatim: bool = False) -> Citation:
+    return Citation(
+        start=0, end=20, source_index=1, quote=quote, quote_end=len(quote), verdict=verdict, score=0.4, is_verbatim=is_verbatim
+    )
 
 
 @for_each(
@@ -87,7 +89,7 @@ def test_a_model_may_always_lower(words: ModelVerdict, model: ModelVerdict, clai
 def test_copies_and_sentences_without_quote_are_not_judged() -> None:
     """A sentence that stands in its quote word for word, one without a quote, and one whose source's text is not held."""
     quote = "Tokens expire after an hour, says the manual."
-    assert not can_be_judged(citation("supported", quote), "Tokens expire after an *hour*")
+    assert not can_be_judged(citation("supported", quote, is_verbatim=True), "Tokens expire after an *hour*")
     assert can_be_judged(citation("supported", quote), "An hour later tokens expire.")
     assert can_be_judged(citation("unsupported", quote), "Tokens expire after an hour")
     assert not can_be_judged(citation("unsupported", ""), "Tokens never expire.")

@@ -236,7 +236,8 @@ class CitationChecker:
         return Citation(
             start=sentence.start, end=sentence.end, source_index=number,
             quote=quote, quote_start=span[0], quote_end=span[1],
-            verdict=_verdict_on(source, judgement), score=judgement.score, cited_by="model" if is_by_author else "platform",
+            verdict=_verdict_on(source, judgement), score=judgement.score,
+            is_verbatim=judgement.is_verbatim, cited_by="model" if is_by_author else "platform",
             checked_against=source.text_kind, quote_url=link, page=page,
             cells=tuple(
                 CellVerdict(start=cell.start, end=cell.end, verdict=_verdict_on(source, judged))
@@ -262,7 +263,7 @@ def _of_clause(sentence: AnswerSentence, span: Span, judgement: Judgement) -> tu
     """Return the judgement on a clause as one on its sentence, whose places are others."""
     if judgement.verdict == "supported" and not all(clause.cited for clause in sentence.clauses):
         judgement = replace(judgement, verdict="partial", score=round(min(judgement.score, weights().supported), 2))
-    return span, replace(judgement, change=None)
+    return span, replace(judgement, change=None, is_verbatim=False)
 
 
 def _difference(sentence: AnswerSentence, judgement: Judgement) -> Difference | None:

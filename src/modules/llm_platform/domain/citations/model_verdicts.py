@@ -14,7 +14,7 @@ from modules.llm_platform.domain.citations.sentences import read_answer
 from modules.llm_platform.domain.citations.words import IDENTIFIER, WORD, is_unspaced
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Verdict
 from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
-from modules.llm_platform.domain.text.tokens import fold, normalize
+from modules.llm_platform.domain.text.tokens import fold
 
 _RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
 _LITERAL = re.compile(r"(?<!`)`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
@@ -30,10 +30,10 @@ def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
 
 
 def can_be_judged(citation: Citation, claim: str) -> bool:
-    """Return whether a model can add something: there is a quote, and it does not support the claim word for word."""
+    """Return whether a model can add something: there is a quote, and it is no copy that supports the claim."""
     if not citation.quote.strip() or not claim.strip():
         return False
-    return citation.verdict != "supported" or normalize(claim) not in normalize(citation.quote)
+    return citation.verdict != "supported" or not citation.is_verbatim
 
 
 def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -> Citation:

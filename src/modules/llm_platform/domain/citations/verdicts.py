@@ -37,12 +37,14 @@ class Judgement:
 
     - `score` is the probability that the source supports the sentence, 0 to 1.
     - `is_refuted` is True if a fact of the sentence was changed.
+    - `is_verbatim` is True if the source has the sentence word for word; of a row that is compared by its cells, each cell.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
     """
 
     verdict: Verdict
     score: float
     is_refuted: bool = False
+    is_verbatim: bool = False
     cells: tuple[Judgement, ...] = ()
     change: Change | None = None  # why it is doubted, with the place in the claim and in the source
 
@@ -88,7 +90,9 @@ def judge(
     span, judgement = _judge(claim, source, language)
     if cells and judgement.verdict in ("partial", "unsupported"):
         judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
-        judgement = replace(min(judged, key=lambda cell: RANK[cell.verdict]), cells=judged, change=None)
+        weakest = min(judged, key=lambda cell: RANK[cell.verdict])
+        is_copied = all(cell.is_verbatim for cell in judged)
+        judgement = replace(weakest, cells=judged, change=None, is_verbatim=is_copied)
     return span, judgement
 
 
@@ -106,7 +110,7 @@ def _judge(claim: Claim, source: SourceText, language: str) -> tuple[Span, Judge
     if passage is None:
         return (0, 0), _unless_foreign(claim, source, language, Judgement("unsupported", 0.0))
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
-        return passage.span, Judgement("supported", 1.0)
+        return passage.span, Judgement("supported", 1.0, is_verbatim=True)
     judgement = _compare(claim, source, passage)
     if judgement.verdict != "supported" and passage.known < MIN_SAME_LANGUAGE_SHARE:
         judgement = _unless_foreign(claim, source, language, judgement)
@@ -120,7 +124,7 @@ def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
     change = compared.change()
     if score < fitted.partial or change:
         why = change or (compared.replacement() if features.replaced else None)
-        return Judgement("unsupported", round(min(score, fitted.refuted), 2), change is not None, change=why)
+        return Judgement("unsupported", round(min(score, fitted.refuted), 2), is_refuted=change is not None, change=why)
     if score < fitted.supported or compared.is_partial_at_best():
         why = compared.replacement() if features.replaced else None
         return Judgement("partial", round(min(score, fitted.supported), 2), change=why)

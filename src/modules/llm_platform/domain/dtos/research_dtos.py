@@ -268,6 +268,7 @@ class Citation(BaseModel, frozen=True):
     - `quote` is the part of the source's stored text that fits best, and `quote_start` and `quote_end` delimit it there. If
       nothing fits, the quote is empty and both offsets are 0.
     - `checked_by` says who gave `verdict`: the comparison of words, or a language model after it.
+    - `is_verbatim` is True if the source has the sentence word for word, apart from markup.
     - `score` is the score of the comparison of words, and `word_verdict` its verdict if a model gave `verdict`.
     - `cited_by` is `platform` if the author of the answer named no source here, and the platform found this one and added
       its marker.
@@ -290,6 +291,8 @@ class Citation(BaseModel, frozen=True):
     quote_end: int = 0
     verdict: Verdict
     score: float
+    # A citation that was stored without it has its score: 1 was given for a copy.
+    is_verbatim: bool = Field(default_factory=lambda data: data.get("score") == 1)
     checked_by: CheckedBy = "words"
     word_verdict: Verdict | None = None
     cited_by: CitedBy = "model"

@@ -201,7 +201,7 @@ class TestMarkdown:
 
     def test_quote_has_no_score(self) -> None:
         """An answer made of quotes has nothing to weigh, a model's sentence has; JSON keeps verdict and score for both."""
-        citation = ANSWER.citations[0].model_copy(update={"score": 1.0})
+        citation = ANSWER.citations[0].model_copy(update={"score": 1.0, "is_verbatim": True})
         quoted = ANSWER.model_copy(update={"citations": (citation,)})
         model = quoted.metadata.model_copy(update={"synthesizer": "openai"})
         written = quoted.model_copy(update={"metadata": model})

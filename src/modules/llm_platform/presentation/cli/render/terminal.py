@@ -295,10 +295,10 @@ def _note_lines(notes: Sequence[str]) -> Iterator[Line]:
 def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
     """Return the verdict of a citation with its score, and whether the platform found the source.
 
-    The score is that of the word comparison, so the text has both verdicts if a model gave the final one. A quote has no
-    score.
+    The score is that of the word comparison, so the text has both verdicts if a model gave the final one. A quote of an answer
+    without a model has no score.
     """
-    if citation.score == 1.0 and response.metadata.synthesizer == EXTRACTIVE:
+    if citation.is_verbatim and response.metadata.synthesizer == EXTRACTIVE:
         return QUOTED
     found = FOUND if citation.cited_by == "platform" else ""
     if citation.checked_by == "words":

@@ -86,7 +86,7 @@ export function explanation(citation, text, source) {
 function sentence(citation, text) {
   const isSnippet = citation?.checked_against === "snippet";
   switch (citation?.verdict) {
-    case "supported": return t("The source says this.");
+    case "supported": return citation.is_verbatim ? t("The source says this word for word.") : t("The source says this.");
     case "quoted": return t("These are words of the source. It may say nothing on the question.");
     case "partial": return t("The source says a part of this, or says it in other words.");
     case "unsupported":

@@ -72,6 +72,7 @@ export default {
   "Calls of language models": "استدعاءات النماذج اللغوية",
   "Cost in US dollars": "التكلفة بالدولار الأمريكي",
   "The source says this.": "المصدر يقول هذا.",
+  "The source says this word for word.": "المصدر يقول هذا حرفيًا.",
   "These are words of the source. It may say nothing on the question.": "هذه كلمات المصدر، وقد لا تقول شيئًا عن السؤال.",
   "The source says a part of this, or says it in other words.": "المصدر يقول جزءًا من هذا أو يقوله بكلمات أخرى.",
   "The source does not say this, or says it differently.": "المصدر لا يقول هذا أو يقوله بطريقة مختلفة.",

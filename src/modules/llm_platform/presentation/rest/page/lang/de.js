@@ -72,6 +72,7 @@ export default {
   "Calls of language models": "Aufrufe von Sprachmodellen",
   "Cost in US dollars": "Kosten in US-Dollar",
   "The source says this.": "Die Quelle sagt das.",
+  "The source says this word for word.": "Die Quelle sagt das wörtlich.",
   "These are words of the source. It may say nothing on the question.": "Das sind Worte der Quelle. Vielleicht sagt sie nichts zur Frage.",
   "The source says a part of this, or says it in other words.": "Die Quelle sagt einen Teil davon oder sagt es mit anderen Worten.",
   "The source does not say this, or says it differently.": "Die Quelle sagt das nicht oder sagt es anders.",

@@ -72,6 +72,7 @@ export default {
   "Calls of language models": "קריאות למודלי שפה",
   "Cost in US dollars": "עלות בדולרים של ארה״ב",
   "The source says this.": "המקור אומר זאת.",
+  "The source says this word for word.": "המקור אומר זאת מילה במילה.",
   "These are words of the source. It may say nothing on the question.": "אלה מילות המקור. ייתכן שאינן אומרות דבר על השאלה.",
   "The source says a part of this, or says it in other words.": "המקור אומר חלק מזה, או אומר זאת במילים אחרות.",
   "The source does not say this, or says it differently.": "המקור אינו אומר זאת, או אומר זאת אחרת.",

@@ -72,6 +72,7 @@ export default {
   "Calls of language models": "Вызовы языковых моделей",
   "Cost in US dollars": "Стоимость в долларах США",
   "The source says this.": "Источник это говорит.",
+  "The source says this word for word.": "Источник говорит это дословно.",
   "These are words of the source. It may say nothing on the question.": "Это слова источника. Возможно, о вопросе он ничего не говорит.",
   "The source says a part of this, or says it in other words.": "Источник говорит часть этого или говорит другими словами.",
   "The source does not say this, or says it differently.": "Источник этого не говорит или говорит иначе.",

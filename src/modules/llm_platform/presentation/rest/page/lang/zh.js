@@ -72,6 +72,7 @@ export default {
   "Calls of language models": "语言模型调用次数",
   "Cost in US dollars": "费用（美元）",
   "The source says this.": "来源中有此内容。",
+  "The source says this word for word.": "来源中有这一句原文。",
   "These are words of the source. It may say nothing on the question.": "这是来源的原话，它可能与问题无关。",
   "The source says a part of this, or says it in other words.": "来源只包含其中一部分，或措辞不同。",
   "The source does not say this, or says it differently.": "来源中没有此内容，或说法不同。",
