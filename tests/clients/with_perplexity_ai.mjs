@@ -110,7 +110,7 @@ check("errors", [], async () => {
   assert.ok(denied instanceof Perplexity.AuthenticationError);
   assert.equal(denied.error.error.code, 401);
   assert.equal(denied.error.error.type, "unauthorized");
-  const long = [{ role: "user", content: "x".repeat(32_501) }];
+  const long = [{ role: "user", content: "x".repeat(100_000) }];
   const refused = await thrown(() => client.chat.completions.create({ model: "sonar", messages: long }));
   assert.ok(refused instanceof Perplexity.UnprocessableEntityError);
   assert.match(refused.message, /422 .*messages\.0\.content/);

@@ -153,7 +153,7 @@ def errors():
     raised(perplexity.AuthenticationError, lambda: wrong.chat.completions.create(model="sonar", messages=MESSAGES))
     raised(
         perplexity.UnprocessableEntityError,
-        lambda: client.chat.completions.create(model="sonar", messages=[{"role": "user", "content": "x" * 32_501}]),
+        lambda: client.chat.completions.create(model="sonar", messages=[{"role": "user", "content": "x" * 100_000}]),
     )
     limited = perplexity.Perplexity(api_key=KEY, base_url=f"{LIMITED_URL}/perplexity", max_retries=0)
     caught = raised(perplexity.RateLimitError, lambda: limited.search.create(query=QUESTION), tries=2)

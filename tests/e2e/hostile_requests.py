@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 
 MARK = "zqxvmark"
+TOO_LONG = "b" * (MAX_QUERY_CHARS + 1)  # for a query
 JSON = {"content-type": "application/json"}
 RESEARCH, SEARCH, WEB, CHAT = "/research", "/search", "/llm-platform/web-search", "/llm-platform/chat"
 PLAN = "/research/plan"
@@ -117,7 +120,7 @@ def encodings() -> Iterator[Case]:
 
 
 def questions() -> Iterator[Case]:
-    nothing = ["", "ab", "  ab  ", "b" * 501, "   ", "\t\r\n", "\u200b\u200b\u200b\u200b", "\u2060\ufeff\u200d"]
+    nothing = ["", "ab", "  ab  ", TOO_LONG, "   ", "\t\r\n", "\u200b\u200b\u200b\u200b", "\u2060\ufeff\u200d"]
     nothing += [
         "\u3000\u3000\u3000",
         "\u200b \u00a0 \u200b",
@@ -145,7 +148,7 @@ def questions() -> Iterator[Case]:
     other: list[Any] = [0, 1.5, True, None, [], {}, ["solar sails"], {"password": MARK}, MARK * 12_500]
     yield from fields(RESEARCH, {"query": [*nothing, *other]})
     yield from fields(RESEARCH, {"query": something}, (200,))
-    yield from fields(WEB, {"query": ["", "\u200b", "\x00", "b" * 501, 7, None, "b" * 100_000]})
+    yield from fields(WEB, {"query": ["", "\u200b", "\x00", TOO_LONG, 7, None, "b" * 100_000]})
 
 
 def research_fields() -> Iterator[Case]:
@@ -219,7 +222,7 @@ def reports() -> Iterator[Case]:
     }
     for name, values in within.items():
         yield from posted(RESEARCH, ({**REPORT, name: value} for value in values), (200, 422, 502, 503))
-    yield from fields(PLAN, {"query": ["", "ab", 1, None, [], "\u200b\u200b\u200b", "b" * 501, {"password": MARK}]})
+    yield from fields(PLAN, {"query": ["", "ab", 1, None, [], "\u200b\u200b\u200b", TOO_LONG, {"password": MARK}]})
     yield from fields(
         PLAN, {"language": ["x", 1, ""], "other_than": ["solar", [1], ["ab"], [None], ["sail?"] * 31, {}]}
     )
@@ -268,7 +271,7 @@ def search_fields() -> Iterator[Case]:
     }
     yield from fields(WEB, right, (200,))
     wrong = {
-        "q": ["", None, 1, "!!g solar", "solar !!wiki", "\x00x", "\u200b", "b" * 32_501, ["a"]],
+        "q": ["", None, 1, "!!g solar", "solar !!wiki", "\x00x", "\u200b", "b" * (MAX_MESSAGE_CHARS + 1), ["a"]],
         "engines": ["a;b", ["<x>"], 1, {"a": 1}, [1]],
         "page": [0, -1, "1", 51, None, 1.5],
         "language": ["xx_yy_zz", 1],

@@ -10,6 +10,7 @@ from tests.support.report_world import QUESTION, ReportModel, Web, World, some_p
 
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
@@ -64,7 +65,7 @@ async def test_a_store_that_keeps_nothing_remembers_nothing() -> None:
     assert await service.accepted_plan(ASKED) is None
 
 
-@pytest.mark.parametrize("questions", [(), ("no",), ("What is it?",) * 11, ("x" * 501,)])
+@pytest.mark.parametrize("questions", [(), ("no",), ("What is it?",) * 11, ("x" * (MAX_QUERY_CHARS + 1),)])
 async def test_invalid_imported_plan_is_ignored(questions: tuple[str, ...], tmp_path: Path) -> None:
     """None, too many, too short or too long sub-questions are no plan that a person accepted."""
 

@@ -37,8 +37,8 @@ to run over ten years in Norway.
 - Do not use tables.
 - Answer in English. Keep the answer under 300 words.
 """
-CANAL = "The canal opened in 1869 after ten years of work. " * 20
-NOTES = "The old server is slow. " * 40
+CANAL = "The canal opened in 1869 after ten years of work. " * (MAX_QUERY_CHARS // 25)
+NOTES = "The old server is slow. " * (MAX_QUERY_CHARS // 12)
 
 
 @for_each(
@@ -55,10 +55,10 @@ NOTES = "The old server is slow. " * 40
         (f"Please explain the log.\n```\nwhat is null? why?\n```\n{NOTES}", "Please explain the log."),
         (f"Desert plants\n\n{NOTES}", "Desert plants"),
         (f"{NOTES}\n1. **Welche Wärmepumpe passt zu einem Altbau?**", "Welche Wärmepumpe passt zu einem Altbau?"),
-        ("Das Haus ist alt und kalt. " * 20 + "Bitte vergleiche Wärmepumpen und Gasheizungen. Danke!",
+        ("Das Haus ist alt und kalt. " * MAX_QUERY_CHARS + "Bitte vergleiche Wärmepumpen und Gasheizungen. Danke!",
          "Bitte vergleiche Wärmepumpen und Gasheizungen."),
-        ("我有一个问题。" * 100 + "请解释光合作用的过程。谢谢。", "请解释光合作用的过程。"),
-        ("Мой дом старый. " * 40 + "Пожалуйста, сравни тепловой насос и газовый котёл.",
+        ("我有一个问题。" * MAX_QUERY_CHARS + "请解释光合作用的过程。谢谢。", "请解释光合作用的过程。"),
+        ("Мой дом старый. " * MAX_QUERY_CHARS + "Пожалуйста, сравни тепловой насос и газовый котёл.",
          "Пожалуйста, сравни тепловой насос и газовый котёл."),
     ],
 )

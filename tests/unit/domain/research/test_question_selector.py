@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.research.question_selector import distinct_questions
 
 
@@ -19,5 +20,5 @@ def test_taken_question_is_not_selected_again() -> None:
 def test_questions_too_long_or_too_short_are_left_out() -> None:
     """What no provider would take is no question."""
     unseen = "\u200b\u200b\u2060"
-    candidates = ["ab", "x" * 501, unseen, "", "a\x00b c", "half \ud83d one", "good one"]
+    candidates = ["ab", "x" * (MAX_QUERY_CHARS + 1), unseen, "", "a\x00b c", "half \ud83d one", "good one"]
     assert distinct_questions(candidates, "en", written=()) == ("good one",)

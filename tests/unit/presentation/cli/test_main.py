@@ -24,7 +24,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     ResearchResponse,
     Verdict,
 )
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError, WebSearchRequestError
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.infrastructure.models.from_settings.embedder import KEYWORDS_ONLY
@@ -166,7 +166,7 @@ class TestSearch:
         )
         assert f"   {printed}" in command("search", "asyncio", platform=FakePlatform(found=found)).out
 
-    @pytest.mark.parametrize("query", ["", "  ", "\u200b", "x" * 501])
+    @pytest.mark.parametrize("query", ["", "  ", "\u200b", "x" * (MAX_QUERY_CHARS + 1)])
     def test_empty_or_long_query_is_wrong_use(self, query: str, command: Command) -> None:
         """What the request refuses is refused here, under the argument's name."""
         ended = command("search", query)

@@ -230,7 +230,7 @@ async def test_a_cancelled_call_stops_the_work(mode: str) -> None:
         ("search", {}, ["query"]),
         ("search", {"query": "\u200b"}, ["query"]),
         ("search", {"query": "q", "count": 51}, ["count"]),
-        ("search", {"query": "q" * 32_501}, ["query"]),
+        ("search", {"query": "q" * (MAX_MESSAGE_CHARS + 1)}, ["query"]),
         ("search", {"query": "q", "sources": ["darknet"]}, ["sources.0", "sources"]),
         ("research", {"query": "What?", "depth": "deepest", "language": "klingon!"}, ["depth", "language"]),
         ("research", {"query": "What?", "max_seconds": 5}, ["max_seconds"]),
@@ -265,7 +265,7 @@ async def test_long_query_is_a_question_with_context() -> None:
         for tool in ("search", "research"):
             refused = text_of(await client.call_tool(tool, {"query": "w" * 40_000}))
             assert refused.endswith(f"query: must have at most {MAX_MESSAGE_CHARS} characters")
-        for wrong in ({"query": "w" * 32_501}, {**QUESTION, "context": 1}, {"query": AGENT, "context": [1]}):
+        for wrong in ({"query": "w" * (MAX_MESSAGE_CHARS + 1)}, {**QUESTION, "context": 1}, {"query": AGENT, "context": [1]}):
             assert (await client.call_tool("research", wrong)).is_error
     assert [request.query[:7] for request in research.requests] == ["Compare", "Compare", "What is"]
     message = AGENT.strip()

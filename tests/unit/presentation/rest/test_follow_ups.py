@@ -15,6 +15,7 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 from tests.unit.presentation.rest.test_research_routes import EVENTS, events_of
 
 from modules.llm_platform.application.research.follow_up import FOLLOW_UP_TTL_S, FollowUps
+from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 
 STANDALONE = f"heat pumps cold winters: {NEXT}"
@@ -138,8 +139,8 @@ async def test_background_research_is_followed_in_the_background(client: httpx2.
     "fields",
     [
         {"previous_id": ""}, {"previous_id": "x" * 129}, {"previous_id": "a\nb"}, {"previous_id": 7},
-        {"history": [{"question": ""}]}, {"history": [{"question": "x" * 501}]}, {"history": [{"question": "a"}] * 11},
-        {"history": [{"question": "a", "answer": "x" * 20_001}]},
+        {"history": [{"question": ""}]}, {"history": [{"question": "x" * (MAX_QUERY_CHARS + 1)}]},
+        {"history": [{"question": "a"}] * 11}, {"history": [{"question": "a", "answer": "x" * 20_001}]},
     ],
     ids=lambda fields: str(fields)[:40],
 )

@@ -16,6 +16,7 @@ from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanReq
 from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, OF_A_REPORT
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.domain.ports.icon_reader import Icon, IIconReader
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.rest.http import sse
 
 QUESTION = {"query": "What is Python asyncio?"}
@@ -172,7 +173,7 @@ async def test_the_question_of_a_message_is_found(client: httpx2.AsyncClient, se
     ("body", "positions"),
     [
         ({"message": LONG, "query": "What is it?"}, [["body"]]),
-        ({"message": "x" * 32_501}, [["body", "message"]]),
+        ({"message": "x" * (MAX_MESSAGE_CHARS + 1)}, [["body", "message"]]),
         ({"message": "ab"}, [["body", "query"], ["body", "message"]]),
         ({"message": None}, [["body", "query"], ["body", "message"]]),
         ({"message": LONG, "context": 7}, [["body", "context"]]),

@@ -16,6 +16,7 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.rest.http import body as body_module
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError
@@ -54,7 +55,7 @@ BAD_RESEARCH = [
     b'{"query": ""}',
     b'{"query": "ab"}',
     b'{"query": "   ab   "}',
-    b'{"query": "' + b"b" * 501 + b'"}',
+    b'{"query": "' + b"b" * (MAX_QUERY_CHARS + 1) + b'"}',
     b'{"query": "' + b"b" * 100_000 + b'"}',
     b'{"query": true}',
     b'{"query": null}',
@@ -145,7 +146,7 @@ async def test_invalid_web_search_is_refused(client: httpx2.AsyncClient, values:
     ["", "page=1", "q=", "q=%00", "q=+&page=1", "q=asyncio&page=", "q=asyncio&page=0x10", "q=asyncio&page=0",
      "q=asyncio&page=51", "q=asyncio&page=1.0", "q=asyncio&page=%EF%BC%91", "q=asyncio&page=" + "9" * 400,
      "q=asyncio&pageno=-1", "q=asyncio&engines=" + "a" * 61, "q=asyncio&language=english", "q=asyncio&time_range=decade",
-     "q=!!g+asyncio", "q=asyncio+!!", "q=" + "a" * 32_501],
+     "q=!!g+asyncio", "q=asyncio+!!", "q=" + "a" * (MAX_MESSAGE_CHARS + 1)],
 )
 async def test_invalid_query_string_is_refused(client: httpx2.AsyncClient, services: FakeServices, query: str) -> None:
     """422 that names the parameter under `query`."""

@@ -13,6 +13,7 @@ from tests.unit.presentation.rest.fake_platform import CITATION, EMBEDDER, REF, 
 
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 
@@ -121,7 +122,7 @@ async def test_error_in_a_stream_is_raised(sdk: openai.AsyncOpenAI, services: Fa
         ("research-deep", "n", 2),
         ("research-deep", "logprobs", True),
         ("research-deep", "messages", [{"role": "assistant", "content": "Hello"}]),
-        ("research-deep", "messages", [{"role": "user", "content": "x" * 32_501}]),
+        ("research-deep", "messages", [{"role": "user", "content": "x" * (MAX_MESSAGE_CHARS + 1)}]),
         ("fake/fake-1", "web_search_options", {}),
         ("fake/fake-1", "messages", [{"role": "user", "content": None}]),
         ("fake/fake-1", "max_tokens", 0),

@@ -12,6 +12,7 @@ from tests.unit.presentation.rest.fake_platform import CITATION, REF, SEARCHED, 
 
 from modules.llm_platform.application.research.events import Done, Reset, SourcesNumbered, Started, Token
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.rest.compat.chat_completions import RESTARTED
 
 IMAGE = {"type": "input_image", "image_url": "data:,"}
@@ -148,7 +149,7 @@ async def test_web_search_tool_restricts_the_domains(client: httpx2.AsyncClient,
         ("fake/fake-1", "background", True),
         ("research-deep", "text", {"format": {"type": "grammar"}}),
         ("research-deep", "input", [{"role": "assistant", "content": "Hello"}]),
-        ("research-deep", "input", "x" * 32_501),
+        ("research-deep", "input", "x" * (MAX_MESSAGE_CHARS + 1)),
         ("research-deep", "input", [{"type": "item_reference", "id": "msg_1"}]),
         ("research-deep", "input", [{"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]),
         ("research-deep", "tools", [{"type": "web_search"}, {"type": "file_search", "vector_store_ids": ["v"]}]),

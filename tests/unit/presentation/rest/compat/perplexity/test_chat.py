@@ -13,6 +13,7 @@ from tests.unit.presentation.rest.fake_platform import HIT, REF, FakeServices, a
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
 from modules.llm_platform.domain.exceptions import LLMConnectionError, ResearchTimeoutError, WebSearchConnectionError
+from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from shared.exceptions import AppException
 
 CHAT = "/perplexity/chat/completions"
@@ -93,7 +94,7 @@ async def test_filters_and_system_message_reach_the_research(client: httpx2.Asyn
         ("last_updated_after_filter", "1/1/26"),
         ("last_updated_before_filter", "1/1/2026"),
         ("messages", [{"role": "assistant", "content": "Hello"}]),
-        ("messages", [{"role": "user", "content": "x" * 32_501}]),
+        ("messages", [{"role": "user", "content": "x" * (MAX_MESSAGE_CHARS + 1)}]),
         ("messages", [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:"}}]}]),
         ("model", "gpt-4"),
         ("search_mode", "sec"),
