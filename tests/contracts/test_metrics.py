@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.fakes.metrics import MemoryMetrics, MetricsContract, ReadValue
 
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.telemetry import metrics as declared
 from modules.llm_platform.domain.telemetry.metrics import CACHE_REQUESTS, METRICS, REDIS_UP, SERVER_METRICS, Metric
 from modules.llm_platform.infrastructure.telemetry.prometheus_metrics import MAX_SERIES, PrometheusMetrics
 
@@ -104,3 +105,8 @@ def test_all_metrics_together() -> None:
             (metrics.set if metric.kind == "gauge" else metrics.observe)(metric, 1.0, *labels)
     text = metrics.exposition()
     assert all(f"\n{metric.name}" in text for metric in SERVER_METRICS)
+
+
+def test_every_metric_is_in_the_tables() -> None:
+    """A metric that is declared and named in no table would be counted and never shown."""
+    assert {value for value in vars(declared).values() if isinstance(value, Metric)} == set(METRICS)

@@ -44,6 +44,7 @@ NOT_SETTINGS = {  # variables of compose files and of the tests
     "SEARXNG_TEST_URL", "SEARXNG_TEST_QUERY", "QDRANT_TEST_URL", "QDRANT_TEST_API_KEY",
     "LLM_TEST_BASE_URL", "LLM_TEST_MODEL", "LLM_TEST_API_KEY",
     "READ_HEADERS", "ALLOWED_HEADERS", "MAX_STREAMS", "PLAN_VERSION", "REPORT_PROMPT", "REPORT_VERSION",  # names of the code
+    "MAX_QUERY_CHARS", "UPSTREAM_STATUSES", "WORKER_METRICS",
     "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL",  # read by Anthropic's clients
 }
 MIN_FIXED_CHARS = 12  # shortest format string; a shorter one would match anything

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypedDict
 
 from pydantic import BaseModel
 
@@ -18,13 +18,20 @@ from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render.json import json_text
 
 FileFormat = Literal["md", "html", "json"]
-Renderers = Mapping[FileFormat, Callable[[], str | bytes]]
-"""The function that renders an answer in each format. Every answer has `json`, which `--json` prints."""
+Renderer = Callable[[], str | bytes]
 FORMATS: Mapping[str, FileFormat] = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}  # keyed by suffix
 MIN_SUBJECT_WIDTH: Final = 20
 MARKS: Final[Mapping[CheckVerdict, tuple[str, Style]]] = {
     "ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red"),
 }
+
+
+class Renderers(TypedDict):
+    """The function that renders an answer in each `FileFormat`. `--json` prints `json`."""
+
+    md: Renderer
+    html: Renderer
+    json: Renderer
 
 
 @dataclass(frozen=True, slots=True)
