@@ -25,7 +25,7 @@ from shared.exceptions import AppException
 CHECK_DEADLINE_S = 30.0
 PROBE_QUERY = "python"  # every search engine has results for this word
 FEW_RESULTS = 3
-MAX_ENGINES_TRIED = 6  # the proposed list has those of them that answer
+MAX_ENGINES_TRIED = 6  # the proposed list has the engines that answer
 PROBE_PROMPT = "Answer with the detail ready."
 PROBE_MAX_TOKENS = 1024  # leaves room for reasoning
 JUDGE_DEADLINE_S = 1200.0  # a small model on a CPU reads the pairs for minutes
@@ -112,7 +112,7 @@ class DoctorService:
         )
 
     async def measure_judge(self) -> CheckResult:
-        """Compare the verdicts of the model on labelled pairs with those of the words, and advise whether to use it."""
+        """Compare the verdicts of the model and of the words on labelled pairs, and advise whether to use the model."""
         if self._judge is None:
             return CheckResult("judge", "ok", NO_JUDGE)
         pairs = labelled_pairs()
@@ -130,7 +130,7 @@ class DoctorService:
         collection_info = f"{model} of {len(pairs)} verdicts are right, of the words alone {words}"
         missing = f"no verdict on {trial.missing}" if trial.missing else ""
         is_better = model > words
-        text = _joined(collection_info, missing, JUDGE_ON if is_better else JUDGE_OFF)
+        text = _join_parts(collection_info, missing, JUDGE_ON if is_better else JUDGE_OFF)
         return CheckResult(self._judge.name, "ok" if is_better else "warning", text)
 
     async def _with_deadline(self, name: str, check: Awaitable[list[CheckResult]]) -> list[CheckResult]:
@@ -150,7 +150,7 @@ class DoctorService:
         except AppException as error:
             return [CheckResult(provider.name, failed, error.message)]
         if check.paid and not spend:
-            return [CheckResult(provider.name, "ok", _joined(detail, NOT_TRIED))]
+            return [CheckResult(provider.name, "ok", _join_parts(detail, NOT_TRIED))]
         if len(check.sources) == 1:
             return await self._try_search(check, check.sources[0], provider.name, detail, failed)
         subjects = {kind: f"{provider.name} {kind}" for kind in check.sources}
@@ -174,8 +174,8 @@ class DoctorService:
             CheckResult(degradation.component, "warning", degradation.reason) for degradation in answer.degraded
         ]
         if check.expects_results and not answer.results:
-            return [CheckResult(subject, "warning", _joined(detail, f"found nothing for {PROBE_QUERY!r}")), *problems]
-        return [CheckResult(subject, "ok", _joined(detail, took)), *problems]
+            return [CheckResult(subject, "warning", _join_parts(detail, f"found nothing for {PROBE_QUERY!r}")), *problems]
+        return [CheckResult(subject, "ok", _join_parts(detail, took)), *problems]
 
     async def _engine_lists(self, provider: IWebSearchProvider) -> list[CheckResult]:
         if not isinstance(provider, IEngineLists):
@@ -188,15 +188,15 @@ class DoctorService:
         return list(await asyncio.gather(*(self._engine_list(provider, check) for check in wrong)))
 
     async def _engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> CheckResult:
-        collection_info = [f"the instance does not have {_named(check.missing)}"] if check.missing else []
+        collection_info = [f"the instance does not have {_join_names(check.missing)}"] if check.missing else []
         collection_info += (
-            [f"the instance has disabled {_named(check.off)} (used only when named)"] if check.off else []
+            [f"the instance has disabled {_join_names(check.off)} (used only when named)"] if check.off else []
         )
         working = await self._working_engines(provider, check)
         remedy = [f"engines that answer: {check.setting}={','.join(working)}"] if working else []
         verdict: CheckVerdict = "failed" if len(check.missing) == len(check.listed) else "warning"
         return CheckResult(
-            f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_joined(*collection_info, *remedy)}"
+            f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_join_parts(*collection_info, *remedy)}"
         )
 
     async def _working_engines(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
@@ -216,7 +216,7 @@ class DoctorService:
         try:
             detail = await _ping(model)
             if not spend and not getattr(model, "is_free", False):
-                return [CheckResult(model.name, "ok", _joined(detail, NOT_TRIED))]
+                return [CheckResult(model.name, "ok", _join_parts(detail, NOT_TRIED))]
             began = self._clock()
             question = ChatMessage(role="user", content=PROBE_PROMPT)
             answer = await model.generate(LLMRequest(messages=(question,), max_tokens=PROBE_MAX_TOKENS))
@@ -236,7 +236,7 @@ class DoctorService:
             collection_info = await check.retrieval.describe()
             detail = f"collection {collection_info.name}, by {collection_info.embedder}"
             if check.paid and not spend:
-                return [CheckResult(INDEX, "ok", _joined(detail, NOT_TRIED))]
+                return [CheckResult(INDEX, "ok", _join_parts(detail, NOT_TRIED))]
             began = self._clock()
             question = RagSearch(query=PROBE_QUERY, top_k=FEW_RESULTS, keyword_fallback=False)
             hits = await check.retrieval.search(question)
@@ -244,7 +244,7 @@ class DoctorService:
             return [CheckResult(INDEX, "failed", error.message)]
         problems = [degradation.reason for degradation in hits.degraded]
         return [
-            CheckResult(INDEX, "ok", _joined(detail, f"a search took {(self._clock() - began) * 1000:.0f} ms", *problems))
+            CheckResult(INDEX, "ok", _join_parts(detail, f"a search took {(self._clock() - began) * 1000:.0f} ms", *problems))
         ]
 
 
@@ -259,9 +259,9 @@ async def _ping(provider: object) -> str:
     return await provider.ping() if isinstance(provider, IHealthProbe) else ""
 
 
-def _named(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
 
 
-def _joined(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return "; ".join(part for part in parts if part)

@@ -30,10 +30,10 @@ class RerankService:
         vectors: list[Vector | None] = []
         if not self._embedder.why_no_vectors:
             vectors = await self._embedder.embed([query, *documents])
-        return await asyncio.to_thread(_ranked, query, documents, vectors)
+        return await asyncio.to_thread(_rank, query, documents, vectors)
 
 
-def _ranked(query: str, documents: Sequence[str], vectors: Sequence[Vector | None]) -> list[RankedDocument]:
+def _rank(query: str, documents: Sequence[str], vectors: Sequence[Vector | None]) -> list[RankedDocument]:
     lists = [by_distribution(bm25_scores(documents, query))]
     if vectors and (asked := vectors[0]) is not None:
         lists.append(by_distribution([0.0 if found is None else sum(map(mul, asked, found)) for found in vectors[1:]]))

@@ -116,7 +116,7 @@ class ResearchJobService:
         - `api` names the compatible API that took the request, and `client_request` is what it stores of that request.
         - `research_id` is the id of the run if the caller makes it. An existing run of the caller with this id is returned
           as it is.
-        - `thread_id` is a run whose thread the new run joins without being a follow-up.
+        - `thread_id` is a run. The new run joins its thread without being a follow-up.
 
         Raises BackgroundError or WebhookError if the run is not possible with these settings, ResearchQueueFullError,
         PreviousResearchNotFoundError, StoreError.

@@ -59,7 +59,7 @@ class JobOptions:
     """Settings of the worker.
 
     - `max_running` is the number of reports at once, next to QUICK_PER_REPORT times as many other runs; 0 runs nothing.
-    - `lease_s` is the time, in seconds, after which another process may take over a run whose process has died.
+    - `lease_s`: another process may take over a run this many seconds after its own process has died.
     - `poll_s` is the interval, in seconds, at which the worker looks for runs that other processes queued.
     - `flush_s` is the time, in seconds, for which events are collected before they are stored together.
     """
@@ -104,7 +104,7 @@ class ResearchJobWorker:
         self._changed = changed
         self._tracer = tracer
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
-        self._early_finishes: dict[JobKey, EarlyFinish] = {}  # those of the runs in `_running`
+        self._early_finishes: dict[JobKey, EarlyFinish] = {}  # of the runs in `_running`
         self._suspect: asyncio.Task[None] | None = None  # the only one at a time: two that ran together would both be blamed
         self._charge_of: Callable[[str], Charge] | None = None
         self._work = asyncio.Event()

@@ -48,7 +48,7 @@ class SiteCrawlService:
     async def crawl(self, request: dtos.SiteCrawlRequest) -> dtos.SiteCrawl:
         """Read the first page and the pages up to `max_depth` links away.
 
-        Raises the page error of the first page; those of the others are in `failed`.
+        Raises the page error of the first page; errors of other pages are in `failed`.
         """
         return await self._run(request, levels=request.max_depth + 1)
 
@@ -78,7 +78,7 @@ class SiteScope:
         self._excluded = [*map(UrlPattern, request.exclude_paths)], [*map(UrlPattern, request.exclude_domains)]
 
     def is_on_site(self, url: str) -> bool:
-        """Return whether the host is that of the site or below it, at the usual port or that of the first page."""
+        """Return whether the host is the site or below it, at the usual port or the port of the first page."""
         parts = urlsplit(url)
         host = (parts.hostname or "").removeprefix("www.")
         return (host == self._host or host.endswith(f".{self._host}")) and parts.port in self._ports
@@ -163,7 +163,7 @@ class _Crawl:
 
     async def _new_links(self, linked: dtos.LinkedPage) -> list[str]:
         new: list[str] = []
-        for position, link in enumerate(self._ranked(linked.links)):
+        for position, link in enumerate(self._rank_links(linked.links)):
             if position % LINKS_AT_ONCE == 0:
                 await asyncio.sleep(0)
             if len(new) == self._request.max_breadth:
@@ -178,8 +178,8 @@ class _Crawl:
             new.append(link.url)
         return new
 
-    def _ranked(self, links: Sequence[PageLink]) -> Sequence[PageLink]:
-        """Return the links. Those whose text and path share most words with the instructions come first."""
+    def _rank_links(self, links: Sequence[PageLink]) -> Sequence[PageLink]:
+        """Return the links. Links that share most words with the instructions, in text and path, come first."""
         if not self._wanted:
             return links
 

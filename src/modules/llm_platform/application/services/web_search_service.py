@@ -50,7 +50,7 @@ class WebSearchService(IWebSearchProvider):
         """Return the results that can be opened. Raises only the web search errors of `domain.exceptions`."""
         began = self._clock()
         try:
-            answer = _cleaned(await self._provider.search(request))
+            answer = _clean(await self._provider.search(request))
         except AppException as error:
             self._log_failure(request, began, error)
             raise
@@ -102,7 +102,7 @@ class WebSearchService(IWebSearchProvider):
         return fields | {"query": request.query} if self._log_queries else fields
 
 
-def _cleaned(answer: WebSearchResponse) -> WebSearchResponse:
+def _clean(answer: WebSearchResponse) -> WebSearchResponse:
     """Return the answer without what no reader should get: a caller's own provider, or a site, may write anything.
 
     Results that cannot be opened are dropped; addresses lose their credentials, and texts their control characters.
@@ -120,10 +120,10 @@ def _cleaned(answer: WebSearchResponse) -> WebSearchResponse:
     if results != list(answer.results):
         changes["results"] = tuple(results)
     if answer.correction is not None or answer.suggestions:
-        changes["correction"] = answer.correction and _hint(answer.correction)
-        changes["suggestions"] = tuple(map(_hint, answer.suggestions[:MAX_SUGGESTIONS]))
+        changes["correction"] = answer.correction and _clean_hint(answer.correction)
+        changes["suggestions"] = tuple(map(_clean_hint, answer.suggestions[:MAX_SUGGESTIONS]))
     return answer.model_copy(update=changes) if changes else answer
 
 
-def _hint(text: str) -> str:
+def _clean_hint(text: str) -> str:
     return one_line(without_controls(text[:MAX_QUERY_CHARS]))
