@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.search import (
     fuse_results,
     number_sources,
     search_questions,
-    usable_results,
+    select_usable_results,
     wants_latest,
 )
 from modules.llm_platform.application.services.web_search_service import WebSearchService
@@ -166,8 +166,8 @@ def test_only_the_documents_provider_names_documents(provider: str, kept: list[s
     urls = ("https://a.example/1", "doc:notes/a.md", "file:///etc/passwd", "javascript:alert(1)", "https://a.example/a b")
     items = tuple(WebSearchResultItem(title="t", url=url, snippet="s") for url in urls)
     answer = WebSearchResponse(query="q", results=items, provider=provider)
-    assert [item.url for item in usable_results(answer, 10)] == kept
-    assert [item.url for item in usable_results(answer, 1)] == kept[:1]
+    assert [item.url for item in select_usable_results(answer, 10)] == kept
+    assert [item.url for item in select_usable_results(answer, 1)] == kept[:1]
 
 
 def answer(*urls: str, text: str = "words") -> WebSearchResponse:

@@ -9,7 +9,7 @@ import pytest
 from tests.support.cases import for_each
 from tests.unit.application.services.test_research_service import Library, events_of, service
 
-from modules.llm_platform.application.research.follow_up import LATE, NOT_STORED, OVER_BUDGET, UNUSABLE, within_limits
+from modules.llm_platform.application.research.follow_up import LATE, NOT_STORED, OVER_BUDGET, UNUSABLE, apply_follow_up
 from modules.llm_platform.application.research.run import FollowUp
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, Spending
@@ -299,10 +299,10 @@ async def test_report_follows_up_with_one_small_call() -> None:
 def test_understanding_counts_against_the_limits(spent: Spending, left: tuple[int, float]) -> None:
     """Calls and dollars that the question took are not spent a second time on the report."""
     request = ResearchRequest(query=NEXT, depth="report", max_llm_calls=5, max_cost_usd=0.05, previous_id="r")
-    changed = within_limits(request, FollowUp(asked=NEXT, query="How loud are heat pumps?", spent=spent))
+    changed = apply_follow_up(request, FollowUp(asked=NEXT, query="How loud are heat pumps?", spent=spent))
     assert (changed.max_llm_calls, changed.max_cost_usd) == (left[0], pytest.approx(left[1]))
     assert (changed.query, changed.previous_id) == ("How loud are heat pumps?", None)
-    free = within_limits(ResearchRequest(query=NEXT, depth="report"), FollowUp(asked=NEXT, query=NEXT, spent=spent))
+    free = apply_follow_up(ResearchRequest(query=NEXT, depth="report"), FollowUp(asked=NEXT, query=NEXT, spent=spent))
     assert (free.max_llm_calls, free.max_cost_usd) == (None, None)
 
 

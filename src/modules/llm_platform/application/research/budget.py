@@ -102,7 +102,7 @@ class Budget:
 
         - `max_llm_calls` and `max_cost_usd` are its limits; None is no limit.
         - `deadline` is event loop time, or the time of `clock`.
-        - `price` is that of the most expensive model that may serve.
+        - `price` is the price of the most expensive model that may serve.
 
         Raises PriceUnknownError for a limit in dollars without a price.
         """
@@ -149,7 +149,7 @@ class Budget:
     def expect_calls(self, stage: LLMStage, calls: int, tokens: tuple[int, int] | None = None) -> None:
         """Keep what this many further calls of `stage` need from the stages of lower priority.
 
-        `tokens` are those of the prompt and of the longest answer of one call; None keeps the last estimate.
+        `tokens` counts the prompt and the longest answer of one call; None keeps the last estimate.
         """
         self._expected_calls[stage] = calls
         if tokens is not None:

@@ -10,7 +10,7 @@ from shared.exceptions import AppException
 Event = TypeVar("Event")
 
 
-async def ending_with_failed(
+async def end_with_failed(
     events: AsyncGenerator[Event, None], request_id: str, *, instance: str
 ) -> AsyncGenerator[Event | Failed, None]:
     """Yield the events; an error after the first one becomes the event Failed. An error before it is raised."""

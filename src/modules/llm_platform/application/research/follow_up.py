@@ -116,9 +116,9 @@ class FollowUps:
             if found is None and request.previous_id is not None:
                 raise PreviousResearchNotFoundError
             return found if found and found.turns else None
-        last = _kept(request.history)
+        last = _limit_turns(request.history)
         return dtos.StoredTurns(
-            turns=tuple(map(_shortened, last)), language=detect(" ".join(turn.question for turn in last))
+            turns=tuple(map(_shorten, last)), language=detect(" ".join(turn.question for turn in last))
         )
 
     async def stored_answer(self, owner: str, request_id: str) -> str:
@@ -140,7 +140,7 @@ class FollowUps:
     ) -> FollowUp:
         """Return the question rewritten to stand alone.
 
-        `sources` are those of the earlier run; None if they are no longer stored. A model that fails does not raise: rules
+        `sources` come from the earlier run; None if they are no longer stored. A model that fails does not raise: rules
         replace it, and `degraded` of the result says why.
         """
         language = request_language(request) or before.language
@@ -163,7 +163,7 @@ class FollowUps:
         if found is None and self._jobs is not None:
             job = await self._jobs.get(owner, request_id)
             if job is not None and job.response is not None:
-                found = _stored_turns(job.request, tuple(map(_shortened, job.request.history)), job.response)
+                found = _stored_turns(job.request, tuple(map(_shorten, job.request.history)), job.response)
         return found
 
     async def _read(self, request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], language: str) -> FollowUp:
@@ -188,7 +188,7 @@ class FollowUps:
             return replace(by_rules, spent=answer.spent, degraded=(*answer.degraded, unusable))
         questions: tuple[str, ...] = ()
         if request.depth == "deep":
-            lines = [line for line in strip_reasoning(answer.content).splitlines() if not _marked(line)]
+            lines = [line for line in strip_reasoning(answer.content).splitlines() if not _read_marked(line)]
             searches = [*parse_questions("\n".join(lines), query, language), *decompose_question(query, language)]
             questions = distinct_questions(searches, language, written=(query,))
         return FollowUp(
@@ -218,7 +218,7 @@ def is_part_of_context(request: dtos.ResearchRequest) -> bool:
     return is_excerpt(request.query, request.context) or refers_to_thread(request.query, (), language)
 
 
-def within_limits(request: dtos.ResearchRequest, follow_up: FollowUp) -> dtos.ResearchRequest:
+def apply_follow_up(request: dtos.ResearchRequest, follow_up: FollowUp) -> dtos.ResearchRequest:
     """Return the request with the understood question, and with its limits less what understanding it took."""
     changes: dict[str, object] = {"query": follow_up.query, "previous_id": None, "history": ()}
     if request.max_llm_calls is not None:
@@ -257,7 +257,7 @@ def describe_answer(response: dtos.ResearchResponse, follow_up: FollowUp, egress
 def follow_up_prompt(request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], language: str) -> LLMRequest:
     """Return the prompt for the standalone question, which for a deep run also asks for its searches."""
     said = "\n\n".join(
-        f"Question: {_as_data(turn.question)}\nAnswer: {_as_data(turn.answer[:dtos.MAX_STORED_ANSWER_CHARS])}"
+        f"Question: {_quote_as_data(turn.question)}\nAnswer: {_quote_as_data(turn.answer[:dtos.MAX_STORED_ANSWER_CHARS])}"
         for turn in turns
     )
     message = request.context or ""
@@ -287,7 +287,7 @@ def parse_standalone(
     The question must not refer to earlier turns, and must share a word with the question, the turns or the message. It must
     also be a query, because an earlier answer may contain orders.
     """
-    query = next((query for line in strip_reasoning(text).splitlines() if (query := _marked(line))), "")
+    query = next((query for line in strip_reasoning(text).splitlines() if (query := _read_marked(line))), "")
     written = [question, *(turn.question for turn in turns)]
     if not is_query(query, written):
         return None
@@ -298,13 +298,13 @@ def parse_standalone(
     return query if is_standalone and is_related else None
 
 
-def _marked(line: str) -> str:
+def _read_marked(line: str) -> str:
     """Return the question behind the mark `Standalone:`; empty for a line without the mark."""
     head, _, rest = line[:MAX_LINE_CHARS].replace("：", ":", 1).partition(":")
     return one_line(rest).strip(_AROUND) if head.strip(_AROUND).casefold().startswith(_MARK) else ""
 
 
-def _as_data(text: str) -> str:
+def _quote_as_data(text: str) -> str:
     return neutralised(one_line(text))
 
 
@@ -313,16 +313,16 @@ def _stored_turns(
 ) -> dtos.StoredTurns:
     question = response.metadata.standalone_query or request.query
     turn = dtos.Turn(question=question, answer=response.synthesis[:dtos.MAX_STORED_ANSWER_CHARS])
-    turns = tuple(earlier) if isinstance(request, dtos.ShortMessage) else (*earlier, _shortened(turn))
-    return dtos.StoredTurns(turns=_kept(turns), language=response.metadata.language, scope=_scope(request))
+    turns = tuple(earlier) if isinstance(request, dtos.ShortMessage) else (*earlier, _shorten(turn))
+    return dtos.StoredTurns(turns=_limit_turns(turns), language=response.metadata.language, scope=_scope(request))
 
 
-def _kept(turns: Sequence[dtos.Turn]) -> tuple[dtos.Turn, ...]:
+def _limit_turns(turns: Sequence[dtos.Turn]) -> tuple[dtos.Turn, ...]:
     """Return at most MAX_STORED_TURNS turns: the first one, which opens the topic, and the last ones."""
     return tuple(turns) if len(turns) <= dtos.MAX_STORED_TURNS else (turns[0], *turns[1 - dtos.MAX_STORED_TURNS :])
 
 
-def _shortened(turn: dtos.Turn) -> dtos.Turn:
+def _shorten(turn: dtos.Turn) -> dtos.Turn:
     return turn.model_copy(update={"answer": turn.answer[:dtos.MAX_STORED_ANSWER_CHARS]})
 
 

@@ -21,17 +21,17 @@ from modules.llm_platform.application.research.read_pages import (
     SourcesBeingRead,
 )
 from modules.llm_platform.application.research.response import ResearchResult, build_response, nothing_found_text
-from modules.llm_platform.application.research.round_queries import AskModel, ask_model, cached_model
-from modules.llm_platform.application.research.rounds import FurtherRounds, ledger_questions, limits_of
+from modules.llm_platform.application.research.round_queries import AskModel, ask_model, cache_model
+from modules.llm_platform.application.research.rounds import FurtherRounds, get_round_limits, select_ledger_questions
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.search import (
     SearchResults,
     fuse_results,
-    linked_results,
+    list_raw_results,
     number_sources,
-    raw_of,
     run_searches,
     search_further,
+    wrap_linked_results,
 )
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.application.research.verification import Verification
@@ -130,7 +130,7 @@ class QuickResearch:
         self._planner = SearchPlanner(planner, options.timeout_s * PLAN_SHARE, plans, options.plan_ttl_s, models)
         self._ask: AskModel | None = partial(ask_model, planner) if planner else None
         if planner and self._ask and round_answers is not None and options.plan_ttl_s > 0:
-            self._ask = cached_model(self._ask, round_answers, options.plan_ttl_s, models or planner.name)
+            self._ask = cache_model(self._ask, round_answers, options.plan_ttl_s, models or planner.name)
         self._begin_loading = begin_loading
         self._search = search
         self._reader = reader
@@ -162,7 +162,7 @@ class QuickResearch:
         async with PageReads(self._reader, run, pages, seconds) as reads:
             planned = await self._planner.plan(run)
             rounds = FurtherRounds(
-                run, limits_of(run), run.deadline, self._ask, llm_may_stop=options.model_ends_rounds
+                run, get_round_limits(run), run.deadline, self._ask, llm_may_stop=options.model_ends_rounds
             )
             found = await self._search_and_read(run, planned.questions, rounds, reads)
             run.early_finish.close()
@@ -179,7 +179,7 @@ class QuickResearch:
                 ),
                 gathered=found.results,
                 sources=sources,
-                raw=raw_of(sources, found.raw),
+                raw=list_raw_results(sources, found.raw),
                 written=written,
                 reads=reads.end(),
                 ledger=rounds.ledger,
@@ -199,14 +199,14 @@ class QuickResearch:
         results = await run_searches(run, questions, self._search, count, reads)
         numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)
         sources, excerpts = await reads.read_sources(numbered)
-        rows = ledger_questions(run.request.query, questions, run.language)
+        rows = select_ledger_questions(run.request.query, questions, run.language)
         await rounds.read(rows, excerpts)
         is_refused = False
         while queries := await rounds.next_queries(questions, is_refused=is_refused):
             further, is_refused = await search_further(run, queries, self._search, count)
             reads.allow(rounds.limits.pages)
             links = rounds.links_to_follow((read.page for read in reads.read().values()), further.addresses)
-            results = results + further + linked_results(await reads.follow(links, rounds.admits))
+            results = results + further + wrap_linked_results(await reads.follow(links, rounds.admits))
             fused = fuse_results(results.answers, MAX_FUSED)
             await rounds.read(rows, number_sources(fused, known=results.earlier)[0])
             numbered, raw = number_sources(rounds.best_first(fused, limit), known=results.earlier)

@@ -223,7 +223,7 @@ class PageReads:
             return None
         arguments = (page, self._run.request.query, self._run.language, in_prompt)
         is_long = len(page.text) > INLINE_CHARS
-        read = await asyncio.to_thread(_ranked, *arguments) if is_long else _ranked(*arguments)
+        read = await asyncio.to_thread(_rank_passages, *arguments) if is_long else _rank_passages(*arguments)
         self._emit(url, "read", len(page.text))
         return read
 
@@ -236,7 +236,7 @@ class PageReads:
 
 
 class SourcesBeingRead:
-    """The numbered sources of an answer whose pages may still be being read.
+    """The numbered sources of an answer, while some of their pages are still being read.
 
     `store` is called with the sources again when further pages were read.
     """
@@ -277,7 +277,7 @@ class SourcesBeingRead:
         return self._sources
 
 
-def _ranked(page: Page, question: str, language: str, in_prompt: bool) -> ReadPage:
+def _rank_passages(page: Page, question: str, language: str, in_prompt: bool) -> ReadPage:
     """Return a page cut to MAX_STORED_TOKENS, with its passages ranked for the prompt.
 
     Passages are ranked as each page arrives, so that the prompt does not wait for the ranking of all pages.

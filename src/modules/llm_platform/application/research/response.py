@@ -8,7 +8,7 @@ from itertools import chain
 from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.read_pages import NOTHING_READ, ReadCounts
 from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.application.research.search import SearchResults, providers_of
+from modules.llm_platform.application.research.search import SearchResults, list_providers
 from modules.llm_platform.application.research.writing import WrittenAnswer
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
@@ -85,7 +85,7 @@ def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: Egr
         **spent.metadata(),
         searches=result.gathered.searches,
         synthesizer=synthesis.synthesizer,
-        providers=tuple(dict.fromkeys(name for answer in answers for name in providers_of(answer))),
+        providers=tuple(dict.fromkeys(name for answer in answers for name in list_providers(answer))),
         language=run.language,
         truncated_tokens=synthesis.truncated_tokens,
         verdicts_changed=changed,
@@ -130,7 +130,7 @@ def related_questions(
     return distinct_questions(clean, language, taken=(*asked, correction), limit=MAX_RELATED, written=asked)
 
 
-def spending_of(metadata: dtos.ResearchMetadata) -> Spending:
+def get_spending(metadata: dtos.ResearchMetadata) -> Spending:
     return Spending(
         calls=metadata.llm_calls,
         prompt_tokens=metadata.prompt_tokens,
@@ -143,7 +143,7 @@ def add_spending(
     metadata: dtos.ResearchMetadata, spent: Spending, sent: Iterable[Sent] = ()
 ) -> dtos.ResearchMetadata:
     """Return the metadata with what another stage spent and sent."""
-    total = spending_of(metadata) + spent
+    total = get_spending(metadata) + spent
     return metadata.model_copy(update={**total.metadata(), "sent_to": merge_sent((*metadata.sent_to, *sent))})
 
 

@@ -72,7 +72,7 @@ async def ask_model(llm: ILLMProvider, request: LLMRequest) -> RoundAnswer:
     return RoundAnswer(lines=lines, is_done=is_done, spent=answer.spent, degraded=answer.degraded)
 
 
-def cached_model(ask: AskModel, cache: ICache[RoundAnswer], ttl_s: float, model: str) -> AskModel:
+def cache_model(ask: AskModel, cache: ICache[RoundAnswer], ttl_s: float, model: str) -> AskModel:
     """Return what asks the `model` for nothing twice within `ttl_s` seconds, unless its answer failed or was late."""
 
     async def ask_once(request: LLMRequest) -> RoundAnswer:

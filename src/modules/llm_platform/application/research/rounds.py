@@ -52,15 +52,15 @@ DEEP = RoundLimits(1)
 REPORT = RoundLimits(2, pages=3)
 
 
-def limits_of(run: Run) -> RoundLimits:
-    """Return the limits of this run: those of its depth, with the number of rounds that the request asks for."""
+def get_round_limits(run: Run) -> RoundLimits:
+    """Return the limits of the depth, with the number of rounds that the request asks for."""
     default = {"deep": DEEP, "report": REPORT}.get(run.request.depth, NO_ROUNDS)
     wish = run.request.rounds
     return default if wish is None or default is NO_ROUNDS else RoundLimits(wish, default.searches, default.pages)
 
 
-def ledger_questions(question: str, planned: Iterable[str], language: str) -> tuple[str, ...]:
-    """Return the questions that get a row: those of the reader and of a model, not the aspects that rules add to a topic."""
+def select_ledger_questions(question: str, planned: Iterable[str], language: str) -> tuple[str, ...]:
+    """Return the questions that get a row: the reader's and a model's, not the aspects that rules add to a topic."""
     clauses = aspect_questions(question, language)
     own = [clause for clause in clauses if clause.rstrip("?？").casefold() in question.casefold()]
     by_rules = {*clauses, *decompose_question(question, language)}
@@ -253,7 +253,7 @@ class FurtherRounds:
         return sorted(items, key=order)[:limit]
 
     def quoted_addresses(self) -> list[str]:
-        """Return the addresses of the passages that bear on the rows, those of quotes first."""
+        """Return the addresses of the passages that bear on the rows, quoted passages first."""
         quotes = [quote.url for read in self._rows for quote in read.row.quotes]
         return list(dict.fromkeys((*quotes, *(address for read in self._rows for address in read.addresses))))
 

@@ -18,11 +18,11 @@ OnProgress = Callable[[], Awaitable[None]]
 
 
 def ignore_event(event: ResearchEvent) -> None:
-    """Ignore the event, for runs whose events nobody reads."""
+    """Ignore the event: nobody reads the events of this run."""
 
 
 async def ignore_sources(sources: tuple[Source, ...]) -> None:
-    """Ignore the sources, for runs whose sources nobody stores."""
+    """Ignore the sources: nobody stores the sources of this run."""
 
 
 async def ignore_progress() -> None:

@@ -80,7 +80,7 @@ class SearchResults:
         )
 
 
-def providers_of(answer: dtos.WebSearchResponse) -> tuple[str, ...]:
+def list_providers(answer: dtos.WebSearchResponse) -> tuple[str, ...]:
     """Return the names of the providers of an answer; two if documents and the web were searched together."""
     return tuple(name for name in answer.provider.split(PROVIDER_SEPARATOR) if name)
 
@@ -99,10 +99,10 @@ async def run_searches(
     with them a failed search does not fail the run.
     """
     follow_up = run.follow_up
-    earlier = reusable_sources(follow_up, run.language) if follow_up else ()
+    earlier = select_reusable_sources(follow_up, run.language) if follow_up else ()
     if follow_up is None or not earlier:
         return await _search_and_replace(run, questions, provider, count, reads)
-    reused = SearchResults((earlier_results(earlier),), (), 0, earlier)
+    reused = SearchResults((wrap_earlier_sources(earlier),), (), 0, earlier)
     if run.request.depth == "shallow" and await is_answered(follow_up, earlier, run.language):
         return reused
     try:
@@ -223,16 +223,16 @@ async def search_latest_first(request: dtos.WebSearchRequest, search: IWebSearch
     if not has_own_range and request.sources != (dtos.DOCUMENTS,) and wants_latest(request.query):
         recent = await search.search(request.with_(time_range=RECENT))
         if recent.results:
-            return recent, _request_count(recent)
+            return recent, _count_requests(recent)
         answer = await search.search(request)
-        return answer, _request_count(recent) + _request_count(answer)
+        return answer, _count_requests(recent) + _count_requests(answer)
     answer = await search.search(request)
-    return answer, _request_count(answer)
+    return answer, _count_requests(answer)
 
 
-def _request_count(answer: dtos.WebSearchResponse) -> int:
+def _count_requests(answer: dtos.WebSearchResponse) -> int:
     """Return the number of requests to providers that the answer took."""
-    return 0 if answer.cached else max(1, len(providers_of(answer)))
+    return 0 if answer.cached else max(1, len(list_providers(answer)))
 
 
 def _collect(
@@ -264,7 +264,7 @@ def _collect(
     return SearchResults(tuple(answers), tuple(dict.fromkeys(degraded)), searches)
 
 
-def reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
+def select_reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:
     """Return the earlier sources that match the question, best first, each cut at MAX_RESULT_CHARS."""
     short = [source.model_copy(update={"text": source.text[:MAX_RESULT_CHARS]}) for source in follow_up.sources]
     query = follow_up.query
@@ -290,7 +290,7 @@ async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: 
     return await asyncio.to_thread(has_quotes) if is_long else has_quotes()
 
 
-def earlier_results(sources: Sequence[Source]) -> dtos.WebSearchResponse:
+def wrap_earlier_sources(sources: Sequence[Source]) -> dtos.WebSearchResponse:
     """Return the sources of an earlier run as the answer of a search."""
     items = tuple(
         dtos.WebSearchResultItem(title=source.title, url=source.url, snippet=source.text, published_date=source.published)
@@ -299,7 +299,7 @@ def earlier_results(sources: Sequence[Source]) -> dtos.WebSearchResponse:
     return dtos.WebSearchResponse(query="", results=items)
 
 
-def linked_results(items: Sequence[dtos.WebSearchResultItem]) -> SearchResults:
+def wrap_linked_results(items: Sequence[dtos.WebSearchResultItem]) -> SearchResults:
     """Return pages that links led to as search results, with no request counted."""
     return SearchResults((dtos.WebSearchResponse(query="", results=tuple(items)),) if items else (), (), 0)
 
@@ -323,7 +323,7 @@ def fuse_answers(request: dtos.WebSearchRequest, answers: Sequence[dtos.WebSearc
     """Return the answers of several providers to one request as one answer. At equal ranks, the first provider leads."""
     first = answers[0]
     # A name may come twice, because the web may fail over to documents.
-    names = dict.fromkeys(name for answer in answers for name in providers_of(answer))
+    names = dict.fromkeys(name for answer in answers for name in list_providers(answer))
     return dtos.WebSearchResponse(
         query=request.query,
         results=tuple(fuse_results(answers, request.count)),
@@ -361,7 +361,7 @@ def _source(index: int, item: RawResult, known: Source | None) -> Source:
     )
 
 
-def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
+def list_raw_results(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
     """Return the raw results in the order of the sources, each with the text that quotes point into."""
     by_url = {result.url: result for result in raw}
     found = (by_url[source.url] for source in sources)
@@ -371,18 +371,18 @@ def raw_of(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResu
     )
 
 
-def usable_results(answer: dtos.WebSearchResponse, count: int) -> tuple[dtos.WebSearchResultItem, ...]:
+def select_usable_results(answer: dtos.WebSearchResponse, count: int) -> tuple[dtos.WebSearchResultItem, ...]:
     """Return at most `count` results of an answer, with titles and texts cut at their limits.
 
     Only the documents provider may return a document: a result of the web must not make the reader open a file.
     """
-    documents = dtos.DOCUMENTS in providers_of(answer)
+    documents = dtos.DOCUMENTS in list_providers(answer)
     is_allowed = is_openable if documents else is_web_url
     items = (item for item in answer.results if is_allowed(item.url))
-    return tuple(_shortened(item) for item in islice(items, count))
+    return tuple(_shorten(item) for item in islice(items, count))
 
 
-def _shortened(item: dtos.WebSearchResultItem) -> dtos.WebSearchResultItem:
+def _shorten(item: dtos.WebSearchResultItem) -> dtos.WebSearchResultItem:
     if len(item.title) <= MAX_TITLE_CHARS and max(len(item.snippet), len(item.summary or "")) <= MAX_RESULT_CHARS:
         return item
     summary = item.summary and item.summary[:MAX_RESULT_CHARS]

@@ -16,7 +16,7 @@ from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.lenient_json import read_values
 from modules.llm_platform.application.research.output_strings import OutputStrings
-from modules.llm_platform.application.research.response import add_spending, spending_of
+from modules.llm_platform.application.research.response import add_spending, get_spending
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, LLMResponse, Spending
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
@@ -140,7 +140,7 @@ class StructuredOutput:
     ) -> None:
         schema = request.output_schema or {}
         context_tokens = await resolve_context(self._context_tokens)
-        prompt = build_prompt(response, schema, context_tokens, form=described_form(request))
+        prompt = build_prompt(response, schema, context_tokens, form=describe_form(request))
         if prompt is None:
             filling.note(NO_ROOM)
             return
@@ -183,11 +183,11 @@ class StructuredOutput:
         )
         for other in DEFAULT_EXPECTED_CALLS:
             budget.expect_calls(other, 0)  # all other stages are done
-        budget.add_spending(spending_of(response.metadata))
+        budget.add_spending(get_spending(response.metadata))
         return budget
 
 
-def described_form(request: ResearchRequest) -> str:
+def describe_form(request: ResearchRequest) -> str:
     """Return what the caller says of the object where the schema leaves it open: in instructions, or in a long message."""
     if (request.output_schema or {}).keys() - {"type"}:
         return ""

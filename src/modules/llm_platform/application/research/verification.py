@@ -90,7 +90,7 @@ async def verify(
     on_checked: OnChecked,
     known: Mapping[CitedClaim, ModelVerdict | None] = NOTHING_KNOWN,
 ) -> Verified:
-    """Judge the citations of the answer in one call, except those whose source has the same words.
+    """Judge the citations of the answer in one call, except copies of their source.
 
     - `known` are verdicts from before the text was complete.
     - `on_checked` is called with the citations before and after the call, unless there is nothing to judge.
@@ -135,7 +135,7 @@ def claim_to_judge(
 ) -> CitedClaim | None:
     """Return the claim to ask the judge about; None if a judgment would add nothing.
 
-    `titles` are those of the sources, by their numbers.
+    `titles` has the titles of the sources, by their numbers.
     """
     if (verification.doubted_only and citation.verdict == "supported") or not can_be_judged(citation, claim):
         return None

@@ -139,8 +139,8 @@ async def write(
 
     - `streamed` is True if `on_text` gets the text as it is written; otherwise it gets the whole text at once.
     - `on_text` is called with each piece of the text, and `on_reset` with the reason why the text so far is discarded.
-    - `on_checked` is called with the verdicts of the comparison of words before a judge is asked, and with those of the
-      judge after it.
+    - `on_checked` is called with the verdicts of the comparison of words before a judge is asked, and again with the verdicts
+      of the judge after it.
     """
     verification = request.verification
     early: EarlyVerification | None = None
@@ -270,7 +270,7 @@ def _closest_passages(request: WritingRequest) -> str:
 async def _synthesize(request: WritingRequest, output: Draft) -> tuple[Synthesis, tuple[Degraded, ...]]:
     """Return the text of the writer, or what it wrote until the deadline, and what failed.
 
-    If the writer fails or wrote nothing, the text is that of the fallback.
+    If the writer fails or wrote nothing, the fallback writes the text.
     """
     name = request.writer.name
     try:

@@ -7,14 +7,14 @@ from contextlib import aclosing, asynccontextmanager
 from functools import partial
 
 from modules.llm_platform.application.research import events as research_events
-from modules.llm_platform.application.research.failed_event import ending_with_failed
+from modules.llm_platform.application.research.failed_event import end_with_failed
 from modules.llm_platform.application.research.files import OpenFiles
 from modules.llm_platform.application.research.follow_up import (
     NO_TURNS,
+    apply_follow_up,
     describe_plan,
     is_part_of_context,
     owner_key,
-    within_limits,
 )
 from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
 from modules.llm_platform.application.research.run import (
@@ -159,7 +159,7 @@ class ResearchService:
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Return the events of a run: Started first, Done or Failed last. Closing the iterator stops the run.
 
-        - `owner` and `is_stored` are those of `research`.
+        - `owner` and `is_stored` mean the same as in `research`.
         - `store_sources` is called with the sources and their texts.
         - `early_finish.ask()` ends the search, and the answer is written from what was found.
         - `on_progress` is called when a report has stored an item that a new attempt would not make again.
@@ -176,7 +176,7 @@ class ResearchService:
             early_finish=early_finish or EarlyFinish(),
             on_progress=on_progress,
         )
-        return ending_with_failed(self._events(run), run.request_id, instance=f"/research/{run.request_id}")
+        return end_with_failed(self._events(run), run.request_id, instance=f"/research/{run.request_id}")
 
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
         """Return the sub-questions of a report for review. Send the reviewed ones as `plan` of a request.
@@ -310,7 +310,7 @@ class ResearchService:
         request = run.request
         earlier = before and request.previous_id and await self._stored_sources(run.owner, request.previous_id)
         run.follow_up = await parts.follow_ups.understand(request, before or NO_TURNS, earlier or None)
-        run.request, run.detected = within_limits(request, run.follow_up), run.follow_up.language
+        run.request, run.detected = apply_follow_up(request, run.follow_up), run.follow_up.language
         if request.depth == "shallow":
             run.emit(research_events.Planned(request_id=run.request_id, questions=(run.request.query,)))
 

@@ -48,18 +48,18 @@ class StoreService:
         topic = await self._topic(selector)
         stored = await self._store.values(Topic(name=topic.name, query=topic.query), "answers", StoredReport)
         for stored_report in sorted(stored, key=lambda report: report.finished_at, reverse=True):
-            if (response := stored_report.sanitized_response()) is not None:
+            if (response := stored_report.sanitize_response()) is not None:
                 return response
         raise TopicNotFoundError("No report of this topic is stored: `llm-platform topics list` names those that are")
 
     async def reports_of(self, owner: str, limit: int) -> tuple[StoredTopic, ...]:
-        """Return up to `limit` topics of which this owner asked for a stored report, newest first.
+        """Return up to `limit` topics with a stored report that this owner asked for, newest first.
 
         Only the newest MAX_SEARCHED topics are looked at.
         """
         found: list[StoredTopic] = []
         for topic in (await self._store.topics())[:MAX_SEARCHED]:
-            if len(found) < limit and topic.finished and await self._owned(owner, topic.name):
+            if len(found) < limit and topic.finished and await self._find_owned(owner, topic.name):
                 found.append(topic)
         return tuple(found)
 
@@ -68,27 +68,27 @@ class StoreService:
 
         Raises TopicNotFoundError.
         """
-        owned = await self._owned(owner, name)
-        stored = owned and await self._store.get(_named(name), "answers", owned.report, StoredReport)
-        response = stored.sanitized_response() if stored else None
+        owned = await self._find_owned(owner, name)
+        stored = owned and await self._store.get(_make_topic(name), "answers", owned.report, StoredReport)
+        response = stored.sanitize_response() if stored else None
         if response is None:
             raise TopicNotFoundError
         return response
 
-    async def _owned(self, owner: str, name: str) -> OwnedReport | None:
-        return await self._store.get(_named(name), "answers", owner_entry_key(owner), OwnedReport)
+    async def _find_owned(self, owner: str, name: str) -> OwnedReport | None:
+        return await self._store.get(_make_topic(name), "answers", owner_entry_key(owner), OwnedReport)
 
     async def clear(self, selector: str | None = None) -> int:
         """Remove a topic (or raise TopicNotFoundError) or all; return the number of entries removed."""
         if selector is not None:
-            return _logged("store cleared", await self._store.clear((await self._topic(selector)).name))
+            return _log_entries("store cleared", await self._store.clear((await self._topic(selector)).name))
         removed = await self._folder_indexes.clear() if self._folder_indexes else 0
-        return _logged("store cleared", await self._store.clear() + removed)
+        return _log_entries("store cleared", await self._store.clear() + removed)
 
     async def clean(self) -> int:
         """Remove the expired entries; return their number."""
         removed = await self._folder_indexes.clean() if self._folder_indexes else 0
-        return _logged("store cleaned", await self._store.clean() + removed)
+        return _log_entries("store cleaned", await self._store.clean() + removed)
 
     async def clean_quietly(self) -> None:
         """Clean the store. An error is logged and not raised, because the store can still be read."""
@@ -104,12 +104,12 @@ class StoreService:
     async def export(self, file: Path, selector: str | None = None) -> int:
         """Write a topic or all into a zip file; return the number of entries. Raises TopicNotFoundError or StoreError."""
         name = None if selector is None else (await self._topic(selector)).name
-        return _logged("store exported", await self._store.export(file, name))
+        return _log_entries("store exported", await self._store.export(file, name))
 
     async def import_(self, file: Path) -> Imported:
         """Add the entries of an exported file. Raises StoreError, and adds nothing, if the file is invalid."""
         imported = await self._store.import_(file)
-        _logged("store imported", imported.added)
+        _log_entries("store imported", imported.added)
         return imported
 
     async def _topic(self, selector: str) -> StoredTopic:
@@ -124,10 +124,10 @@ class StoreService:
         return matches[0]
 
 
-def _named(name: str) -> Topic:
+def _make_topic(name: str) -> Topic:
     return Topic(name=name, query="")
 
 
-def _logged(event: str, entries: int) -> int:
+def _log_entries(event: str, entries: int) -> int:
     log.log(logging.INFO if entries else logging.DEBUG, event, extra={"entries": entries})
     return entries

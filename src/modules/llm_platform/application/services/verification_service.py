@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from modules.llm_platform.application.research.events import Read, Started
-from modules.llm_platform.application.research.failed_event import ending_with_failed
+from modules.llm_platform.application.research.failed_event import end_with_failed
 from modules.llm_platform.application.research.follow_up import owner_key
 from modules.llm_platform.application.research.verification import Verification, verify
 from modules.llm_platform.application.verification import events
@@ -170,7 +170,7 @@ class VerificationService:
         verified = await self.run(request, request_id=request_id, owner=owner, on_event=on_event, given=given)
         late = {source.index for source in verified.sources if source.state == "late"}  # unread, so nothing has changed
         before = [citation for citation in answer.citations if citation.source_index not in late]
-        changed = changes_of(before, verified.sentences)
+        changed = list_changes(before, verified.sentences)
         lost = {change.sentence for change in changed if has_support(change.was) and not has_support(change.now)}
         return dtos.VerifiedAgain(
             **dict(verified),
@@ -197,7 +197,7 @@ class VerificationService:
         """
         request_id = request_id or new_request_id()
         steps = self._events(request, request_id, owner, store_sources=store_sources)
-        return ending_with_failed(steps, request_id, instance=f"/verify/{request_id}")
+        return end_with_failed(steps, request_id, instance=f"/verify/{request_id}")
 
     def _events(
         self,
@@ -272,9 +272,9 @@ class _TextVerification:
     async def run(self, egress_log: EgressLog) -> dtos.VerifiedText:
         """Return the verified text. Raises VerificationError before the first event.
 
-        Comparisons run in threads, because those of a long text take seconds and would delay other requests.
+        Comparisons run in threads, because a long text takes seconds and would delay other requests.
         """
-        cited = await self._read_text(self._request.text, [*map(_given, self._request.sources), *self._given])
+        cited = await self._read_text(self._request.text, [*map(_make_given_source, self._request.sources), *self._given])
         if len(cited.sources) > dtos.MAX_VERIFIED_SOURCES:
             raise VerificationError(TOO_MANY_SOURCES.format(count=len(cited.sources), most=dtos.MAX_VERIFIED_SOURCES))
         check = await self._in_thread(lambda: SentenceCheck(cited, self._language, self._signal))
@@ -404,7 +404,7 @@ class _TextVerification:
         return self._began + share * self._seconds
 
 
-def changes_of(
+def list_changes(
     before: Sequence[Citation], sentences: Sequence[dtos.VerifiedSentence]
 ) -> tuple[dtos.VerificationChange, ...]:
     """Return the citations of a stored answer whose verdict has changed, in the order of the text."""
@@ -432,7 +432,7 @@ async def _read_in_thread(text: str, given: Sequence[GivenSource]) -> CitedText:
         raise VerificationError(UNREADABLE_CITATIONS.format(reason=error)) from error
 
 
-def _given(source: dtos.VerificationSource) -> GivenSource:
+def _make_given_source(source: dtos.VerificationSource) -> GivenSource:
     return GivenSource(source.index, source.url or "", source.title, source.text or "")
 
 

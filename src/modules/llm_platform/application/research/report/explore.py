@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from modules.llm_platform.application.research.budget import ExpectedCalls
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
 from modules.llm_platform.application.research.plan import LATE_PLAN, Plan
-from modules.llm_platform.application.research.report.planner import planner_of, store_plan, stored_plan, sub_questions
+from modules.llm_platform.application.research.report.planner import (
+    name_planner,
+    store_plan,
+    stored_plan,
+    sub_questions,
+)
 from modules.llm_platform.application.research.report.queries import (
     QUERIES_PER_LANGUAGE,
     QUERIES_VERSION,
@@ -24,11 +29,11 @@ from modules.llm_platform.application.research.report.rank import BATCH, RankSch
 from modules.llm_platform.application.research.report.run import ReportRun
 from modules.llm_platform.application.research.search import (
     CONCURRENT_FURTHER,
-    earlier_results,
-    providers_of,
-    reusable_sources,
+    list_providers,
     search_latest_first,
-    usable_results,
+    select_reusable_sources,
+    select_usable_results,
+    wrap_earlier_sources,
 )
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -164,7 +169,7 @@ class Explorer:
                 query=run.request.query,
                 language=run.language,
                 questions=made.questions,
-                planner=planner_of(run.tools, made.degraded),
+                planner=name_planner(run.tools, made.degraded),
                 degraded=made.degraded,
             )
             await store_plan(run.tools, run.checkpoints, value)
@@ -195,10 +200,10 @@ class Explorer:
     def _add_earlier_sources(self, question: str) -> None:
         """Rank the sources of an earlier run that match the first question, next to the results of its searches."""
         follow_up = self._run.follow_up
-        found = reusable_sources(follow_up, self._run.language) if follow_up else ()
+        found = select_reusable_sources(follow_up, self._run.language) if follow_up else ()
         if found:
             query = self._run.request.query
-            addresses = self._state.add_results(earlier_results(found).results, question, query)
+            addresses = self._state.add_results(wrap_earlier_sources(found).results, question, query)
             self._expected.add_batches(1)
             self._group.create_task(self._rank(addresses, question, query))
 
@@ -257,7 +262,7 @@ class Explorer:
         found = stored or await self._call_providers(request)
         if found is None:
             return None
-        usable = {"results": usable_results(found, request.count), "cached": found.cached or stored is not None}
+        usable = {"results": select_usable_results(found, request.count), "cached": found.cached or stored is not None}
         answer = found.model_copy(update=usable)
         state.answers.append(answer)
         run.add_degraded(*answer.degraded)
@@ -269,7 +274,7 @@ class Explorer:
             )
         )
         # Files may change at any time, so results from documents are not stored.
-        if not stored and answer.results and DOCUMENTS not in providers_of(answer):
+        if not stored and answer.results and DOCUMENTS not in list_providers(answer):
             await run.checkpoints.put("search_results", key, answer.model_copy(update={"raw": None}))
         return answer
 

@@ -18,7 +18,7 @@ from modules.llm_platform.application.research.rounds import (
     KEPT_OF_FIRST_ROUND,
     MAX_ROWS,
     FurtherRounds,
-    ledger_questions,
+    select_ledger_questions,
 )
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RoundAnswer
@@ -57,7 +57,7 @@ def stored_model(run: ReportRun) -> AskModel | None:
 
 
 def has_budget(run: ReportRun) -> bool:
-    """Return whether the limits of the request leave a call for a round beside those of the later stages."""
+    """Return whether the limits of the request leave a call for a round beside the calls of the later stages."""
     return not run.tools.llms or run.budget.has_room("queries", MAX_PROMPT_TOKENS, MAX_ANSWER_TOKENS)
 
 
@@ -69,7 +69,7 @@ async def search_open_questions(
         return found
     query = run.request.query
     # The questions of a plan that a person gave are what is asked; the topic above them seldom has an answer of its own.
-    rows = (run.request.plan or ledger_questions(query, found.explored.questions, run.language))[:MAX_ROWS]
+    rows = (run.request.plan or select_ledger_questions(query, found.explored.questions, run.language))[:MAX_ROWS]
     await rounds.read(rows, _texts(found))
     is_refused = False
     while queries := await rounds.next_queries((), is_refused=is_refused):
@@ -85,7 +85,7 @@ async def search_open_questions(
 
 
 async def _read_quoted(run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, found: Found) -> list[ReadPage]:
-    """Read pages that read pages link to, and those of the results that bear on open rows: as many as a round may read."""
+    """Read pages that read pages link to, and results that bear on open rows: as many as a round may read."""
     limit = min(rounds.limits.pages, run.options.pages)
     known = {canonical_url(page.request.url) for page in found.pages}
     digests = {page.page.sha256 for page in found.pages}

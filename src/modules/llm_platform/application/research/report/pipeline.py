@@ -27,7 +27,7 @@ from modules.llm_platform.application.research.report.sources import (
 )
 from modules.llm_platform.application.research.report.stored_writer import StoredWriter
 from modules.llm_platform.application.research.response import ResearchResult, build_response
-from modules.llm_platform.application.research.rounds import FurtherRounds, limits_of
+from modules.llm_platform.application.research.rounds import FurtherRounds, get_round_limits
 from modules.llm_platform.application.research.search import SearchResults
 from modules.llm_platform.application.research.verification import CachedCitationJudge, Verification
 from modules.llm_platform.application.research.writing import UNFINISHED, WritingRequest, WrittenAnswer, write_events
@@ -70,7 +70,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
         for page_request in given:
             reader.start(page_request)
         rounds = FurtherRounds(
-            run, limits_of(run), run.budget.phase_end("search"), stored_model(run),
+            run, get_round_limits(run), run.budget.phase_end("search"), stored_model(run),
             llm_may_stop=run.options.model_ends_rounds, has_budget=partial(has_budget, run),
         )
         explorer = Explorer(run)

@@ -95,7 +95,7 @@ class Planner:
             query=request.query,
             language=language,
             questions=made.questions,
-            planner=planner_of(tools, degraded),
+            planner=name_planner(tools, degraded),
             degraded=degraded,
             spent=made.spent,
         )
@@ -154,7 +154,7 @@ def _plan_key(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> s
     return checkpoints.key(SUB_QUESTIONS_VERSION, tools.label("plan"), query=query, count=count)
 
 
-def planner_of(tools: ReportTools, degraded: Sequence[Degraded]) -> str:
+def name_planner(tools: ReportTools, degraded: Sequence[Degraded]) -> str:
     """Return the model that planned, or DECOMPOSITION."""
     by = tools.model_of("plan") if tools.llms.get("plan") and not degraded else NO_MODEL
     return DECOMPOSITION if by == NO_MODEL else by

@@ -57,7 +57,7 @@ def replay_events(
     if too_many or text_chars > MAX_TEXT_CHARS or not isinstance(done, research_events.Done):
         return None
     openable = tuple(
-        _shortened(source)
+        _shorten(source)
         for source in {source.index: source for source in sources}.values()
         if is_openable(source.url)
     )
@@ -113,15 +113,15 @@ def _event(
         case research_events.Planned():
             return event.model_copy(update={"questions": _questions(event.questions, request)})
         case research_events.Searched():
-            results = tuple(_shortened(result) for result in event.results[:MAX_RAW_RESULTS] if is_openable(result.url))
-            return _shortened(event).model_copy(update={"results": results})
+            results = tuple(_shorten(result) for result in event.results[:MAX_RAW_RESULTS] if is_openable(result.url))
+            return _shorten(event).model_copy(update={"results": results})
         case research_events.Ranked():
-            kept = tuple(_shortened(result) for result in event.kept if is_openable(result.url))
-            return _shortened(event).model_copy(update={"kept": kept})
+            kept = tuple(_shorten(result) for result in event.kept if is_openable(result.url))
+            return _shorten(event).model_copy(update={"kept": kept})
         case research_events.Read() | research_events.Summarized():
             return event if is_openable(event.url) or event.url in request.urls else None
         case research_events.RoundStarted():
-            return _shortened(event).model_copy(
+            return _shorten(event).model_copy(
                 update={"open": _questions(event.open, request), "queries": _questions(event.queries, request)}
             )
         case research_events.SourcesNumbered():
@@ -129,7 +129,7 @@ def _event(
         case research_events.Token():
             return event  # the whole text is sanitized behind this
         case research_events.Reset() | research_events.ModelProgressed():
-            return _shortened(event)
+            return _shorten(event)
         case research_events.Started() | research_events.Done() | research_events.Failed():
             return None  # the replay makes the first and the last event itself
         case research_events.Verified():
@@ -173,17 +173,17 @@ def _answer(
             "citations": citations,
             "evidence": tuple(map(_evidence_row, replayed.evidence[:MAX_ROWS])),
             "raw_results": None if replayed.raw_results is None else _raw_results(replayed.raw_results),
-            "degraded": tuple(map(_shortened, replayed.degraded[:MAX_NOTES])),
-            "metadata": _shortened(meta).model_copy(update=checked_metadata),
+            "degraded": tuple(map(_shorten, replayed.degraded[:MAX_NOTES])),
+            "metadata": _shorten(meta).model_copy(update=checked_metadata),
         }
     )
 
 
 def _evidence_row(row: EvidenceRow) -> EvidenceRow:
     openable = [quote for quote in row.quotes[:MAX_NOTES] if is_openable(quote.url)]
-    quotes = tuple(map(_shortened, openable[:MAX_QUOTES]))
+    quotes = tuple(map(_shorten, openable[:MAX_QUOTES]))
     words = tuple(without_controls(word[:MAX_LABEL_CHARS]) for word in row.words[:MAX_NOTES])
-    return _shortened(row).model_copy(update={"quotes": quotes, "words": words})
+    return _shorten(row).model_copy(update={"quotes": quotes, "words": words})
 
 
 def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[dtos.Source]) -> bool:
@@ -199,7 +199,7 @@ def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[
     )
 
 
-def _shortened(value: Model) -> Model:
+def _shorten(value: Model) -> Model:
     """Return the value with its texts within the limits and labels without control characters; addresses stay whole.
 
     A text that quotes point into keeps its characters.
@@ -211,7 +211,7 @@ def _shortened(value: Model) -> Model:
 
 
 def _raw_results(raw: Sequence[dtos.RawResult]) -> tuple[dtos.RawResult, ...]:
-    return tuple(_shortened(result) for result in raw[:MAX_RAW_RESULTS] if is_openable(result.url))
+    return tuple(_shorten(result) for result in raw[:MAX_RAW_RESULTS] if is_openable(result.url))
 
 
 def _questions(questions: Iterable[str], request: dtos.ResearchRequest) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class StoredReport(EndsTopic, frozen=True):
         )
         return response.model_copy(update={"metadata": metadata})
 
-    def sanitized_response(self) -> dtos.ResearchResponse | None:
+    def sanitize_response(self) -> dtos.ResearchResponse | None:
         """Return the response for readers who know the report by its topic; None if it exceeds the limits."""
         response = self._response
         try:

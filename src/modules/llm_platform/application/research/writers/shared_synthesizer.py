@@ -52,16 +52,16 @@ class SharedSynthesizer(StreamingSynthesizer):
             start = partial(self._cached_or_written, key, request, self._cache)
         async with aclosing(self._flights.stream(key, partial(emit_all, start))) as parts:
             async for part, has_joined, _ in parts:
-                yield _reused(part) if has_joined and isinstance(part, dtos.Synthesis) else part
+                yield _mark_reused(part) if has_joined and isinstance(part, dtos.Synthesis) else part
 
     async def _cached_or_written(
         self, key: str, request: SynthesisRequest, cache: ICache[dtos.Synthesis]
     ) -> AsyncIterator[dtos.SynthesisPart]:
-        """Yield the cached answer, the one that another process has written in the meantime, or that of the writer."""
-        hit = await _entry(cache, key)
+        """Yield the cached answer, else what another process has written meanwhile, else what the writer writes."""
+        hit = await _find_entry(cache, key)
         if hit is None:
             async with self._lock.hold(key) as has_waited:
-                hit = await _entry(cache, key) if has_waited else None
+                hit = await _find_entry(cache, key) if has_waited else None
                 if hit is None:
                     egress_log = EgressLog(current_egress_log())
                     written = record_sent_by(request.stream_with(self._writer), egress_log)
@@ -73,27 +73,27 @@ class SharedSynthesizer(StreamingSynthesizer):
                             yield part
                     return
         yield dtos.SynthesisToken(text=hit.text)
-        yield _reused(hit)
+        yield _mark_reused(hit)
 
     def _key(self, request: SynthesisRequest) -> str:
         """Return a digest of each field that shapes the text, so that a new field is part of the key by itself."""
         shaping = {field.name: getattr(request, field.name) for field in fields(request)}
         del shaping["is_streamed"]  # it changes the parts in which a text comes
-        shaping["sources"] = [_digested(source) for source in request.sources]
+        shaping["sources"] = [_digest_text(source) for source in request.sources]
         return "synthesis:" + digest([shaping, self._version, self.version, self.name])
 
 
-def _digested(source: dtos.Source) -> dtos.Source:
+def _digest_text(source: dtos.Source) -> dtos.Source:
     """Return the source with a digest in place of its text, which may be long."""
     text = hashlib.sha256(source.text.encode(errors="surrogatepass")).hexdigest()
     return source.model_copy(update={"text": text})
 
 
-async def _entry(cache: ICache[dtos.Synthesis], key: str) -> dtos.Synthesis | None:
+async def _find_entry(cache: ICache[dtos.Synthesis], key: str) -> dtos.Synthesis | None:
     hit = await cache.get(key)
     log_cached(hit.sent_to if hit else ())
     return hit
 
 
-def _reused(synthesis: dtos.Synthesis) -> dtos.Synthesis:
+def _mark_reused(synthesis: dtos.Synthesis) -> dtos.Synthesis:
     return synthesis.model_copy(update={"cached": True, "spent": NOTHING_SPENT})
