@@ -111,6 +111,18 @@ class TestLongTexts:
             assert (await sent(page))["message"] == "🦉" * 4000
             assert [request for request in visit.seen if request.startswith("POST")] == ["POST /research"]
 
+    async def test_the_server_says_what_is_long(self, browser: Browser, base: str) -> None:
+        """The page knows no limit of its own: a question, and a sub-question of a plan, are measured by what the server says."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await offer(visit, max_query_chars=40)
+            await page.fill("#query", "b" * 40)
+            await expect(page.locator("#form .counter")).to_have_text("40 / 40")
+            await page.fill("#query", "b" * 41)
+            await expect(page.locator("#form .counter")).to_have_text("41 / 4,000")
+            await visit.play(response("Owls sleep."))
+            assert (await sent(page))["message"] == "b" * 41
+
     async def test_a_long_follow_up(self, browser: Browser, own_base: str) -> None:
         """It follows the answer, and the box below is the same one."""
         async with visiting(browser, own_base) as visit:
