@@ -112,7 +112,7 @@ class TestLongTexts:
             assert [request for request in visit.seen if request.startswith("POST")] == ["POST /research"]
 
     async def test_the_server_says_what_is_long(self, browser: Browser, base: str) -> None:
-        """The page knows no limit of its own: a question, and a sub-question of a plan, are measured by what the server says."""
+        """The page knows no limit of its own: a longer text than the server allows for a question is a message."""
         async with visiting(browser, base) as visit:
             page = visit.page
             await offer(visit, max_query_chars=40)

@@ -583,6 +583,22 @@ class TestLongTexts:
             await expect(page.locator("#quote")).not_to_contain_text("could not be compared")
             assert await visit.violations() == []
 
+    async def test_a_copy_is_told_by_its_field(self, browser: Browser, base: str) -> None:
+        """The server says whether the source has a sentence word for word; the page compares neither words nor scores."""
+        text = "The owl sleeps by day [1]."
+        for is_verbatim, told in ((True, "The source says this word for word."), (False, "The source says this.")):
+            answer = response(text)
+            content = answer["raw_results"][0]["content"]
+            answer["citations"] = [
+                {**citation(text, text[:-5], content, "The owl", "supported"), "is_verbatim": is_verbatim}
+            ]
+            async with visiting(browser, base) as visit:
+                await visit.play(answer)
+                await visit.ask()
+                await visit.answered()
+                await visit.page.locator(".cite").click()
+                await expect(visit.page.locator("#quote .verdict p").first).to_contain_text(told)
+
     async def test_a_long_word_is_not_cut(self, browser: Browser, base: str) -> None:
         """A statement with a word longer than the panel of its quote is broken there."""
         text = f"Owls live in {'Donaudampfschiff' * 20} [1]."
