@@ -244,14 +244,14 @@ def test_heads_and_numbers_of_pages_are_no_text() -> None:
         for number, word in enumerate(words)
     ]
     pages.append("Chapter 3: Pumps 13\n3.1 Fine filters\nThey clog.")
-    text = pdf_parser._running_text([plain_lines(page) for page in pages]).text
+    text = pdf_parser._join_pages([plain_lines(page) for page in pages]).text
     assert text == "\n".join(f"{word} go\nwith {word}" for word in words) + "\n\n## 3.1 Fine filters\n\nThey clog."
 
 
 def test_terms_of_a_manual_become_definitions() -> None:
     """No sentence begins with a small letter: what stands there is what the sentence explains."""
     page = "It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."
-    text = pdf_parser._running_text([plain_lines(page)]).text
+    text = pdf_parser._join_pages([plain_lines(page)]).text
     assert text == "It is so.\n\nglobstar\n: If set, it matches.\n\ndirexpand\n: If set, Bash replaces."
 
 

@@ -17,12 +17,12 @@ def check_stopped_text(
 
     `language` is the one that the request asks for.
     """
-    text = _text_of(events)
+    text = _join_tokens(events)
     checked = CitationChecker(sources, language or detect(text) or "en").check(text)
     return Verified(request_id=request_id, citations=checked.citations) if checked.citations else None
 
 
-def _text_of(events: Sequence[JobEvent]) -> str:
+def _join_tokens(events: Sequence[JobEvent]) -> str:
     """Return the tokens since the last reset."""
     parts: list[str] = []
     for event in events:

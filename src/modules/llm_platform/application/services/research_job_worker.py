@@ -342,9 +342,9 @@ class _Attempt:
         self._has_pending.set()
 
     def _fail(self, error: AppException) -> None:
-        self._add(self._failed(error))
+        self._add(self._build_failed_event(error))
 
-    def _failed(self, error: AppException) -> research_events.Failed:
+    def _build_failed_event(self, error: AppException) -> research_events.Failed:
         problem = error.problem(instance=f"/research/{self._job.id}", request_id=self._job.id)
         return research_events.Failed(request_id=self._job.id, problem=problem)
 
@@ -363,7 +363,7 @@ class _Attempt:
             last = batch[-1]
             self._stored_chars += sum(len(event.data) for event in events)
             if self._stored_chars > MAX_STORED_CHARS:
-                last = self._failed(BackgroundError(TOO_LONG.format(most=MAX_STORED_CHARS // 1_000_000)))
+                last = self._build_failed_event(BackgroundError(TOO_LONG.format(most=MAX_STORED_CHARS // 1_000_000)))
                 self._last_number -= len(events)
                 events = [self._numbered(last)]
             if isinstance(last, research_events.LastEvent):

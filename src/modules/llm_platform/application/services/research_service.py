@@ -97,7 +97,7 @@ class ResearchService:
         return self._variants.make(request.model, bool(request.files))
 
     @asynccontextmanager
-    async def _opened(self, run: Run) -> AsyncIterator[ResearchParts]:
+    async def _open_parts(self, run: Run) -> AsyncIterator[ResearchParts]:
         """Yield the parts for the request of a run, whose files become sources. Raises UploadedFileError."""
         request = run.request
         parts = self._parts_of(request)
@@ -290,7 +290,7 @@ class ResearchService:
             answer_short_message(run.request, run.request_id, before, emit)
             return
         self.check(run.request)
-        async with self._opened(run) as parts:
+        async with self._open_parts(run) as parts:
             emit(research_events.Started(request_id=run.request_id))
             with (
                 receive_model_progress(lambda progress: emit(research_events.ModelProgressed.of(run.request_id, progress))),

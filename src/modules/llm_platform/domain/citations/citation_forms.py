@@ -390,7 +390,7 @@ class _Rewriter:
             marker = MARKER.match(text)
             return sources.cited_in(marker[1] if marker else "") or None
         if kind in ("footnote", "named"):
-            return self._named(text)
+            return self._read_name(text)
         if kind == "ref":
             return self._wiki_reference(text)
         listed = text.translate(_SUPERSCRIPTS) if kind == "superscript" else re.sub(r"</?sup>", "", text, flags=re.I)
@@ -409,14 +409,14 @@ class _Rewriter:
     def _read_parentheses(self, line: str, at: int) -> _Found:
         """Read `([Reuters](https://…); https://…)` or `(Smith, 2021)`."""
         if group := link_group_at(line, at):
-            numbers = [number for link in group.links if (number := self._grouped(link)) is not None]
+            numbers = [number for link in group.links if (number := self._find_grouped_source(link)) is not None]
             if numbers:
                 return _Found(group.end, list(dict.fromkeys(numbers)))
-        elif (found := _PARENTHESISED.match(line, at)) and (named := self._parenthesised(found[0], line[:at])):
+        elif (found := _PARENTHESISED.match(line, at)) and (named := self._read_author_and_year(found[0], line[:at])):
             return _Found(found.end(), named)
         return _Found(at + 1, None)
 
-    def _grouped(self, link: GroupedLink) -> int | None:
+    def _find_grouped_source(self, link: GroupedLink) -> int | None:
         """Return the number of the source that a link of a group opens."""
         if link.kind == "address":
             return self._sources.number_for(link.text) if is_web_url(link.text) else None
@@ -481,7 +481,7 @@ class _Rewriter:
         squeezed = "".join(filter(str.isalnum, name))
         return bool(squeezed) and squeezed in "".join(filter(str.isalnum, host))
 
-    def _named(self, token: str) -> Sequence[int] | None:
+    def _read_name(self, token: str) -> Sequence[int] | None:
         """Read `[^note]`, the `[label]` of a link definition, `[Smith, 2021]`, or a remark such as `[citation needed]`."""
         if _NO_CITATION.match(token):
             return ()
@@ -491,7 +491,7 @@ class _Rewriter:
         bibliography = self._sources.bibliography
         return parenthesised_numbers(token[1:-1], bibliography) if bibliography else None
 
-    def _parenthesised(self, token: str, before: str) -> Sequence[int] | None:
+    def _read_author_and_year(self, token: str, before: str) -> Sequence[int] | None:
         """Read `(Smith, 2021)`, or the year behind a name in the sentence."""
         bibliography = self._sources.bibliography
         if not bibliography:

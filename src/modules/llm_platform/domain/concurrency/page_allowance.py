@@ -25,7 +25,7 @@ Charge = Callable[[], Awaitable[float]]
 class PageAllowance:
     """Counts what one request fetches. The first FETCHES_OF_A_REQUEST are paid: the request itself was counted.
 
-    `charge` is that of the caller; None means no limit. `max_of_host` limits the pages of one host; None means no limit.
+    `charge` counts against the rate limit of the caller, and `max_of_host` limits the pages of one host. None means no limit.
     """
 
     def __init__(self, charge: Charge | None, max_of_host: int | None) -> None:

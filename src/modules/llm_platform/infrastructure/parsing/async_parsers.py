@@ -39,7 +39,7 @@ class AsyncParsers:
         loop = asyncio.get_running_loop()
         running = loop.run_in_executor(self._threads, self._work, work, parser, caller)
         self._running[running] = parser
-        running.add_done_callback(self._finished)
+        running.add_done_callback(self._forget)
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
@@ -62,6 +62,6 @@ class AsyncParsers:
             self._pool.put(parser)
             self._pool.turns.give_back(caller)
 
-    def _finished(self, running: asyncio.Future[Any]) -> None:
+    def _forget(self, running: asyncio.Future[Any]) -> None:
         running.exception()  # retrieved: its caller may have left
         del self._running[running]

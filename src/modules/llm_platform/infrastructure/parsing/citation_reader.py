@@ -23,7 +23,7 @@ class ChildCitationReader(AsyncParsers):
             Piece(start, original, end, is_copied, (link[0], link[1]) if link else None)
             for start, original, end, is_copied, link in answer["pieces"]
         ]
-        return CitedText(answer["text"], tuple(_named(source, given) for source in answer["sources"]), pieces)
+        return CitedText(answer["text"], tuple(_to_named_source(source, given) for source in answer["sources"]), pieces)
 
 
 def _sent(source: GivenSource) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _sent(source: GivenSource) -> dict[str, Any]:
     }
 
 
-def _named(answer: dict[str, Any], given: Sequence[GivenSource]) -> NamedSource:
+def _to_named_source(answer: dict[str, Any], given: Sequence[GivenSource]) -> NamedSource:
     source = NamedSource(
         answer["index"], answer["url"], answer["title"], is_listed=answer["is_listed"], is_numbered=answer["is_numbered"]
     )

@@ -65,7 +65,7 @@ def _pages(reader: Any) -> Answer:
             break
         pages.append(_lines(page))
         chars += sum(len(line.text) + 1 for line in pages[-1])
-    running = _running_text(pages)
+    running = _join_pages(pages)
     if not running.text:
         return {"error": "it holds no text (a scan needs OCR first)"}
     return {"text": running.text[:MAX_CHARS], "note": note, "pages": running.starts}
@@ -75,7 +75,7 @@ def _lines(page: Any) -> Sequence[Line]:
     """Return the lines of a page, without blank ones at its beginning and end."""
     layout = PageLayout(_fonts(page))
     text = page.extract_text(visitor_operand_before=layout.visit_operator, visitor_text=layout.visit_text) or ""
-    return _inked(layout.lines(text))
+    return _trim_blank_lines(layout.lines(text))
 
 
 def _fonts(page: Any) -> Mapping[str, Any]:
@@ -118,12 +118,12 @@ class _RunningText:
         self.starts = [min(max(0, start - cut), len(self.text)) for start in self.starts]
 
 
-def _running_text(pages: Sequence[Sequence[Line]]) -> _RunningText:
+def _join_pages(pages: Sequence[Sequence[Line]]) -> _RunningText:
     """Return the pages as one text, without headers, page numbers and tables of contents, and with section headings."""
     running = _RunningText()
     last: Line | None = None
     for lines in _without_edges(pages):
-        kept = _inked([line for line in lines if not _DOT_LEADERS.search(line.text)])
+        kept = _trim_blank_lines([line for line in lines if not _DOT_LEADERS.search(line.text)])
         if kept and last is not None:
             is_apart = ENDED.search(running.text) or kept[0].begins_block_after(last, on_same_page=False)
             running.text += "\n\n" if is_apart else "\n"
@@ -152,7 +152,7 @@ def _join(lines: Sequence[Line]) -> str:
     return "".join(parts).strip()
 
 
-def _inked(lines: Sequence[Line]) -> Sequence[Line]:
+def _trim_blank_lines(lines: Sequence[Line]) -> Sequence[Line]:
     """Return the lines without blank ones at the beginning and at the end."""
     inked = [at for at, line in enumerate(lines) if line.text.strip()]
     return lines[inked[0] : inked[-1] + 1] if inked else []

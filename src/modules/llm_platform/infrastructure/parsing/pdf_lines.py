@@ -103,7 +103,7 @@ class PageLayout:
 
     def visit_text(self, text: str, cm: Sequence[float], tm: Sequence[float], font: Any, size: float) -> None:
         """Note a part of the text with its place."""
-        x, y, scale = _placed(cm, tm)
+        x, y, scale = _locate(cm, tm)
         name = str(font.get("/BaseFont", "")) if isinstance(font, Mapping) else ""
         self._pieces.append((text, abs(size * scale), name, x, y))
 
@@ -129,7 +129,7 @@ class PageLayout:
         yield line
 
     def _note_show(self, parts: Sequence[Any], cm: Sequence[float], tm: Sequence[float]) -> None:
-        x, y, scale = _placed(cm, tm)
+        x, y, scale = _locate(cm, tm)
         name, size = self._font
         size = abs(size * scale)
         if not size:
@@ -211,7 +211,7 @@ def _widths_of_codes(entries: Sequence[Any]) -> Iterator[tuple[int, float]]:
             at += 3
 
 
-def _placed(cm: Sequence[float], tm: Sequence[float]) -> tuple[float, float, float]:
+def _locate(cm: Sequence[float], tm: Sequence[float]) -> tuple[float, float, float]:
     """Return the place of a text and its vertical scale, which is 0 for turned text."""
     x = tm[4] * cm[0] + tm[5] * cm[2] + cm[4]
     y = tm[4] * cm[1] + tm[5] * cm[3] + cm[5]

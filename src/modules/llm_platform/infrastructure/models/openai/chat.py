@@ -95,7 +95,7 @@ class OpenAIProvider(ILLMProvider):
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
         body = self._body(request)
-        client = await self._connected()
+        client = await self._ensure_client()
         answer = streaming.AnswerBuilder(self._connection, request, self._redactor)
         first = _TimeLimit(self._connection.timeout)
         async with watch_model(answer.progress):
@@ -129,7 +129,7 @@ class OpenAIProvider(ILLMProvider):
         Raises LLMConfigError if the service lists its models and the configured one is not among them.
         """
         self._check_configuration()
-        client = await self._connected()
+        client = await self._ensure_client()
         return await self._timed(self._check_models(client), _TimeLimit(min(PING_TIMEOUT_S, self._connection.timeout)))
 
     async def context_tokens(self) -> int | None:
@@ -142,7 +142,7 @@ class OpenAIProvider(ILLMProvider):
         if not self._knows_context and self._configuration_error is None:
             limit = _TimeLimit(min(CONTEXT_TIMEOUT_S, self._connection.timeout))
             with suppress(exceptions.LLMException):  # The call of the model reports the error.
-                models = await self._timed(self._models(await self._connected()), limit) or []
+                models = await self._timed(self._models(await self._ensure_client()), limit) or []
                 self._learned_context = _context_window(models, self.model)
                 self._knows_context = True
         return self._learned_context
@@ -321,7 +321,7 @@ class OpenAIProvider(ILLMProvider):
         failure.spent = answer.spent()
         raise failure from None
 
-    async def _connected(self) -> OpenAIClient:
+    async def _ensure_client(self) -> OpenAIClient:
         """Return the client, ready for requests. Loading its package takes no time that the service is given."""
         if self._client is None:
             self._client = self._connect()

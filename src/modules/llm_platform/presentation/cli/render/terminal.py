@@ -295,7 +295,7 @@ def _note_lines(notes: Sequence[str]) -> Iterator[Line]:
 def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
     """Return the verdict of a citation with its score, and whether the platform found the source.
 
-    The score is that of the word comparison, so the text has both verdicts if a model gave the final one. A quote of an answer
+    The word comparison gives the score, so the text has both verdicts if a model gave the final one. A quote of an answer
     without a model has no score.
     """
     if citation.is_verbatim and response.metadata.synthesizer == EXTRACTIVE:
