@@ -117,6 +117,7 @@ kafka: $(READY) kafka-jars  ## a Kafka on 127.0.0.1:9092 to try things on, until
 
 lint: $(READY)  ## style, types, layers
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -38,7 +38,11 @@ REFUSALS: dict[int, dict[str, str]] = {  # the answer, before the body is read, 
     429: {"RATE_LIMIT_PER_MINUTE": "1", "RATE_LIMIT_BURST": "1"},
 }
 EARLY = (  # answered before the body is read
-    b"PUT /health", b"POST /nothing", b"GET /health", b"DELETE /research", b"POST /page/main.js",
+    b"PUT /health",
+    b"POST /nothing",
+    b"GET /health",
+    b"DELETE /research",
+    b"POST /page/main.js",
 )
 
 

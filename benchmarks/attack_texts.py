@@ -57,7 +57,9 @@ ATTACKS = {
     "[1-50] in 400 sentences": lambda: verification("Sales rose by 5 % [1-50]. " * 400, 50),
     "[1-200] in 400 sentences": lambda: verification("Sales rose by 5 % [1-200]. " * 400, 200),
     "32,000 question marks": lambda: verification("Sales rose" + "?" * 32_000 + "x [1]."),
-    "100,000 underscores in a source": lambda: verification("Sales rose by 5 % [1].", source="_" * 100_000 + " Sales rose."),
+    "100,000 underscores in a source": lambda: verification(
+        "Sales rose by 5 % [1].", source="_" * 100_000 + " Sales rose."
+    ),
     "100,000 blanks in a source": lambda: verification("Sales rose by 5 % [1].", source="a" + " \n" * 50_000 + "b"),
     "acronyms against 800 kB": acronyms,
 }

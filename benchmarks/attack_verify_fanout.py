@@ -141,7 +141,10 @@ def attack(text: Text, port: int, pages_port: int) -> bool:
 def main() -> int:
     with TemporaryDirectory() as folder, serving() as pages_port:
         settings = {
-            **DEFAULT_LIMITS, "LLM_PLATFORM_OFFLINE": "false", "READER_ALLOWED_HOSTS": "127.0.0.0/8", "READERS": "direct",
+            **DEFAULT_LIMITS,
+            "LLM_PLATFORM_OFFLINE": "false",
+            "READER_ALLOWED_HOSTS": "127.0.0.0/8",
+            "READERS": "direct",
         }
         with attacked_server(SERVE, Path(folder), **settings) as server:
             results = []

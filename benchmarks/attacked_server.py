@@ -17,7 +17,10 @@ from benchmarks.over_http import answers, free_port
 SERVE = "modules.llm_platform serve --port {port}"
 START_S = 120.0
 SETTINGS = {
-    "LLM_PLATFORM_OFFLINE": "true", "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0", "LOG_LEVEL": "ERROR",
+    "LLM_PLATFORM_OFFLINE": "true",
+    "RATE_LIMIT_PER_MINUTE": "0",
+    "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
+    "LOG_LEVEL": "ERROR",
 }
 
 
@@ -44,7 +47,12 @@ def attacked_server(command: str, folder: Path, **settings: str) -> Iterator[Att
     """Run `python -m COMMAND` until the end of the block."""
     port = free_port()
     (folder / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
-    environment = {**os.environ, **SETTINGS, "LLM_PLATFORM_DATA_DIR": str(folder / "data"), "DOCUMENTS_DIR": str(folder)}
+    environment = {
+        **os.environ,
+        **SETTINGS,
+        "LLM_PLATFORM_DATA_DIR": str(folder / "data"),
+        "DOCUMENTS_DIR": str(folder),
+    }
     words = [sys.executable, "-m", *shlex.split(command.format(port=port))]
     process = subprocess.Popen(words, env={**environment, **settings}, text=True)
     with stopped_at_the_end(process):

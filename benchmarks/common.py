@@ -15,7 +15,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-NO_LATENCY = {"search": 0.0, "first_token": 0.0, "token": 0.0, "reader": 0.0, "page": 0.0, "jitter": 0.0, "page_jitter": 0.0}
+NO_LATENCY = {
+    "search": 0.0,
+    "first_token": 0.0,
+    "token": 0.0,
+    "reader": 0.0,
+    "page": 0.0,
+    "jitter": 0.0,
+    "page_jitter": 0.0,
+}
 USUAL_LATENCY = {**NO_LATENCY, "search": 300.0, "first_token": 200.0, "token": 2.0, "reader": 400.0, "page": 400.0}
 UNEVEN_LATENCY = {**USUAL_LATENCY, "jitter": 0.6}
 PAGES_LATENCY = {**USUAL_LATENCY, "page": 425.0, "page_jitter": 0.88}  # pages of 50 to 800 ms
@@ -33,14 +41,25 @@ def environment(upstream: str) -> dict[str, str]:
     """Return the platform's settings and nothing of the person who runs this."""
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "SYSTEMROOT") if name in os.environ}
     ours = {
-        "FLOOR_UPSTREAM": upstream, "SEARXNG_URL": upstream, "SEARCH_PROVIDERS": "searxng", "CACHE_TTL_S": "0",
-        "LLM_BASE_URL": f"{upstream}/v1", "LLM_API_KEY": "benchmark", "LLM_MODEL": "fake", "LOG_LEVEL": "WARNING",
-        "JINA_BASE_URL": f"{upstream}/r", "READER_ALLOWED_HOSTS": "127.0.0.0/8",
+        "FLOOR_UPSTREAM": upstream,
+        "SEARXNG_URL": upstream,
+        "SEARCH_PROVIDERS": "searxng",
+        "CACHE_TTL_S": "0",
+        "LLM_BASE_URL": f"{upstream}/v1",
+        "LLM_API_KEY": "benchmark",
+        "LLM_MODEL": "fake",
+        "LOG_LEVEL": "WARNING",
+        "JINA_BASE_URL": f"{upstream}/r",
+        "READER_ALLOWED_HOSTS": "127.0.0.0/8",
         "READ_PAGES": "0",  # the floors read none; benchmarks/pages.py measures reading
-        "SEARXNG_RPM": "600000", "LLM_RPS": "10000", "JINA_RPS": "10000",
+        "SEARXNG_RPM": "600000",
+        "LLM_RPS": "10000",
+        "JINA_RPS": "10000",
         "QUERY_LANGUAGES": "ru,en",  # six searches, as the floors make
         # counted as always, and never refused
-        "RATE_LIMIT_PER_MINUTE": "10000000", "RATE_LIMIT_BURST": "1000000", "RATE_LIMIT_GLOBAL_PER_HOUR": "100000000",
+        "RATE_LIMIT_PER_MINUTE": "10000000",
+        "RATE_LIMIT_BURST": "1000000",
+        "RATE_LIMIT_GLOBAL_PER_HOUR": "100000000",
         "CITATION_JUDGE": "off",  # the floors verify nothing
     }
     return {**kept, **ours, "PYTHONPATH": str(ROOT)}

@@ -13,13 +13,27 @@ RESULTS = 10
 SHARED_RANKS = (0, 2, 4)  # the same pages for all queries that share their first two words: duplicates to be found
 PAGE_SECTIONS, PARAGRAPHS, SENTENCES_EACH = 4, 5, 5  # about 13 kB
 MENU_ENTRIES = 30
-PAGE_BYTES = (40_000, 70_000, 100_000, 100_000, 160_000, 300_000)  # as 91 pages of a public benchmark, whose median is 109 kB
+PAGE_BYTES = (
+    40_000,
+    70_000,
+    100_000,
+    100_000,
+    160_000,
+    300_000,
+)  # as 91 pages of a public benchmark, whose median is 109 kB
 TEASER_SHARE = 0.25  # share of a page's bytes; most of the others are scripts
 TEASER = '<div class="card"><a href="/page/more/{number}"><h3>More, part {number}</h3><p>A short teaser.</p></a></div>'
 DATA = '{"key":"value","flags":[1,2,3]},'  # piece of a script
 HOST_GROUPS = 40  # the pages of a query are on hosts of one of them, so that few hosts have two pages of a research run
 
-KINDS = ("a practical review", "open questions", "field results", "costs and benefits", "what changed recently", "a primer")
+KINDS = (
+    "a practical review",
+    "open questions",
+    "field results",
+    "costs and benefits",
+    "what changed recently",
+    "a primer",
+)
 SENTENCES = (
     "A survey of {n} sites found that {topic} improved the median result by {p} percent over {y} years.",
     "Most of the cost of {topic} is spent before the first prototype is switched on.",
@@ -64,9 +78,19 @@ def _host_group(topic: str) -> int:
 def searxng(query: str, origin: str) -> bytes:
     results = [
         {
-            "title": hit["title"], "url": hit["url"], "content": hit["text"], "publishedDate": "2026-03-04T00:00:00",
-            "engine": "google", "engines": ["google", "bing"], "category": "general", "positions": [rank + 1],
-            "score": 3.0 / (rank + 1), "template": "default.html", "thumbnail": "", "img_src": "", "priority": "",
+            "title": hit["title"],
+            "url": hit["url"],
+            "content": hit["text"],
+            "publishedDate": "2026-03-04T00:00:00",
+            "engine": "google",
+            "engines": ["google", "bing"],
+            "category": "general",
+            "positions": [rank + 1],
+            "score": 3.0 / (rank + 1),
+            "template": "default.html",
+            "thumbnail": "",
+            "img_src": "",
+            "priority": "",
         }
         for rank, hit in enumerate(hits(query, origin))
     ]
@@ -76,7 +100,9 @@ def searxng(query: str, origin: str) -> bytes:
 
 @functools.lru_cache(4096)
 def bocha(query: str, origin: str) -> bytes:
-    pages = [{"name": h["title"], "url": h["url"], "snippet": h["text"], "summary": h["text"]} for h in hits(query, origin)]
+    pages = [
+        {"name": h["title"], "url": h["url"], "snippet": h["text"], "summary": h["text"]} for h in hits(query, origin)
+    ]
     data = {"queryContext": {"originalQuery": query}, "webPages": {"totalEstimatedMatches": len(pages), "value": pages}}
     return json.dumps({"code": 200, "log_id": "fake", "msg": None, "data": data}).encode()
 

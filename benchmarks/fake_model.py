@@ -18,7 +18,9 @@ TOPIC_WORDS = 8
 ASPECTS = ("background", "results in practice", "limits")
 SUB_QUESTION, QUERY = "ПОДЗАПРОС:", "ЗАПРОС:"  # the prefixes that answers bear their lines with
 
-_ASKED = re.compile(r"^\W{0,4}(?:[\w -]{0,20}\b)?(?:question|query|topic)\s*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+_ASKED = re.compile(
+    r"^\W{0,4}(?:[\w -]{0,20}\b)?(?:question|query|topic)\s*:[ \t]*(\S.*)$", re.IGNORECASE | re.MULTILINE
+)
 _ROW = re.compile(r"\[\s*\[\s*1\s*,([^\[\]]{3,200})\]")
 _OBJECT = re.compile(r"\[\s*\{([^{}]{5,900})\}")
 _KEY = re.compile(r"\"([\w ]{1,40})\"\s*:")

@@ -45,7 +45,10 @@ DOORS = {
     "/research": Door(OURS, "/research", lambda query: {"query": query, "stream": True}, _EVENT, _TOKEN),
     "/v1/chat/completions": Door(OURS, "/v1/chat/completions", _chat("research-shallow"), _DATA, _DELTA),
     "/v1/responses": Door(
-        OURS, "/v1/responses", lambda query: {"model": "research-shallow", "input": query, "stream": True}, _EVENT,
+        OURS,
+        "/v1/responses",
+        lambda query: {"model": "research-shallow", "input": query, "stream": True},
+        _EVENT,
         re.compile(rb"event: response\.output_text\.delta"),
     ),
     "/perplexity": Door(OURS, "/perplexity/chat/completions", _chat("sonar"), _DATA, _DELTA),

@@ -38,7 +38,10 @@ def main() -> int:
             if load.sent * LINES // messages > shown:
                 shown = load.sent * LINES // messages
                 own, seconds = sizes[-1][1], time.monotonic() - began
-                print(f"{load.sent:>9} messages {seconds:6.0f} s  own {own:6.1f} MB  RSS {rss_mb(worker):6.1f} MB", flush=True)
+                print(
+                    f"{load.sent:>9} messages {seconds:6.0f} s  own {own:6.1f} MB  RSS {rss_mb(worker):6.1f} MB",
+                    flush=True,
+                )
         load.wait_for(load.sent, LONG_WAIT_S)
     before = max(size for sent, size in sizes if sent <= warm)
     after = max(size for sent, size in sizes if sent > warm)

@@ -43,8 +43,12 @@ def started(broker: Broker, told: Told, count: int = 1) -> Iterator[Sequence[sub
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-kafka-"))
         words = json.dumps(
             {
-                "bootstrap": broker.bootstrap, "group": f"bench-{Path(folder).name}", "client": dict(broker.client),
-                "data_dir": folder, "concurrency": told.concurrency, "stage_s": told.stage_s,
+                "bootstrap": broker.bootstrap,
+                "group": f"bench-{Path(folder).name}",
+                "client": dict(broker.client),
+                "data_dir": folder,
+                "concurrency": told.concurrency,
+                "stage_s": told.stage_s,
             }
         )
         command = [sys.executable, "-m", f"benchmarks.{told.program}", words]
@@ -134,8 +138,12 @@ class Load:
 
 def _request(number: int) -> bytes:
     asked: Mapping[str, object] = {
-        "request_id": f"request-{number}", "trace_id": f"trace-{number}", "query": f"vector databases, case {number}",
-        "top_k": 5, "filters": {"lang": ["en"]}, "metadata": {"tenant": "acme"},
+        "request_id": f"request-{number}",
+        "trace_id": f"trace-{number}",
+        "query": f"vector databases, case {number}",
+        "top_k": 5,
+        "filters": {"lang": ["en"]},
+        "metadata": {"tenant": "acme"},
     }
     return json.dumps(asked).encode()
 

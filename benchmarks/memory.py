@@ -49,7 +49,16 @@ async def of_streams() -> float:
     """KB of a server for each of STREAMS, all of which have sent their first event and wait for a search."""
     upstream = os.environ["FLOOR_UPSTREAM"]
     port = free_port()
-    words = [sys.executable, "-m", "uvicorn", "modules.llm_platform.asgi:app", "--port", str(port), "--log-level", "warning"]
+    words = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "modules.llm_platform.asgi:app",
+        "--port",
+        str(port),
+        "--log-level",
+        "warning",
+    ]
     more = {"MAX_CONCURRENT_RESEARCHES": "0", "SEARXNG_TIMEOUT_S": str(OPEN_S), "RESEARCH_TIMEOUT_S": str(2 * OPEN_S)}
     more |= {"LLM_PLATFORM_DATA_DIR": os.environ["LLM_PLATFORM_DATA_DIR"], "DRAIN_TIMEOUT_S": "0"}
     with stopped_at_the_end(subprocess.Popen(words, env={**environment(upstream), **more}, text=True)) as server:
@@ -71,7 +80,9 @@ async def _opened(port: int, number: int) -> asyncio.StreamWriter:
     """Return a connection whose stream has begun."""
     body = json.dumps({"query": topic(number), "stream": True}).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    head = f"POST /research HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    head = (
+        f"POST /research HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    )
     writer.write(f"{head}\r\n\r\n".encode() + body)
     await reader.readuntil(b"event: started")
     return writer
@@ -101,7 +112,9 @@ def main(arguments: Sequence[str]) -> None:
         print(json.dumps(asyncio.run(MEASURES[arguments[0]]())))
         return
     words = [sys.executable, "-m", "benchmarks.memory"]
-    told = {name: subprocess.run([*words, name], capture_output=True, text=True, check=True).stdout for name in MEASURES}
+    told = {
+        name: subprocess.run([*words, name], capture_output=True, text=True, check=True).stdout for name in MEASURES
+    }
     print(json.dumps({name: json.loads(text.splitlines()[-1]) for name, text in told.items()}))
 
 

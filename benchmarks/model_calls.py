@@ -79,7 +79,9 @@ def measure(root: Path, upstream: str) -> dict[str, float]:
     _, found["cold_cpu_s"] = run(root, upstream, *command)
     log = control(upstream, "log")
     searched = max(entry["t1"] for entry in log if entry["path"] == "/search")
-    found["model_after_search_s"] = next(entry["t0"] for entry in log if entry["path"].endswith("/completions")) - searched
+    found["model_after_search_s"] = (
+        next(entry["t0"] for entry in log if entry["path"].endswith("/completions")) - searched
+    )
     _, found["keyless_cpu_s"] = run(root, upstream, *command, LLM_API_KEY="", LLM_BASE_URL="", LLM_MODEL="")
     control(upstream, "latency", NO_LATENCY)
     return found

@@ -120,9 +120,7 @@ async def main() -> None:
 
 def _median(rounds: list[dict[str, float]]) -> dict[str, float]:
     """Return the median of each figure, and all errors."""
-    return {
-        name: (sum if name == "errors" else median)(round_[name] for round_ in rounds) for name in rounds[0]
-    }
+    return {name: (sum if name == "errors" else median)(round_[name] for round_ in rounds) for name in rounds[0]}
 
 
 if __name__ == "__main__":

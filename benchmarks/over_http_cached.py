@@ -60,7 +60,9 @@ class Repeater(asyncio.Protocol):
 
 def request_bytes(path: str, body: dict[str, Any]) -> bytes:
     content = json.dumps({**body, "query": topic(1)}).encode()
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}"
+    )
     return f"{head}\r\nAccept: application/json\r\n\r\n".encode() + content
 
 

@@ -132,7 +132,9 @@ async def main() -> None:
     async with build_platform(reading(None)) as platform:
         result["shares"] = await shares(upstream, platform)
     await floor.close()
-    result["mb"] = json.loads(subprocess.run(_words("memory"), cwd=ROOT, capture_output=True, text=True, check=True).stdout)
+    result["mb"] = json.loads(
+        subprocess.run(_words("memory"), cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    )
     print(json.dumps(result))
 
 

@@ -130,7 +130,9 @@ def running(app: str, upstream: str, **settings: str) -> Iterator[Server]:
     words = [sys.executable, "-m", "uvicorn", app, "--port", str(port), "--no-access-log", "--log-level", "warning"]
     env = {**environment(upstream), "LLM_PLATFORM_PORT": str(port), "CITATION_JUDGE": "", "READ_PAGES": "", **settings}
     with TemporaryDirectory() as store:
-        server = subprocess.Popen(words, env={**env, "LLM_PLATFORM_DATA_DIR": store}, cwd=ROOT / "benchmarks", text=True)
+        server = subprocess.Popen(
+            words, env={**env, "LLM_PLATFORM_DATA_DIR": store}, cwd=ROOT / "benchmarks", text=True
+        )
         with stopped_at_the_end(server):
             wait_until(lambda: answers(port) or server.poll() is not None)
             yield Server(server.pid, port)
@@ -232,7 +234,9 @@ async def with_pages(upstream: str) -> list[bool]:
             held += [client_mb <= CLIENT_MB, memory.parsers <= PARSERS_MB]
         for clients, seconds in ((1, ONE_S), (CROWD, CROWD_S)):
             told = await loaded(ours, DEEP_WITH_ROUNDS, clients, seconds)
-            figures = f"{told.cpu_ms:.2f} ms of CPU, {told.wall_s:.2f} s, {told.a_second:.2f} /s, p99 {told.p99_s:.2f} s"
+            figures = (
+                f"{told.cpu_ms:.2f} ms of CPU, {told.wall_s:.2f} s, {told.a_second:.2f} /s, p99 {told.p99_s:.2f} s"
+            )
             print(f"deep with its further round, clients: {clients}: {figures}")
     return held
 

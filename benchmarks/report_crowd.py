@@ -1,6 +1,6 @@
 """A hundred reports at once, floor and platform each in a process of its own. Prints JSON; see run.py.
 
-    python -m benchmarks.report_crowd floor|ours        one of the two alone
+python -m benchmarks.report_crowd floor|ours        one of the two alone
 """
 
 from __future__ import annotations

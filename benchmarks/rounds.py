@@ -109,7 +109,9 @@ def documents_folder(path: Path) -> Path:
         return path
     folder = Path(tempfile.mkdtemp(prefix="rounds-documents-"))
     packed = path.suffix == ".gz"
-    (folder / path.name.removesuffix(".gz")).write_bytes(gzip.decompress(path.read_bytes()) if packed else path.read_bytes())
+    (folder / path.name.removesuffix(".gz")).write_bytes(
+        gzip.decompress(path.read_bytes()) if packed else path.read_bytes()
+    )
     return folder
 
 
@@ -123,20 +125,26 @@ async def run(args: argparse.Namespace) -> None:
     async with build_platform(settings) as platform:
         own.append(OwnTime(None))
         questions = questions_of(args.questions, args.limit)
-        await platform.research.research(ResearchRequest(query=questions[-1], depth=args.depth))  # fill caches of patterns
+        await platform.research.research(
+            ResearchRequest(query=questions[-1], depth=args.depth)
+        )  # fill caches of patterns
         best: list[OwnTime] = []
         for question in questions:
             tries: list[OwnTime] = []
             for _ in range(args.tries):
                 own.append(OwnTime(profile))
-                asked = ResearchRequest(query=question, depth=args.depth, rounds=args.rounds, fresh=args.depth == "report")
+                asked = ResearchRequest(
+                    query=question, depth=args.depth, rounds=args.rounds, fresh=args.depth == "report"
+                )
                 began = time.process_time()
                 answer = await platform.research.research(asked)
                 own[-1].answer_ms = (time.process_time() - began) * 1000
                 tries.append(own[-1])
             best.append(min(tries, key=lambda one: one.first_ms + one.further_ms))
             digest.update(json.dumps([question, [source.url for source in answer.sources], answer.synthesis]).encode())
-    print(f"{args.questions.name} {args.depth}: {len(best)} questions, {sum(one.rounds for one in best)} further rounds")
+    print(
+        f"{args.questions.name} {args.depth}: {len(best)} questions, {sum(one.rounds for one in best)} further rounds"
+    )
     figures = {
         "first ledger": [one.first_ms for one in best],
         "further round": [one.further_ms / one.rounds for one in best if one.rounds],
@@ -144,7 +152,9 @@ async def run(args: argparse.Namespace) -> None:
     }
     for name, ms in figures.items():
         if ms:
-            print(f"  {name}: p50 {percentile(ms, 0.5):.1f} ms, p95 {percentile(ms, 0.95):.1f} ms, mean {fmean(ms):.1f} ms")
+            print(
+                f"  {name}: p50 {percentile(ms, 0.5):.1f} ms, p95 {percentile(ms, 0.95):.1f} ms, mean {fmean(ms):.1f} ms"
+            )
     print(f"  digest {digest.hexdigest()[:16]}")
     if profile:
         pstats.Stats(profile).sort_stats("tottime").print_stats(PROFILED_LINES)

@@ -91,7 +91,9 @@ def in_process(got: dict[str, Any]) -> Iterator[Row]:
     yield "search, one after another", f"{bare:.0f} us", text, f"<= +{SEARCH_OVER_US} us", over <= SEARCH_OVER_US
     for depth, bar_ms in OWN_MS.items():
         usual = {name: figures["own_s"] for name, figures in got[f"{depth}_usual"].items()}
-        what, base, text, bar, held = ratio(f"{depth}, own time, usual delays", usual["floor"], usual["ours"], OWN_RATIO)
+        what, base, text, bar, held = ratio(
+            f"{depth}, own time, usual delays", usual["floor"], usual["ours"], OWN_RATIO
+        )
         yield what, base, text, f"{bar} and {bar_ms} ms", held and usual["ours"] * 1e3 <= bar_ms
         floor, ours = got[depth]["floor"], got[depth]["ours"]
         yield ratio(f"{depth}, CPU, upstreams at 0 ms", floor["cpu_s"], ours["cpu_s"], CPU_RATIO)
@@ -170,7 +172,13 @@ def first_token(got: dict[str, Any]) -> Iterator[Row]:
             yield ratio(f"{door}, first chunk", searched["step_s"], ours["step_s"], TOKEN_RATIO)
             continue
         step = ours["step_s"] * 1e3
-        yield f"{door}, first step", f"{floor['step_s'] * 1e3:.1f} ms", f"{step:.1f} ms", f"<= {STEP_MS} ms", step <= STEP_MS
+        yield (
+            f"{door}, first step",
+            f"{floor['step_s'] * 1e3:.1f} ms",
+            f"{step:.1f} ms",
+            f"<= {STEP_MS} ms",
+            step <= STEP_MS,
+        )
 
 
 def start(got: dict[str, Any]) -> Iterator[Row]:
@@ -216,7 +224,13 @@ def kafka_on(broker: str) -> Rows:
         floor, ours = got["throughput"]["floor"], got["throughput"]["ours"]
         part_of = ours["a_second"] / floor["a_second"]
         text = f"{ours['a_second']:.0f} /s ({part_of:.2f}x)"
-        yield f"{broker}, no-op stage, 64", f"{floor['a_second']:.0f} /s", text, f">= {KAFKA_SHARE}x", part_of >= KAFKA_SHARE
+        yield (
+            f"{broker}, no-op stage, 64",
+            f"{floor['a_second']:.0f} /s",
+            text,
+            f">= {KAFKA_SHARE}x",
+            part_of >= KAFKA_SHARE,
+        )
         yield f"{broker}, CPU a request", f"{floor['cpu_us']:.0f} us", f"{ours['cpu_us']:.0f} us", "-", True
         waiting = got["waiting"]
         text, held = f"{waiting:.3f} of the ideal", waiting >= WAITING_SHARE
@@ -224,7 +238,13 @@ def kafka_on(broker: str) -> Rows:
         trip = {name: figures["p50_s"] for name, figures in got["round_trip"].items()}
         yield ratio(f"{broker}, idle round trip, p50", trip["floor"], trip["ours"], TRIP_RATIO)
         share = got["share"]
-        yield f"{broker}, three workers, 50 ms stage", "1", f"{share:.2f}x", f">= {THREE_WORKERS}x", share >= THREE_WORKERS
+        yield (
+            f"{broker}, three workers, 50 ms stage",
+            "1",
+            f"{share:.2f}x",
+            f">= {THREE_WORKERS}x",
+            share >= THREE_WORKERS,
+        )
         memory = got["memory"]
         growth, what = memory["end_mb"] - memory["warm_mb"], f"{broker}, memory, {memory['messages']:,} messages"
         text = f"{memory['end_mb']:.1f} MB (+{growth:.1f})"
@@ -284,7 +304,10 @@ PARTS: Mapping[str, Rows] = {
 }
 LONG = "--long"
 LACKS_ITS_TOOLS: dict[str, Any] = {}
-TOOLS = {"page": "Chromium is not here (make services-ready)", "kafka_real": "Kafka's jars are not here (make kafka-jars)"}
+TOOLS = {
+    "page": "Chromium is not here (make services-ready)",
+    "kafka_real": "Kafka's jars are not here (make kafka-jars)",
+}
 
 
 def main(words: Sequence[str]) -> int:

@@ -55,8 +55,18 @@ PARSERS_GROWTH_MB = 32.0  # growth of its parsers together
 ERROR_SHARE = 0.01  # share of the answers that have no fault of the client
 IDLE_TASKS = 2  # more tasks than before the load
 WEIGHTS = {
-    "search": 30, "cached": 20, "shallow": 16, "stream": 12, "deep": 8, "report": 2, "bad": 6, "leaver": 6, "thread": 8,
-    "verify": 8, "upload": 4, "crawl": 2,
+    "search": 30,
+    "cached": 20,
+    "shallow": 16,
+    "stream": 12,
+    "deep": 8,
+    "report": 2,
+    "bad": 6,
+    "leaver": 6,
+    "thread": 8,
+    "verify": 8,
+    "upload": 4,
+    "crawl": 2,
 }
 CITED_SENTENCES = 60  # of a text to verify
 CRAWLED_PAGES = 4
@@ -68,7 +78,14 @@ STALLED_S = 20.0  # one that reads nothing closes its connection after it
 STALLED_BUFFER_BYTES = 4096
 HOSTILE_SHARE, BROKEN_SHARE = 0.2, 0.3
 HOSTILE = [build() for name, build in ATTACKS.items() if "acronyms" not in name]
-BAD_BODIES = (b"{", b"[]", b'{"query": ""}', b'{"query": "x", "depth": "abysmal"}', b'{"query": "abc", "depth": 1}', b"\xff")
+BAD_BODIES = (
+    b"{",
+    b"[]",
+    b'{"query": ""}',
+    b'{"query": "x", "depth": "abysmal"}',
+    b'{"query": "abc", "depth": 1}',
+    b"\xff",
+)
 STATE = "/_soak"  # tasks of the event loop, answered by `served`
 
 
@@ -164,7 +181,9 @@ class Clients:
         if kind == "upload":
             return await self._upload(number)
         if kind == "crawl":
-            return await self._post("/tavily/crawl", {"url": self._page(number), "limit": CRAWLED_PAGES, "max_depth": 1})
+            return await self._post(
+                "/tavily/crawl", {"url": self._page(number), "limit": CRAWLED_PAGES, "max_depth": 1}
+            )
         return await self._post("/research", body)
 
     def _page(self, number: int) -> str:
@@ -175,7 +194,9 @@ class Clients:
         if self._chance.random() < HOSTILE_SHARE:
             reply = await self.http.post("/verify", json=self._chance.choice(HOSTILE))
             return "ok" if reply.status_code in (200, 422) else f"{reply.status_code} {reply.json().get('code')}"
-        sentences = (f"The {topic(number + at)} was measured {at} times [{at % 3 + 1}]." for at in range(CITED_SENTENCES))
+        sentences = (
+            f"The {topic(number + at)} was measured {at} times [{at % 3 + 1}]." for at in range(CITED_SENTENCES)
+        )
         pages = ({"index": at, "url": self._page(number + at)} for at in (2, 3))
         sources = [{"index": 1, "text": topic(number) * 1000}, *pages]
         body = {"text": " ".join(sentences), "sources": sources, "find_sources": self._chance.random() < 0.2}
@@ -189,9 +210,13 @@ class Clients:
     async def _upload(self, number: int) -> str:
         """Ask about a file, or send one that cannot be read."""
         is_broken = self._chance.random() < BROKEN_SHARE
-        content = b"%PDF-1.7 broken" if is_broken else f"# {topic(number)}\n\n{topic(number)} takes 12 days.\n".encode() * 200
+        content = (
+            b"%PDF-1.7 broken" if is_broken else f"# {topic(number)}\n\n{topic(number)} takes 12 days.\n".encode() * 200
+        )
         file = {"name": "broken.pdf" if is_broken else "notes.md", "content": b64encode(content).decode()}
-        reply = await self.http.post("/research", json={"query": f"How long does {topic(number)} take?", "files": [file]})
+        reply = await self.http.post(
+            "/research", json={"query": f"How long does {topic(number)} take?", "files": [file]}
+        )
         wanted = 422 if is_broken else 200
         return "ok" if reply.status_code == wanted else f"{reply.status_code} {reply.json().get('code')}"
 
@@ -286,7 +311,8 @@ async def sampled(tally: Tally, pid: int, seconds: float) -> None:
             last = tally.samples[-1]
             print(
                 f"{passed:5.0f} s  server {last.server_mb:4.0f} MB, {last.files} files; {last.parsers} parsers "
-                f"{last.parsers_mb:4.0f} MB; {tally.total():,} requests, {tally.errors().total()} errors", flush=True,
+                f"{last.parsers_mb:4.0f} MB; {tally.total():,} requests, {tally.errors().total()} errors",
+                flush=True,
             )
             printed += 1
         await asyncio.sleep(SAMPLE_S)
@@ -298,11 +324,20 @@ def settings(faulty: str, healthy: str, store: str) -> dict[str, str]:
         for name, url in (("faulty", faulty), ("healthy", healthy))
     ]
     ours = {
-        "SEARXNG_URL": f"{faulty},{healthy}", "LLM_PROVIDERS": json.dumps(models), "LLM_PLATFORM_DATA_DIR": store,
-        "CACHE_TTL_S": "600", "CACHE_MAX_ENTRIES": "60", "SEARXNG_TIMEOUT_S": "3", "LLM_TIMEOUT_S": "5",
-        "JINA_TIMEOUT_S": "3", "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
+        "SEARXNG_URL": f"{faulty},{healthy}",
+        "LLM_PROVIDERS": json.dumps(models),
+        "LLM_PLATFORM_DATA_DIR": store,
+        "CACHE_TTL_S": "600",
+        "CACHE_MAX_ENTRIES": "60",
+        "SEARXNG_TIMEOUT_S": "3",
+        "LLM_TIMEOUT_S": "5",
+        "JINA_TIMEOUT_S": "3",
+        "RATE_LIMIT_PER_MINUTE": "0",
+        "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
     }
-    return {name: value for name, value in {**environment(faulty), **ours}.items() if name != "READ_PAGES"}  # its default
+    return {
+        name: value for name, value in {**environment(faulty), **ours}.items() if name != "READ_PAGES"
+    }  # its default
 
 
 Law = tuple[str, str, str, bool]  # what, figure, bar, held
@@ -310,7 +345,10 @@ Law = tuple[str, str, str, bool]  # what, figure, bar, held
 
 def laws(tally: Tally, tasks: tuple[int, int], exit_code: int, tracebacks: int) -> Iterator[Law]:
     yield "every request is answered", f"{tally.unanswered} of {tally.asked:,} not", "0", not tally.unanswered
-    errors, answered = tally.errors(), sum(n for (kind, _), n in tally.outcomes.items() if kind not in ("leaver", "stalled"))
+    errors, answered = (
+        tally.errors(),
+        sum(n for (kind, _), n in tally.outcomes.items() if kind not in ("leaver", "stalled")),
+    )
     share = errors.total() / max(1, answered)
     yield "answers that are errors", f"{share:.2%} ({errors.total()})", f"< {ERROR_SHARE:.0%}", share < ERROR_SHARE
     found = figures(tally)
@@ -318,7 +356,12 @@ def laws(tally: Tally, tasks: tuple[int, int], exit_code: int, tracebacks: int) 
         _, second, _, last = quarters(found[what])
         yield what, f"{second:.0f} to {last:.0f}", f"<= +{bar:.0f}", last - second <= bar
     before, after = tasks
-    yield "tasks without a request", f"{before} before, {after} after", f"<= +{IDLE_TASKS}", after <= before + IDLE_TASKS
+    yield (
+        "tasks without a request",
+        f"{before} before, {after} after",
+        f"<= +{IDLE_TASKS}",
+        after <= before + IDLE_TASKS,
+    )
     yield "defects in the log", str(tracebacks), "0", not tracebacks
     yield "exit code after SIGTERM", str(exit_code), "0", exit_code == 0
 
@@ -360,11 +403,18 @@ def soak(seconds: float, seed: int) -> int:
             control(upstream, "pages", PAGES)
         control(faulty, "faults", {"share": FAULT_SHARE})
         log = Path(folder) / "server.log"
-        with log.open("w") as file, stopped_at_the_end(
-            subprocess.Popen(
-                [sys.executable, *words], env=settings(faulty, healthy, folder), cwd=ROOT / "benchmarks", stderr=file, text=True
-            )
-        ) as server:
+        with (
+            log.open("w") as file,
+            stopped_at_the_end(
+                subprocess.Popen(
+                    [sys.executable, *words],
+                    env=settings(faulty, healthy, folder),
+                    cwd=ROOT / "benchmarks",
+                    stderr=file,
+                    text=True,
+                )
+            ) as server,
+        ):
             wait_until(lambda: answers(port) or server.poll() is not None)
             tally, tasks = asyncio.run(loaded(f"http://127.0.0.1:{port}", healthy, server.pid, seconds, seed))
             server.send_signal(signal.SIGTERM)

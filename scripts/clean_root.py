@@ -163,9 +163,26 @@ def enter_command(
     """Return the command line that runs `command` as process 1 of the root, as the image's user, without any capability."""
     flat = [word for mount in mounts for word in (mount.source, mount.target, mount.options)]
     return [
-        "unshare", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--propagation", "private",
-        "sh", "-ec", ENTER, "enter", str(root), "ro" if read_only else "rw", *flat, "--",
-        shutil.which("chroot") or "chroot", str(root), *as_user(image, command),
+        "unshare",
+        "--mount",
+        "--pid",
+        "--ipc",
+        "--uts",
+        "--fork",
+        "--kill-child",
+        "--propagation",
+        "private",
+        "sh",
+        "-ec",
+        ENTER,
+        "enter",
+        str(root),
+        "ro" if read_only else "rw",
+        *flat,
+        "--",
+        shutil.which("chroot") or "chroot",
+        str(root),
+        *as_user(image, command),
     ]
 
 
@@ -175,8 +192,17 @@ def as_user(image: Image, command: Sequence[str]) -> list[str]:
     environment = [f"{name}={value}" for name, value in image.env.items()]
     rights = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all"] if uid != "0" else []
     return [
-        "/usr/bin/env", "-i", f"--chdir={image.workdir}", *environment,
-        "/usr/bin/setpriv", f"--reuid={uid}", f"--regid={gid or uid}", "--clear-groups", *rights, "--", *command,
+        "/usr/bin/env",
+        "-i",
+        f"--chdir={image.workdir}",
+        *environment,
+        "/usr/bin/setpriv",
+        f"--reuid={uid}",
+        f"--regid={gid or uid}",
+        "--clear-groups",
+        *rights,
+        "--",
+        *command,
     ]
 
 
@@ -272,7 +298,9 @@ def debian_mirrors() -> tuple[str, str]:
     """Return the addresses of Debian and of its security updates that apt uses here."""
     listed = subprocess.run(
         ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"],
-        capture_output=True, text=True, check=True,
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout.split()
     mirror = next((uri for uri in listed if uri.rstrip("/").endswith("/debian")), "http://deb.debian.org/debian")
     return mirror, next((uri for uri in listed if "security" in uri), mirror.rstrip("/") + "-security")

@@ -146,9 +146,7 @@ def _pins(environment: str) -> Iterator[tuple[str, str]]:
 
 def table() -> str:
     rows = [f"| client | version | {' | '.join(COLUMNS)} |", "|---|---|" + "---|" * len(COLUMNS)]
-    rows += [
-        f"| {client.package} | {client.version} | {' | '.join(map(client.cell, COLUMNS))} |" for client in CLIENTS
-    ]
+    rows += [f"| {client.package} | {client.version} | {' | '.join(map(client.cell, COLUMNS))} |" for client in CLIENTS]
     passed = [f"- {client}: {'; '.join(client.checks)}" for client in CLIENTS]
     return "\n".join([*rows, "", "What passed, by client:", "", *passed]) + "\n"
 

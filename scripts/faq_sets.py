@@ -73,7 +73,9 @@ class FaqSet:
 
 def _debian(language: str, package: str) -> Source:
     return Source(
-        (package, "installation-guide-amd64"), ("debian", f"installation-guide-amd64/{language}"), r"debian/FAQ/",
+        (package, "installation-guide-amd64"),
+        ("debian", f"installation-guide-amd64/{language}"),
+        r"debian/FAQ/",
         rf"(?:FAQ/.*\.{language}|installation-guide-amd64/.*)\.html$",
     )
 
@@ -86,12 +88,15 @@ SOURCES = {
         r"/(?:faq/(?!index)|faq\.html)",
     ),
     "FFmpeg, fish, zsh, fetchmail": Source(
-        ("ffmpeg-doc", "fish-common", "zsh-doc", "fetchmail"), ("ffmpeg", "fish", "zsh-common", "fetchmail"),
+        ("ffmpeg-doc", "fish-common", "zsh-doc", "fetchmail"),
+        ("ffmpeg", "fish", "zsh-common", "fetchmail"),
         r"fish/faq|zsh-common/html/FAQ0|manual/(?:mailing-list-)?faq|fetchmail-FAQ",
     ),
     "Debian, Git, SQLite": Source(
-        ("debian-faq", "git-doc", "sqlite3-doc", "debian-policy"), ("debian", "git-doc", "sqlite3", "debian-policy"),
-        r"debian/FAQ/|gitfaq|sqlite3/faq", r"(?<!\.de)(?<!\.fr)\.html$",
+        ("debian-faq", "git-doc", "sqlite3-doc", "debian-policy"),
+        ("debian", "git-doc", "sqlite3", "debian-policy"),
+        r"debian/FAQ/|gitfaq|sqlite3/faq",
+        r"(?<!\.de)(?<!\.fr)\.html$",
     ),
     "Debian in German": _debian("de", "debian-faq-de"),
     "Debian in French": _debian("fr", "debian-faq-fr"),

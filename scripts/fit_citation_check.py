@@ -163,8 +163,11 @@ def report(title: str, claims: Sequence[Labelled], scores: Sequence[float], leas
     print(title)
     means = []
     for name in dict.fromkeys(claim.set for claim in claims):
-        said = [(claim.label == "supported", score >= least and not claim.refuted)
-                for claim, score in zip(claims, scores, strict=True) if claim.set == name]
+        said = [
+            (claim.label == "supported", score >= least and not claim.refuted)
+            for claim, score in zip(claims, scores, strict=True)
+            if claim.set == name
+        ]
         true, wrong = (quality.share(found for label, found in said if label is kind) for kind in (True, False))
         means.append((true + 1 - wrong) / 2)
         print(
@@ -180,8 +183,11 @@ def calibration(claims: Sequence[Labelled], scores: Sequence[float]) -> float:
     """
     print("calibration, each set and label weighing the same: score, share supported, claims")
     kept = [(claim, score) for claim, score in zip(claims, scores, strict=True) if not claim.refuted]
-    size = {(name, true): sum(claim.set == name and (claim.label == "supported") is true for claim in claims)
-            for name in {claim.set for claim in claims} for true in (True, False)}
+    size = {
+        (name, true): sum(claim.set == name and (claim.label == "supported") is true for claim in claims)
+        for name in {claim.set for claim in claims}
+        for true in (True, False)
+    }
     weight = [1 / size[claim.set, claim.label == "supported"] for claim, _ in kept]
     for number in range(BINS):
         inside = [

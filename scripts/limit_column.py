@@ -58,7 +58,9 @@ def limit_of(schema: Mapping[str, Any]) -> str:
         characters = _range(accepted.get("minLength"), accepted.get("maxLength"))
         return f"{characters} characters" if characters else ""
     if "exclusiveMinimum" in accepted:
-        return ", ".join(filter(None, [f"more than {accepted['exclusiveMinimum']:,}", _range(None, accepted.get("maximum"))]))
+        return ", ".join(
+            filter(None, [f"more than {accepted['exclusiveMinimum']:,}", _range(None, accepted.get("maximum"))])
+        )
     return _range(accepted.get("minimum"), accepted.get("maximum"))
 
 

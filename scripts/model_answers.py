@@ -51,8 +51,13 @@ FOLDERS: Final = {
     "debian": "debian-handbook/html/en-US",
 }  # as patterns below the folder
 NO_MODEL: Final = {
-    "LLM_PROVIDERS": (), "LLM_API_KEY": None, "LLM_BASE_URL": None, "LLM_MODEL": None, "KIMI_API_KEY": None,
-    "AITUNNEL_API_KEY": None, "AZURE_OPENAI_API_KEY": None,
+    "LLM_PROVIDERS": (),
+    "LLM_API_KEY": None,
+    "LLM_BASE_URL": None,
+    "LLM_MODEL": None,
+    "KIMI_API_KEY": None,
+    "AITUNNEL_API_KEY": None,
+    "AZURE_OPENAI_API_KEY": None,
 }
 
 Result = Literal["right", "wrong", "declined", "failed"]
@@ -189,8 +194,12 @@ async def ask(writer: str, model: dict[str, Any], questions: Sequence[Question],
     """Ask one writer one question after the other; each result goes to the tally, each answer to the error stream."""
     for manual in dict.fromkeys(question.manual for question in questions):
         values = {
-            "LLM_PLATFORM_DATA_DIR": folder / "index", "DOCUMENTS_DIR": _manual(folder, manual), "CACHE_TTL_S": 0,
-            "SEARCH_PROVIDERS": "documents", "RESEARCH_TIMEOUT_S": RESEARCH_TIMEOUT_S, "LLM_TIMEOUT_S": MODEL_TIMEOUT_S,
+            "LLM_PLATFORM_DATA_DIR": folder / "index",
+            "DOCUMENTS_DIR": _manual(folder, manual),
+            "CACHE_TTL_S": 0,
+            "SEARCH_PROVIDERS": "documents",
+            "RESEARCH_TIMEOUT_S": RESEARCH_TIMEOUT_S,
+            "LLM_TIMEOUT_S": MODEL_TIMEOUT_S,
         }
         async with build_platform(Settings.load(**values, **NO_MODEL | model)) as platform:
             await _index(platform, questions[0])
@@ -206,7 +215,9 @@ async def ask(writer: str, model: dict[str, Any], questions: Sequence[Question],
                 seconds = response.metadata.latency_ms / 1000
                 is_fallback = bool(model) and not _is_of_model(response, model)
                 result = tally.add(question, response, seconds, failed=is_fallback)
-                print(f"{writer}: {result}: {question.text}", *_shown(response), "", sep="\n", file=sys.stderr, flush=True)
+                print(
+                    f"{writer}: {result}: {question.text}", *_shown(response), "", sep="\n", file=sys.stderr, flush=True
+                )
 
 
 def _shown(response: ResearchResponse) -> Iterator[str]:

@@ -17,8 +17,11 @@ PAGE = "docs/howto/paid-search-services.md"
 BEGIN, END = "<!-- Written by `make docs`; do not edit. -->\n", "<!-- end -->\n"
 HEAD = "| provider | key | service | sources | results of one search | pages |\n|---|---|---|---|---|---|\n"
 FIELDS = {
-    "domains": "`domains`", "time_range": "`time_range`, `freshness` with a word", "freshness": "`freshness` with dates",
-    "language": "`language`", "text": "text of a result",
+    "domains": "`domains`",
+    "time_range": "`time_range`, `freshness` with a word",
+    "freshness": "`freshness` with dates",
+    "language": "`language`",
+    "text": "text of a result",
 }
 FIELDS_HEAD = f"| provider | {' | '.join(FIELDS.values())} |\n|---{'|---' * len(FIELDS)}|\n"
 
@@ -43,8 +46,11 @@ def _fields_row(spec: SearchProviderSpec, adapter: type[KeyedWebSearch]) -> str:
     """Return what becomes of the fields of a request: the adapter's own words, or what its flags say."""
     dates = "passed on" if adapter.takes_freshness else "dated results are filtered"
     usual = {
-        "domains": "results are filtered", "time_range": dates, "freshness": dates,
-        "language": "passed on" if adapter.takes_language else "the query's", "text": "a snippet",
+        "domains": "results are filtered",
+        "time_range": dates,
+        "freshness": dates,
+        "language": "passed on" if adapter.takes_language else "the query's",
+        "text": "a snippet",
     }
     if unknown := adapter.notes.keys() - FIELDS.keys():
         raise ValueError(f"{adapter.__name__}: `notes` has {', '.join(sorted(unknown))}, which is no column of {PAGE}")
@@ -53,5 +59,7 @@ def _fields_row(spec: SearchProviderSpec, adapter: type[KeyedWebSearch]) -> str:
 
 def _adapter_of(spec: SearchProviderSpec) -> type[KeyedWebSearch]:
     module = import_module(f"{ADAPTERS}.{spec.name}")
-    found = (member for member in vars(module).values() if isinstance(member, type) and issubclass(member, KeyedWebSearch))
+    found = (
+        member for member in vars(module).values() if isinstance(member, type) and issubclass(member, KeyedWebSearch)
+    )
     return next(adapter for adapter in found if getattr(adapter, "name", "") == spec.name)

@@ -15,7 +15,9 @@ from modules.llm_platform.public_names import MODULE_OF
 TABLE = "src/modules/llm_platform/public_names.py"
 BEGIN = "MODULE_OF: Final = {\n"
 WHOLLY_PUBLIC = (events, verification_events, exceptions)  # each class of these modules is a public name
-HEAD = "# The public names, for type checkers. `make docs` writes this file from public_names.py.\n# ruff: noqa: I001\n\n"
+HEAD = (
+    "# The public names, for type checkers. `make docs` writes this file from public_names.py.\n# ruff: noqa: I001\n\n"
+)
 
 
 def names() -> dict[str, str]:

@@ -99,7 +99,11 @@ def recorded() -> Iterator[set[CodeType]]:
 
 def entered(codes: set[CodeType]) -> Entered:
     prefix = f"{SOURCE}/"
-    ours = ((code.co_filename.removeprefix(prefix), code.co_qualname) for code in codes if code.co_filename.startswith(prefix))
+    ours = (
+        (code.co_filename.removeprefix(prefix), code.co_qualname)
+        for code in codes
+        if code.co_filename.startswith(prefix)
+    )
     return Entered(frozenset(ours))
 
 

@@ -128,8 +128,17 @@ class Complexity:
 def complexities() -> list[Complexity]:
     """Return every function of src, the most complex one first."""
     command = [
-        sys.executable, "-m", "ruff", "check", "--isolated", "--no-cache", "--exit-zero", "--output-format=json",
-        "--select=C901", "--config=lint.mccabe.max-complexity=0", str(SOURCE),
+        sys.executable,
+        "-m",
+        "ruff",
+        "check",
+        "--isolated",
+        "--no-cache",
+        "--exit-zero",
+        "--output-format=json",
+        "--select=C901",
+        "--config=lint.mccabe.max-complexity=0",
+        str(SOURCE),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = []
@@ -167,7 +176,9 @@ def counts(code: list[Module], tests: list[Module], complexity: list[Complexity]
         "lines of the longest function": max(lengths),
         f"functions over {LONG_FUNCTION_LINES} lines": sum(lines > LONG_FUNCTION_LINES for lines in lengths),
         "McCabe complexity, highest": complexity[0].value,
-        f"functions of complexity over {HIGH_COMPLEXITY}": sum(function.value > HIGH_COMPLEXITY for function in complexity),
+        f"functions of complexity over {HIGH_COMPLEXITY}": sum(
+            function.value > HIGH_COMPLEXITY for function in complexity
+        ),
         "imports, % of lines": round(100 * import_share(code), 1),
         "broad handlers": sum(len(broad_handlers(module)) for module in code),
         "settings": len(Settings.model_fields),

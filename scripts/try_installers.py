@@ -82,7 +82,9 @@ def try_one(folder: Path, tools: Path, interpreter: str, wheel: str) -> None:
                 raise SystemExit(f"{name} with {interpreter} answered without the document: {answer}")
             extras = wheel.rpartition("[")[2].rstrip("]") if wheel.endswith("]") else "none"
             shown = version_of(interpreter, tools)
-            print(f"{shown:<8} {extras:<7} {name:<16} {asked - started:9.1f} {time.monotonic() - asked:9.1f}", flush=True)
+            print(
+                f"{shown:<8} {extras:<7} {name:<16} {asked - started:9.1f} {time.monotonic() - asked:9.1f}", flush=True
+            )
 
 
 def version_of(interpreter: str, tools: Path) -> str:

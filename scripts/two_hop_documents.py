@@ -25,7 +25,24 @@ from shared.config import Settings  # noqa: E402
 CHAINS = 36
 QUESTIONS = 12
 KINDS = ("md", "html", "txt")
-SYLLABLES = ("bel", "dor", "fen", "gal", "hul", "jor", "kes", "lum", "mar", "nov", "pel", "rud", "sav", "tor", "vil", "wen")
+SYLLABLES = (
+    "bel",
+    "dor",
+    "fen",
+    "gal",
+    "hul",
+    "jor",
+    "kes",
+    "lum",
+    "mar",
+    "nov",
+    "pel",
+    "rud",
+    "sav",
+    "tor",
+    "vil",
+    "wen",
+)
 
 
 @dataclass(frozen=True)
@@ -135,7 +152,9 @@ async def measure(rounds: int | None = None) -> tuple[int, int, list[str]]:
                 is_right = any(case.answer in sentence for sentence in said)
                 complete, right = complete + has_both, right + is_right
                 if not (has_both and is_right):
-                    lines.append(f"{case.question} ({case.answer}): {has_both=} {is_right=} stopped={answer.metadata.stopped}")
+                    lines.append(
+                        f"{case.question} ({case.answer}): {has_both=} {is_right=} stopped={answer.metadata.stopped}"
+                    )
     return complete, right, lines
 
 

@@ -44,7 +44,9 @@ CPU_PAGES: Final = 60
 PAGE_WORDS: Final = 1200
 
 _STOP = re.compile(r"[.!?]+[\"”')]*\s*\Z")
-_NOT_SAID = re.compile(r"</s>|\s*\[\d+\]|\*+")  # what the sets left in claims: ends of model output, citations of their own
+_NOT_SAID = re.compile(
+    r"</s>|\s*\[\d+\]|\*+"
+)  # what the sets left in claims: ends of model output, citations of their own
 
 
 class Claim(NamedTuple):
@@ -74,21 +76,31 @@ def _joined(claims: Sequence[str], mark: Callable[[int], str], below: Iterable[s
 
 FORMS: Final[dict[str, Form]] = {
     "numbers": lambda claims, urls: _joined(
-        claims, lambda at: f"[{at}]", ["Sources:\n" + "\n".join(f"[{at}] Title {at} - {url}" for at, url in enumerate(urls, 1))]
+        claims,
+        lambda at: f"[{at}]",
+        ["Sources:\n" + "\n".join(f"[{at}] Title {at} - {url}" for at, url in enumerate(urls, 1))],
     ),
     "links": lambda claims, urls: _joined(claims, lambda at: f"([Site {at}]({urls[at - 1]}?utm_source=chatgpt.com))"),
     "definitions": lambda claims, urls: _joined(
-        claims, lambda at: f"([Site {at}][{at}])", ["\n".join(f'[{at}]: {url} "Title"' for at, url in enumerate(urls, 1))]
+        claims,
+        lambda at: f"([Site {at}][{at}])",
+        ["\n".join(f'[{at}]: {url} "Title"' for at, url in enumerate(urls, 1))],
     ),
     "footnotes": lambda claims, urls: _joined(
         claims, lambda at: f"[^{at}]", ["\n".join(f"[^{at}]: Title, {url}" for at, url in enumerate(urls, 1))]
     ),
     "brackets": lambda claims, urls: _joined(
-        claims, lambda at: f"【{at}†source】", ["## References\n" + "\n".join(f"{at}. {url}" for at, url in enumerate(urls, 1))]
+        claims,
+        lambda at: f"【{at}†source】",
+        ["## References\n" + "\n".join(f"{at}. {url}" for at, url in enumerate(urls, 1))],
     ),
     "authors": lambda claims, urls: _joined(
-        claims, lambda at: f"(Author{at}, {2000 + at})",
-        ["## References\n" + "\n".join(f"Author{at}, A. ({2000 + at}). Title. {url}" for at, url in enumerate(urls, 1))],
+        claims,
+        lambda at: f"(Author{at}, {2000 + at})",
+        [
+            "## References\n"
+            + "\n".join(f"Author{at}, A. ({2000 + at}). Title. {url}" for at, url in enumerate(urls, 1))
+        ],
     ),
 }
 
@@ -99,7 +111,11 @@ def answers_of(folder: Path, name: str) -> list[list[Claim]]:
         rows: list[dict[str, Any]] = [json.loads(line) for line in lines]
     groups: dict[object, dict[str, Claim]] = defaultdict(dict)
     for position, row in enumerate(rows):
-        key = (row.get("kind"), row["group"]) if "group" in row else row.get("question") or position // CLAIMS_OF_AN_ANSWER
+        key = (
+            (row.get("kind"), row["group"])
+            if "group" in row
+            else row.get("question") or position // CLAIMS_OF_AN_ANSWER
+        )
         claim = " ".join(_NOT_SAID.sub("", row["claim"]).split())
         if not any(map(str.isalnum, claim)):
             continue
@@ -116,8 +132,11 @@ async def measure(folder: Path, name: str) -> str:
         write = list(FORMS.values())[number % len(FORMS)]
         urls = [f"https://s{at}.example.org/{number}" for at in range(1, len(answer) + 1)]
         text = write([claim.text for claim in answer], urls)
-        pages = {f"{url}{tail}": claim.source for url, claim in zip(urls, answer, strict=True)
-                 for tail in ("", "?utm_source=chatgpt.com")}
+        pages = {
+            f"{url}{tail}": claim.source
+            for url, claim in zip(urls, answer, strict=True)
+            for tail in ("", "?utm_source=chatgpt.com")
+        }
         verified = await VerificationService(FakePageReader(pages), FakeWebSearch()).verify(text)
         at = 0
         for claim, url in zip(answer, urls, strict=True):
@@ -133,7 +152,9 @@ async def measure(folder: Path, name: str) -> str:
                 bound += 1
                 verdicts[claim.label, sentence.verdict] += 1
     told = verdicts.total()
-    agree = sum(times for (label, verdict), times in verdicts.items() if (label == "supported") == (verdict == "supported"))
+    agree = sum(
+        times for (label, verdict), times in verdicts.items() if (label == "supported") == (verdict == "supported")
+    )
     flagged = sum(times for (label, verdict), times in verdicts.items() if verdict != "supported")
     right = sum(times for (label, verdict), times in verdicts.items() if verdict != "supported" != label)
     wrong = sum(times for (label, _), times in verdicts.items() if label != "supported")
@@ -152,7 +173,9 @@ def _sentence_of(end: int, verified: VerifiedText) -> VerifiedSentence | None:
 async def measure_cpu() -> str:
     sentence = "The station number {0} measured {1} millimetres of rain in the year {2} near the river."
     facts = [sentence.format(at, 300 + at * 7 % 900, 1950 + at % 70) for at in range(CPU_WORDS // 15 + 1)]
-    filler = " ".join(f"Word{at} stands in a longer text about the weather of the valley." for at in range(PAGE_WORDS // 12))
+    filler = " ".join(
+        f"Word{at} stands in a longer text about the weather of the valley." for at in range(PAGE_WORDS // 12)
+    )
     pages = {
         f"/{page}": f"<html><title>Page {page}</title><body><article><p>{filler}</p><p>{' '.join(facts[page::CPU_PAGES])}</p>"
         f"</article></body></html>"

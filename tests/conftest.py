@@ -44,7 +44,10 @@ FOREIGN = re.compile(  # what changes how code of ours or of our libraries behav
     r"|KAFKA|REDIS|JINA|READERS?|RATE_LIMIT|LIMIT|TYPER|RICH|XDG)_\w+|PG[A-Z]+|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES|PYTHON(PATH|WARNINGS)"
 )
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
-GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD = 50_000, 20  # allocations, collections; each collection looks at all loaded tests
+GC_YOUNG_THRESHOLD, GC_OLDER_THRESHOLD = (
+    50_000,
+    20,
+)  # allocations, collections; each collection looks at all loaded tests
 HOSTILE = Path(__file__).parent / "security"
 LONGEST = (  # files that one worker runs for half a minute and more of its processor
     "tests/unit/presentation/rest/http/test_openapi.py",

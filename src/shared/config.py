@@ -44,14 +44,26 @@ SECTIONS: Mapping[str, str] = {  # The keys are the first fields of the sections
     "RESEARCH_TIMEOUT_S": "Research and cache",
 }
 FIRST_SETTINGS = (  # The reference lists these on top: they are the ones that a new user needs.
-    "SEARXNG_URL", "BRAVE_API_KEY", "BOCHA_API_KEY", "DOCUMENTS_DIR", "LLM_BASE_URL", "LLM_API_KEY", "LLM_MODEL",
-    "KIMI_API_KEY", "LLM_PLATFORM_API_KEYS", "LLM_PLATFORM_HOST", "LLM_PLATFORM_DATA_DIR", "LLM_PLATFORM_OFFLINE",
+    "SEARXNG_URL",
+    "BRAVE_API_KEY",
+    "BOCHA_API_KEY",
+    "DOCUMENTS_DIR",
+    "LLM_BASE_URL",
+    "LLM_API_KEY",
+    "LLM_MODEL",
+    "KIMI_API_KEY",
+    "LLM_PLATFORM_API_KEYS",
+    "LLM_PLATFORM_HOST",
+    "LLM_PLATFORM_DATA_DIR",
+    "LLM_PLATFORM_OFFLINE",
 )
 
 # The password of a database URL stands before the host or among the parameters. `urlsplit` cannot find the former if the URL
 # names several hosts.
 _URL_PASSWORD = re.compile(r"(?:[a-z]+://[^:@/]*:([^@/]*)@|[?&](?:ssl)?password=([^&#]*))")
-_LABELLED_KEY = re.compile(r"([A-Za-z0-9_-]{1,32}):(.{8,})")  # A shorter text after the colon is part of an unlabelled key.
+_LABELLED_KEY = re.compile(
+    r"([A-Za-z0-9_-]{1,32}):(.{8,})"
+)  # A shorter text after the colon is part of an unlabelled key.
 
 UNREADABLE_LINE = ".env line %d is ignored: it must be NAME=value, with both quotes if the value has any"
 
@@ -82,11 +94,16 @@ class Settings(BaseSettings):
 
     # Server
     LLM_PLATFORM_HOST: str = setting(
-        "127.0.0.1", "Address that the server listens on; any but a loopback address requires LLM_PLATFORM_API_KEYS",
+        "127.0.0.1",
+        "Address that the server listens on; any but a loopback address requires LLM_PLATFORM_API_KEYS",
         "you serve other machines, for example 0.0.0.0 in a container",
     )
     LLM_PLATFORM_PORT: int = setting(
-        8000, "Port that the server listens on; 0: any free port", "you run another program on this port", ge=0, le=65535
+        8000,
+        "Port that the server listens on; 0: any free port",
+        "you run another program on this port",
+        ge=0,
+        le=65535,
     )
     LLM_PLATFORM_API_KEYS: types.KeyList = setting(
         (),
@@ -97,89 +114,126 @@ class Settings(BaseSettings):
         example="a-long-random-key",
     )
     RATE_LIMIT_PER_MINUTE: int = setting(
-        30, "Requests per minute of one client (an API key, or an address if no keys are set); 0: no limit. By default "
+        30,
+        "Requests per minute of one client (an API key, or an address if no keys are set); 0: no limit. By default "
         "programs on the server's own machine are not limited: while it listens on loopback alone, and none of RATE_LIMIT_…, "
         "TRUSTED_PROXIES, ALLOWED_HOSTS and LLM_PLATFORM_API_KEYS is set",
-        "you have clients that ask more often, or upstreams that allow less", ge=0, le=types.MAX_RATE_LIMIT,
+        "you have clients that ask more often, or upstreams that allow less",
+        ge=0,
+        le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_BURST: int = setting(
-        5, "Requests that a limited client may send at once before RATE_LIMIT_PER_MINUTE applies",
-        "you have clients that send several requests together, such as agents", ge=1, le=types.MAX_RATE_LIMIT,
+        5,
+        "Requests that a limited client may send at once before RATE_LIMIT_PER_MINUTE applies",
+        "you have clients that send several requests together, such as agents",
+        ge=1,
+        le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_READS_PER_MINUTE: int = setting(
-        120, "Searches, extractions, embeddings and reads of what is stored of one API key per minute, which count for no "
+        120,
+        "Searches, extractions, embeddings and reads of what is stored of one API key per minute, which count for no "
         "other limit; 0, or RATE_LIMIT_PER_MINUTE=0: they count for the limits that callers without a key have",
-        "you have agents that search more often, or your search provider allows less", ge=0, le=types.MAX_RATE_LIMIT,
+        "you have agents that search more often, or your search provider allows less",
+        ge=0,
+        le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_READS_BURST: int = setting(
-        20, "Requests that an API key may send at once before RATE_LIMIT_READS_PER_MINUTE applies",
-        "you have agents that search more at once", ge=1, le=types.MAX_RATE_LIMIT,
+        20,
+        "Requests that an API key may send at once before RATE_LIMIT_READS_PER_MINUTE applies",
+        "you have agents that search more at once",
+        ge=1,
+        le=types.MAX_RATE_LIMIT,
     )
     RATE_LIMIT_GLOBAL_PER_HOUR: int = setting(
-        1000, "Requests per hour of all limited clients together, up to 50 at once, without what RATE_LIMIT_READS_PER_MINUTE "
+        1000,
+        "Requests per hour of all limited clients together, up to 50 at once, without what RATE_LIMIT_READS_PER_MINUTE "
         "counts; 0: no limit",
-        "you have more clients than that, or want a lower bound of the cost", ge=0, le=types.MAX_RATE_LIMIT,
+        "you have more clients than that, or want a lower bound of the cost",
+        ge=0,
+        le=types.MAX_RATE_LIMIT,
     )
     TRUSTED_PROXIES: types.NetworkList = setting(
-        (), "Comma list of networks of reverse proxies whose X-Forwarded-For names the client; default: the header is ignored",
-        "you run the server behind a reverse proxy: otherwise all clients share one rate limit", example="10.0.0.0/8",
+        (),
+        "Comma list of networks of reverse proxies whose X-Forwarded-For names the client; default: the header is ignored",
+        "you run the server behind a reverse proxy: otherwise all clients share one rate limit",
+        example="10.0.0.0/8",
     )
     ALLOWED_HOSTS: types.CommaList = setting(
-        (), "Comma list of accepted Host headers; default: loopback names if the server listens on loopback, else all",
-        "you serve under a domain name, against DNS rebinding", example="research.example.org",
+        (),
+        "Comma list of accepted Host headers; default: loopback names if the server listens on loopback, else all",
+        "you serve under a domain name, against DNS rebinding",
+        example="research.example.org",
     )
     CORS_ORIGINS: types.CommaList = setting(
-        (), "Comma list of origins whose web pages may call the server from a browser",
-        "you call the server from a web application of your own", example="https://app.example.org",
+        (),
+        "Comma list of origins whose web pages may call the server from a browser",
+        "you call the server from a web application of your own",
+        example="https://app.example.org",
     )
     MAX_CONCURRENT_RESEARCHES: int = setting(
         500,
         "Research runs of a server at the same time; as many more wait up to 5 seconds, others get 503; 0: no limit",
-        "you have little memory, or upstreams that cannot serve so many", ge=0,
+        "you have little memory, or upstreams that cannot serve so many",
+        ge=0,
     )
     MAX_BACKGROUND_RESEARCHES: int = setting(
-        4, "Reports in the background of a server at the same time, and four times as many quick and deep runs; others wait in "
+        4,
+        "Reports in the background of a server at the same time, and four times as many quick and deep runs; others wait in "
         "the queue; 0: it runs none",
-        "you separate servers that accept runs (0) from servers that carry them out", ge=0, le=1000,
+        "you separate servers that accept runs (0) from servers that carry them out",
+        ge=0,
+        le=1000,
     )
     WEBHOOK_SECRET: types.WebhookSecretList = setting(
         (),
         "Secret that signs webhooks: `whsec_` and 24 to 64 random bytes in base64; a comma list of two while one replaces "
         "the other; default: no webhooks",
-        "you want to be notified when a background run ends", example="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        "you want to be notified when a background run ends",
+        example="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
     )
     WEBHOOK_ALLOWED_HOSTS: types.HostList = setting(
-        (), "Comma list of hosts (host, host:port or network) that may get webhooks although they are not public or use http",
-        "you receive webhooks inside your own network", example="hooks.example.internal",
+        (),
+        "Comma list of hosts (host, host:port or network) that may get webhooks although they are not public or use http",
+        "you receive webhooks inside your own network",
+        example="hooks.example.internal",
     )
     DRAIN_TIMEOUT_S: types.SecondsOrZero = setting(
-        20.0, "Seconds that running requests get to finish when the server stops",
+        20.0,
+        "Seconds that running requests get to finish when the server stops",
         "you give the process less time to stop, or have long requests",
     )
     LLM_PLATFORM_DATA_DIR: types.Folder | None = setting(
         None,
         "Folder of the research store, background runs, the outcome store and the embedded index; default: the user's "
         "data folder",
-        "you keep data on another disk, or in a container's volume", example="~/.local/share/llm-platform",
+        "you keep data on another disk, or in a container's volume",
+        example="~/.local/share/llm-platform",
     )
 
     # All upstreams
     LLM_PLATFORM_OFFLINE: bool = setting(
-        False, "Use only documents, the research store, and services on loopback that are not search providers",
+        False,
+        "Use only documents, the research store, and services on loopback that are not search providers",
         "you must be sure that nothing leaves the machine",
     )
     UPSTREAM_PROXY: types.UrlWithUser | None = setting(
-        None, "HTTP proxy for requests to configured upstreams", "you reach the internet through a proxy only",
-        example="http://localhost:3128", repr=False,
+        None,
+        "HTTP proxy for requests to configured upstreams",
+        "you reach the internet through a proxy only",
+        example="http://localhost:3128",
+        repr=False,
     )
 
     # Logs
     LOG_LEVEL: Annotated[types.LogLevel, BeforeValidator(types.to_upper)] = setting(
-        "INFO", "Minimum log level: DEBUG, INFO, WARNING, ERROR or CRITICAL", "you look for the cause of a fault (DEBUG)",
+        "INFO",
+        "Minimum log level: DEBUG, INFO, WARNING, ERROR or CRITICAL",
+        "you look for the cause of a fault (DEBUG)",
         names=("LOG_LEVEL", "RESEARCH_BRIDGE_LOG_LEVEL"),
     )
     LOG_FORMAT: Literal["auto", "console", "json"] = setting(
-        "auto", "auto, console or json; auto: console on a terminal, otherwise JSON lines",
+        "auto",
+        "auto, console or json; auto: console on a terminal, otherwise JSON lines",
         "you read logs in another form than the one that auto chooses",
     )
     LOG_QUERIES: bool = setting(
@@ -191,7 +245,9 @@ class Settings(BaseSettings):
         None,
         "URL of a Redis server for caches, rate limits and daily budgets that several servers share; "
         "default: each process has its own caches and limits",
-        "you run several servers", names=("REDIS_URL", "RESEARCH_BRIDGE_REDIS_URL"), example="redis://localhost:6379/0",
+        "you run several servers",
+        names=("REDIS_URL", "RESEARCH_BRIDGE_REDIS_URL"),
+        example="redis://localhost:6379/0",
         repr=False,
     )
     DATABASE_URL: types.DatabaseUrl | None = setting(
@@ -207,28 +263,42 @@ class Settings(BaseSettings):
         (),
         "Ordered comma list of search providers; auto: all configured providers, or ddgs if none is configured. "
         "The next provider is called only after an error",
-        "you want another order, or not all configured providers", example="searxng,ddgs",
+        "you want another order, or not all configured providers",
+        example="searxng,ddgs",
     )
     SEARCH_MAX_RESULTS: int = setting(
-        10, "Maximum results of one search of a research run, with any provider",
+        10,
+        "Maximum results of one search of a research run, with any provider",
         "you prefer fewer results (faster, cheaper) or more to choose from",
-        names=("SEARCH_MAX_RESULTS", "SEARXNG_MAX_RESULTS"), ge=1, le=50,
+        names=("SEARCH_MAX_RESULTS", "SEARXNG_MAX_RESULTS"),
+        ge=1,
+        le=50,
     )
     SEARCH_BASE_URLS: types.UrlsByName = setting(
-        {}, "Comma list of provider=URL for search services with an API key that have no setting of their own for their URL",
+        {},
+        "Comma list of provider=URL for search services with an API key that have no setting of their own for their URL",
         "you call a search service through a gateway, or another server with its interface",
         example="exa=https://gateway.example.org/exa",
     )
     SEARXNG_URL: types.UrlList = setting(
-        (), "URL of SearXNG; the entries of a comma list are tried in order", "you run a SearXNG",
-        names=("SEARXNG_URL", "RESEARCH_BRIDGE_SEARXNG_URL"), example="http://localhost:8080", repr=False,
+        (),
+        "URL of SearXNG; the entries of a comma list are tried in order",
+        "you run a SearXNG",
+        names=("SEARXNG_URL", "RESEARCH_BRIDGE_SEARXNG_URL"),
+        example="http://localhost:8080",
+        repr=False,
     )
     SEARXNG_USERNAME: str | None = setting(
-        None, "User name for Basic authentication at SearXNG", "you protect SearXNG with a login",
-        names=("SEARXNG_USERNAME", "SEARCHXNG_BASIC_AUTH_LOGIN"), example="me",
+        None,
+        "User name for Basic authentication at SearXNG",
+        "you protect SearXNG with a login",
+        names=("SEARXNG_USERNAME", "SEARCHXNG_BASIC_AUTH_LOGIN"),
+        example="me",
     )
     SEARXNG_PASSWORD: SecretStr | None = setting(
-        None, "Password for Basic authentication at SearXNG", "you protect SearXNG with a login",
+        None,
+        "Password for Basic authentication at SearXNG",
+        "you protect SearXNG with a login",
         names=("SEARXNG_PASSWORD", "SEARCHXNG_BASIC_AUTH_PASSWORD"),
     )
     SEARXNG_TIMEOUT_S: types.Seconds = setting(
@@ -238,24 +308,31 @@ class Settings(BaseSettings):
         0, "Safe search: 0 off, 1 moderate, 2 strict", "you serve minors, or a workplace", ge=0, le=2
     )
     SEARXNG_ENGINES_WEB: types.CommaList = setting(
-        ("google", "bing", "duckduckgo"), "Comma list of engines for web searches",
+        ("google", "bing", "duckduckgo"),
+        "Comma list of engines for web searches",
         "you have enabled other engines in SearXNG",
     )
     SEARXNG_ENGINES_NEWS: types.CommaList = setting(
-        ("google news", "bing news"), "Comma list of engines for news searches", "you have enabled other engines in SearXNG"
+        ("google news", "bing news"),
+        "Comma list of engines for news searches",
+        "you have enabled other engines in SearXNG",
     )
     SEARXNG_ENGINES_ACADEMIC: types.CommaList = setting(
-        ("google scholar", "arxiv"), "Comma list of engines for academic searches",
+        ("google scholar", "arxiv"),
+        "Comma list of engines for academic searches",
         "you have enabled other engines in SearXNG",
     )
     SEARXNG_RPM: types.Rate | None = setting(
-        None, "Maximum searches per minute; default: no limit, 10 in reports",
-        "you share a SearXNG, or its engines block frequent searches", names=("SEARXNG_RPM", "LIMIT_SEARCHXNG_RPM"),
+        None,
+        "Maximum searches per minute; default: no limit, 10 in reports",
+        "you share a SearXNG, or its engines block frequent searches",
+        names=("SEARXNG_RPM", "LIMIT_SEARCHXNG_RPM"),
         example="10",
     )
     BOCHA_API_KEY: types.Key = setting(SecretStr(""), "API key of Bocha AI web search", "you search with Bocha")
     BOCHA_BASE_URL: types.HttpUrl = setting(
-        "https://api.bochaai.com", "URL of the Bocha API; the newer one is https://api.bocha.cn",
+        "https://api.bochaai.com",
+        "URL of the Bocha API; the newer one is https://api.bocha.cn",
         "you use the newer address, or a gateway",
     )
     BOCHA_TIMEOUT_S: types.Seconds = setting(
@@ -272,30 +349,40 @@ class Settings(BaseSettings):
     TAVILY_API_KEY: types.Key = setting(SecretStr(""), "API key of Tavily", "you search with Tavily")
     SERPER_API_KEY: types.Key = setting(SecretStr(""), "API key of Serper", "you search with Serper")
     DOCUMENTS_DIR: types.Folder | None = setting(
-        None, "Folder of documents, or one file, to search", "you ask questions about local files", example="~/documents"
+        None,
+        "Folder of documents, or one file, to search",
+        "you ask questions about local files",
+        example="~/documents",
     )
     DOCUMENTS_BASE_URL: types.HttpUrl | None = setting(
-        None, "URL under which readers can open the documents; default: doc:",
-        "you publish the folder on a web server, so that citations are links", example="https://wiki.example.org",
+        None,
+        "URL under which readers can open the documents; default: doc:",
+        "you publish the folder on a web server, so that citations are links",
+        example="https://wiki.example.org",
     )
 
     # Language models
     LLM_KIND: types.LLMKindName = setting(
-        "openai", f"Kind of the LLM service: {', '.join(get_args(types.LLMKindName))}",
+        "openai",
+        f"Kind of the LLM service: {', '.join(get_args(types.LLMKindName))}",
         "you use another kind of service; openai suits every compatible one",
     )
     LLM_API_KEY: types.Key | None = setting(
         None, "API key of the LLM service", "you want written answers; without a model answers quote their sources"
     )
     LLM_BASE_URL: types.HttpUrl | None = setting(
-        None, "URL of the LLM service; default: the usual one of LLM_KIND",
-        "you run a model, or use another compatible service than OpenAI", example="https://api.openai.com/v1",
+        None,
+        "URL of the LLM service; default: the usual one of LLM_KIND",
+        "you run a model, or use another compatible service than OpenAI",
+        example="https://api.openai.com/v1",
     )
     LLM_MODEL: str | None = setting(
         None, "Name of the model", "you set LLM_API_KEY or LLM_BASE_URL", example="gpt-4o-mini"
     )
     KIMI_API_KEY: types.Key | None = setting(
-        None, "API key of Kimi for Coding", "you have a subscription of Kimi",
+        None,
+        "API key of Kimi for Coding",
+        "you have a subscription of Kimi",
         names=("KIMI_API_KEY", "RESEARCH_BRIDGE_KIMI_API_KEY"),
     )
     KIMI_BASE_URL: types.HttpUrl = setting(
@@ -303,7 +390,8 @@ class Settings(BaseSettings):
     )
     KIMI_MODEL: str = setting("kimi-for-coding", "Name of the Kimi model", "you want another model of the subscription")
     KIMI_USER_AGENT: str = setting(
-        "KimiCLI/0.77", "User-Agent header sent to Kimi; check that Kimi's terms of use allow you to send it",
+        "KimiCLI/0.77",
+        "User-Agent header sent to Kimi; check that Kimi's terms of use allow you to send it",
         "you are refused with this version, or identify another client",
     )
     AITUNNEL_API_KEY: types.Key | None = setting(None, "API key of AITunnel", "you reach models through AITunnel")
@@ -314,7 +402,10 @@ class Settings(BaseSettings):
         None, "Name of the AITunnel model", "you set AITUNNEL_API_KEY", example="gpt-4o-mini"
     )
     AZURE_OPENAI_ENDPOINT: types.HttpUrl | None = setting(
-        None, "URL of the Azure OpenAI resource", "you have models on Azure", example="https://my-resource.openai.azure.com"
+        None,
+        "URL of the Azure OpenAI resource",
+        "you have models on Azure",
+        example="https://my-resource.openai.azure.com",
     )
     AZURE_OPENAI_API_KEY: types.Key | None = setting(
         None, "API key of the Azure OpenAI resource", "you have models on Azure"
@@ -325,51 +416,62 @@ class Settings(BaseSettings):
     AZURE_OPENAI_DEPLOYMENT: str | None = setting(
         None, "Name of the Azure OpenAI deployment", "you have models on Azure", example="my-deployment"
     )
-    LLM_PROVIDERS: Annotated[
-        tuple[types.LLMProviderSettings, ...], NoDecode, BeforeValidator(types.parse_json)
-    ] = setting(
-        (),
-        "JSON list of {name, kind, base_url, api_key, model, price_in, price_out, context_tokens, concurrency, "
-        "sources_tokens, api_version} in failover order; prices are US dollars per million tokens, concurrency is the "
-        "number of calls at once (default: 1 for a local model, no limit for vllm), sources_tokens how much of the sources "
-        "the prompt of a quick or deep answer has (default: 4000, 1500 for a local model, since it reads slowly). If set, "
-        "the LLM_, KIMI_, AITUNNEL_ and AZURE_OPENAI_ variables above are ignored",
-        "you have several models, a budget in dollars, or a local server that answers several calls at once",
-        example='[{"name": "local", "kind": "ollama", "base_url": "http://localhost:11434/v1", "model": "qwen3"}]',
+    LLM_PROVIDERS: Annotated[tuple[types.LLMProviderSettings, ...], NoDecode, BeforeValidator(types.parse_json)] = (
+        setting(
+            (),
+            "JSON list of {name, kind, base_url, api_key, model, price_in, price_out, context_tokens, concurrency, "
+            "sources_tokens, api_version} in failover order; prices are US dollars per million tokens, concurrency is the "
+            "number of calls at once (default: 1 for a local model, no limit for vllm), sources_tokens how much of the sources "
+            "the prompt of a quick or deep answer has (default: 4000, 1500 for a local model, since it reads slowly). If set, "
+            "the LLM_, KIMI_, AITUNNEL_ and AZURE_OPENAI_ variables above are ignored",
+            "you have several models, a budget in dollars, or a local server that answers several calls at once",
+            example='[{"name": "local", "kind": "ollama", "base_url": "http://localhost:11434/v1", "model": "qwen3"}]',
+        )
     )
     BUDGET_USD_PER_DAY: types.DollarsByLabel = setting(
         {},
         "US dollars that calls of language models may cost a day (UTC); then answers quote their sources. `5` limits all "
         "together, `*=1` each API key, `alice=3` the key with this label; a comma list sets several. Every model needs a "
         "known price. 0 allows only free models",
-        "you pay for tokens and serve others", example="5,*=1,alice=3",
+        "you pay for tokens and serve others",
+        example="5,*=1,alice=3",
     )
     LLM_TIMEOUT_S: types.Seconds = setting(
-        60.0, "Seconds to wait for the first token of a model; default for a local one: 600, since it reads slowly",
+        60.0,
+        "Seconds to wait for the first token of a model; default for a local one: 600, since it reads slowly",
         "you have a slower model, or want the next one to be tried earlier",
     )
     LLM_IDLE_TIMEOUT_S: types.Seconds = setting(
         30.0, "Seconds to wait for the next token of a model", "you have a model that pauses, for example to think"
     )
     LLM_MAX_TOKENS: int = setting(
-        2048, "Maximum length of a synthesis in tokens; a report may have twice as many",
-        "you want longer texts, or have a model that thinks before it writes", ge=16,
+        2048,
+        "Maximum length of a synthesis in tokens; a report may have twice as many",
+        "you want longer texts, or have a model that thinks before it writes",
+        ge=16,
     )
     LLM_CONTEXT_TOKENS: int = setting(
         32_000,
         "Context window in tokens of models without a known one; default for a local one: what the service says, as "
         "llama.cpp and vLLM do",
-        "you have a model with a smaller window than its service says", ge=1000,
+        "you have a model with a smaller window than its service says",
+        ge=1000,
     )
     LLM_TEMPERATURE: float | None = setting(
         None,
         "Temperature of the prompts of research; default: 0.2 to write, 0 for all other steps. It is not sent to Kimi, nor to "
         "a service that refuses it",
-        "you have a model whose vendor recommends another one", ge=0.0, le=2.0, example="0.2",
+        "you have a model whose vendor recommends another one",
+        ge=0.0,
+        le=2.0,
+        example="0.2",
     )
     LLM_RPS: types.Rate | None = setting(
-        None, "Maximum calls per second of one model; default: no limit, 2 in reports",
-        "you have a contract with a rate limit", names=("LLM_RPS", "LIMIT_AITUNNEL_RPS"), example="2",
+        None,
+        "Maximum calls per second of one model; default: no limit, 2 in reports",
+        "you have a contract with a rate limit",
+        names=("LLM_RPS", "LIMIT_AITUNNEL_RPS"),
+        example="2",
     )
     LLM_STAGES: Annotated[dict[types.LLMStage, str], NoDecode, BeforeValidator(types.parse_json)] = setting(
         {},
@@ -392,7 +494,8 @@ class Settings(BaseSettings):
         "Which answers have their citations verified by the language model, after the "
         "word comparison: off (none), report (reports), all, or auto (reports, and in quick and deep answers the citations "
         "that word comparison does not rate supported; none with a local model)",
-        "you pay one more call and wait for it, for surer verdicts (all), or save it (off)", example="all",
+        "you pay one more call and wait for it, for surer verdicts (all), or save it (off)",
+        example="all",
     )
 
     # Reading pages
@@ -415,15 +518,19 @@ class Settings(BaseSettings):
         "you run a reader with Jina's interface",
     )
     JINA_RPS: types.Rate | None = setting(
-        None, "Maximum pages per second through Jina; default: 5 with a key, 0.33 without",
-        "you have a key with another limit, or your own reader", names=("JINA_RPS", "LIMIT_JINA_RPS"), example="5",
+        None,
+        "Maximum pages per second through Jina; default: 5 with a key, 0.33 without",
+        "you have a key with another limit, or your own reader",
+        names=("JINA_RPS", "LIMIT_JINA_RPS"),
+        example="5",
     )
     READ_PAGES: Annotated[int, Field(ge=0, le=10)] | None = setting(
         None,
         "Pages that are read before a quick or deep answer is written, always directly; default: 3 for a quick answer, 4 "
         "for a deep one. Up to twice as many more, which the text cites, are read while it is written. 0 reads none, and "
         "citations are checked against the excerpts of the search engine",
-        "you must not contact the servers of found pages (0), or want more evidence", example="0",
+        "you must not contact the servers of found pages (0), or want more evidence",
+        example="0",
     )
     PAGE_FAVICONS: bool = setting(
         False,
@@ -435,23 +542,30 @@ class Settings(BaseSettings):
         None,
         "Seconds that an answer waits for pages in all, at most a tenth of RESEARCH_TIMEOUT_S; default: 1.2 for a quick "
         "answer, 2.5 for a deep one",
-        "you have a slow network, or prefer evidence to speed", example="4",
+        "you have a slow network, or prefer evidence to speed",
+        example="4",
     )
     READER_ALLOWED_HOSTS: types.HostList = setting(
         (),
         "Comma list of hosts (host, host:port or network) that may be read although they are not public; without "
         "a port, all ports are allowed",
-        "you search in an intranet", example="wiki.example.internal,10.1.0.0/16",
+        "you search in an intranet",
+        example="wiki.example.internal,10.1.0.0/16",
     )
 
     # Reports
     REPORT_PAGES: int = setting(
-        5, "Number of pages to read for a report; a report uses at most the best five",
-        "you want a better choice of pages and accept more calls", ge=1, le=20,
+        5,
+        "Number of pages to read for a report; a report uses at most the best five",
+        "you want a better choice of pages and accept more calls",
+        ge=1,
+        le=20,
     )
     QUERY_LANGUAGES: types.LanguageList = setting(
-        (), "Comma list of languages to search in; default: the language of the question and English",
-        "you need sources in other languages", example="ru,en",
+        (),
+        "Comma list of languages to search in; default: the language of the question and English",
+        "you need sources in other languages",
+        example="ru,en",
     )
     STORE_TTL_DAYS: Annotated[float, Field(ge=0, le=36_500, allow_inf_nan=False)] = setting(
         30.0,
@@ -461,12 +575,16 @@ class Settings(BaseSettings):
 
     # Index
     QDRANT_URL: types.HttpUrl | None = setting(
-        None, "URL of a Qdrant server; default: the embedded index", "you share an index between machines",
+        None,
+        "URL of a Qdrant server; default: the embedded index",
+        "you share an index between machines",
         example="http://localhost:6333",
     )
     QDRANT_API_KEY: types.Key | None = setting(None, "API key of the Qdrant server", "you protect Qdrant with a key")
     QDRANT_COLLECTION: types.CollectionName = setting(
-        "documents", "Name of the collection to index and search", "you have several collections, for example one a tenant"
+        "documents",
+        "Name of the collection to index and search",
+        "you have several collections, for example one a tenant",
     )
     EMBEDDER: Literal["wordllama", "openai", "azure", "none"] = setting(
         "wordllama",
@@ -477,16 +595,22 @@ class Settings(BaseSettings):
         None, "URL of the embedding service", "you set EMBEDDER to openai", example="http://localhost:11434/v1"
     )
     EMBEDDING_API_KEY: types.Key | None = setting(
-        None, "API key of the embedding service; default: the LLM or Azure key if the host is the same",
+        None,
+        "API key of the embedding service; default: the LLM or Azure key if the host is the same",
         "you use another service for embeddings than for text",
     )
     EMBEDDING_MODEL: str | None = setting(
-        None, "Name of the embedding model or deployment", "you set EMBEDDER to openai or azure",
+        None,
+        "Name of the embedding model or deployment",
+        "you set EMBEDDER to openai or azure",
         example="text-embedding-3-small",
     )
     RAG_TOP_K: int = setting(
-        5, "Default number of documents per search and of passages per answer",
-        "you have long answers from many documents, or a small context window", ge=1, le=100,
+        5,
+        "Default number of documents per search and of passages per answer",
+        "you have long answers from many documents, or a small context window",
+        ge=1,
+        le=100,
     )
 
     # Kafka
@@ -494,8 +618,11 @@ class Settings(BaseSettings):
         (), "Comma list of Kafka brokers (host:port) for the worker", "you run a worker", example="localhost:9092"
     )
     KAFKA_GROUP_ID: str = setting(
-        "rag-core", "Kafka consumer group of the workers", "you run groups of workers apart, for example for tenants",
-        min_length=1, max_length=200,
+        "rag-core",
+        "Kafka consumer group of the workers",
+        "you run groups of workers apart, for example for tenants",
+        min_length=1,
+        max_length=200,
     )
     KAFKA_CONFIG: types.KafkaConfig = setting(
         {},
@@ -504,27 +631,36 @@ class Settings(BaseSettings):
         f"`{types.REGISTRY_LOGIN}` (user:password) and `{types.REGISTERS_SCHEMAS}`; options that guarantee delivery cannot "
         "be changed",
         "you have brokers with TLS or a login, other names of the topics, or a schema registry",
-        example='{"group.protocol": "consumer"}', repr=False,
+        example='{"group.protocol": "consumer"}',
+        repr=False,
     )
     KAFKA_CONCURRENCY: int = setting(
-        16, "Maximum number of requests that one worker processes at the same time",
-        "you have a model or an index that serves fewer, or more", ge=1, le=1024,
+        16,
+        "Maximum number of requests that one worker processes at the same time",
+        "you have a model or an index that serves fewer, or more",
+        ge=1,
+        le=1024,
     )
     KAFKA_TENANT_FIELD: str | None = setting(
-        None, "Metadata field that is applied as a filter of the same name; default: none",
-        "you serve several tenants from one collection", example="tenant",
+        None,
+        "Metadata field that is applied as a filter of the same name; default: none",
+        "you serve several tenants from one collection",
+        example="tenant",
     )
     RAG_MAX_MESSAGE_BYTES: int = setting(
         1_000_000, "Maximum size of a request in bytes", "you have brokers with another limit", ge=1000, le=100_000_000
     )
     OUTCOME_TTL_DAYS: Annotated[float, Field(gt=0, le=36_500, allow_inf_nan=False)] = setting(
-        7.0, "Days that outcomes are stored; a duplicate request gets the stored outcome",
+        7.0,
+        "Days that outcomes are stored; a duplicate request gets the stored outcome",
         "you have senders that repeat a request later, or must delete earlier",
     )
     WORKER_HTTP_PORT: int = setting(
         9100,
         "Port of the worker's readiness and metrics endpoints; default: 9100 or the next free port; 0: any free port",
-        "you scrape metrics of several workers on one machine", ge=0, le=65535,
+        "you scrape metrics of several workers on one machine",
+        ge=0,
+        le=65535,
     )
 
     # Research and cache
@@ -535,12 +671,15 @@ class Settings(BaseSettings):
         "you have slow models, or clients that wait less",
     )
     CACHE_TTL_S: types.SecondsOrZero = setting(
-        3600.0, "Seconds that searches, plans of deep research and syntheses are cached; 0: no cache",
+        3600.0,
+        "Seconds that searches, plans of deep research and syntheses are cached; 0: no cache",
         "you need fresher results, or fewer calls",
     )
     CACHE_MAX_ENTRIES: int = setting(
-        1000, "Maximum entries of each cache in memory; the least recently used entries are evicted",
-        "you have little memory, or many different questions", ge=1,
+        1000,
+        "Maximum entries of each cache in memory; the least recently used entries are evicted",
+        "you have little memory, or many different questions",
+        ge=1,
     )
 
     def __init__(self, **values: Any) -> None:
@@ -650,7 +789,8 @@ class Settings(BaseSettings):
         login = options.get(types.REGISTRY_LOGIN)
         user, _, password = login.get_secret_value().partition(":") if isinstance(login, SecretStr) else ("", "", "")
         return types.SchemaRegistry(
-            str(options[types.REGISTRY_URL]), (user, password) if user else None,
+            str(options[types.REGISTRY_URL]),
+            (user, password) if user else None,
             options.get(types.REGISTERS_SCHEMAS) is not False,
         )
 

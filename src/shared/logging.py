@@ -61,7 +61,9 @@ def configure_logging(
     redactor = _Redactor(secrets)
     handler = logging.StreamHandler(out)
     handler.set_name(HANDLER_NAME)
-    handler.setFormatter(_JsonFormatter(redactor) if logs_json(fmt, out) else _console_formatter(redactor, out.isatty()))
+    handler.setFormatter(
+        _JsonFormatter(redactor) if logs_json(fmt, out) else _console_formatter(redactor, out.isatty())
+    )
     root = logging.getLogger()
     for previous in [handler for handler in root.handlers if handler.get_name() == HANDLER_NAME]:
         root.removeHandler(previous)

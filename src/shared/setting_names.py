@@ -106,7 +106,9 @@ def origin_of(table: type[BaseSettings], field: str, arguments: Mapping[str, Any
     """Return the name that set a field and where it was set."""
     sources: Mapping[SettingOrigin, Mapping[str, Any]] = {"argument": arguments, **read_variables(table)}
     names = names_of(table.model_fields, field)
-    return next(((name, source) for source, held in sources.items() for name in names if name in held), (field, "default"))
+    return next(
+        ((name, source) for source, held in sources.items() for name in names if name in held), (field, "default")
+    )
 
 
 def unreadable_lines(path: Path, encoding: str | None) -> Iterator[int]:
@@ -178,9 +180,7 @@ def error_detail(kind: str, name: str, message: str) -> InitErrorDetails:
     return InitErrorDetails(type=PydanticCustomError(kind, "{message}", {"message": message}), loc=(name,), input=None)
 
 
-def rewrite_error(
-    error: ValidationError, table: type[BaseSettings], arguments: Mapping[str, Any]
-) -> ValidationError:
+def rewrite_error(error: ValidationError, table: type[BaseSettings], arguments: Mapping[str, Any]) -> ValidationError:
     """Return the error with messages that name the variable, the reason and an example, but not the value."""
     return ValidationError.from_exception_data(
         error.title,

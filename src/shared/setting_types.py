@@ -248,7 +248,9 @@ NetworkList = Annotated[
 ]
 KafkaConfig = Annotated[dict[str, KafkaValue], NoDecode, BeforeValidator(parse_kafka_config)]
 ReaderList = Annotated[tuple[ReaderName, ...], NoDecode, BeforeValidator(_split_lower), Field(min_length=1)]
-ProviderList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_providers)]  # check_providers checks the names
+ProviderList = Annotated[
+    tuple[str, ...], NoDecode, BeforeValidator(_split_providers)
+]  # check_providers checks the names
 LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$")]
 LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_split_lower), Field(max_length=4)]
 CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]

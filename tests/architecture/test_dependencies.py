@@ -63,28 +63,39 @@ def imported() -> frozenset[str]:
 def test_imports_are_declared() -> None:
     """Every third-party package that the code imports is a dependency or belongs to an extra."""
     missing = sorted(imported() - declared())
-    assert not missing, f"src imports {', '.join(missing)}: declare it or an extra with it in pyproject.toml, then `make lock`."
+    assert not missing, (
+        f"src imports {', '.join(missing)}: declare it or an extra with it in pyproject.toml, then `make lock`."
+    )
 
 
 def test_dependencies_are_used() -> None:
     """Every dependency is imported or used by a library."""
     unused = sorted(declared() - imported() - USED_BY_LIBRARIES)
-    assert not unused, f"src imports no {', '.join(unused)}: remove it from pyproject.toml, or add it to USED_BY_LIBRARIES."
+    assert not unused, (
+        f"src imports no {', '.join(unused)}: remove it from pyproject.toml, or add it to USED_BY_LIBRARIES."
+    )
 
 
 def test_extra_all_has_all_extras() -> None:
     """The extra `all` names every other extra."""
     extras = PROJECT["optional-dependencies"]
     named = re.findall(r"\[(.*)\]", extras["all"][0])[0].split(",")
-    assert sorted(named) == sorted(set(extras) - {"all"}), "The extra `all` in pyproject.toml must name every other extra."
+    assert sorted(named) == sorted(set(extras) - {"all"}), (
+        "The extra `all` in pyproject.toml must name every other extra."
+    )
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 13), (3, 14), (3, 15)])
 @pytest.mark.parametrize(
     "machine",
     [
-        ("linux", "x86_64"), ("linux", "aarch64"), ("linux", "riscv64"), ("darwin", "arm64"), ("darwin", "x86_64"),
-        ("win32", "AMD64"), ("win32", "ARM64"),
+        ("linux", "x86_64"),
+        ("linux", "aarch64"),
+        ("linux", "riscv64"),
+        ("darwin", "arm64"),
+        ("darwin", "x86_64"),
+        ("win32", "AMD64"),
+        ("win32", "ARM64"),
     ],
 )
 def test_extra_and_code_agree_on_wordllama(

@@ -14,15 +14,38 @@ from modules.llm_platform.public_names import MODULE_OF
 
 MODULES_BEFORE_THE_FIRST_NAME = 40
 HEAVY = {
-    "confluent_kafka", "ddgs", "dependency_injector", "fastapi", "h11", "httpx", "httpx2", "lxml", "markdown_it",
-    "numpy", "openai", "opentelemetry", "primp", "psycopg", "psycopg_pool", "pypdf", "resiliparse", "rich", "starlette",
-    "structlog", "tokenizers", "typer", "uvicorn", "wordllama",
+    "confluent_kafka",
+    "ddgs",
+    "dependency_injector",
+    "fastapi",
+    "h11",
+    "httpx",
+    "httpx2",
+    "lxml",
+    "markdown_it",
+    "numpy",
+    "openai",
+    "opentelemetry",
+    "primp",
+    "psycopg",
+    "psycopg_pool",
+    "pypdf",
+    "resiliparse",
+    "rich",
+    "starlette",
+    "structlog",
+    "tokenizers",
+    "typer",
+    "uvicorn",
+    "wordllama",
 }
 # What the container wires is needed by every caller; what stands behind an extra or a door waits until it is asked for.
 HEAVY_FOR_THE_CONTAINER = HEAVY - {"dependency_injector", "h11", "httpx2"}
 
 
-INNER_NAMES = {name for name, module in MODULE_OF.items() if module.startswith("modules.llm_platform.")} - {"build_platform"}
+INNER_NAMES = {name for name, module in MODULE_OF.items() if module.startswith("modules.llm_platform.")} - {
+    "build_platform"
+}
 IMPORTS = {  # in one process, in this order: what loads nothing after others loads nothing by itself
     "the package": "import modules.llm_platform",
     "domain and application": f"from modules.llm_platform import {', '.join(sorted(INNER_NAMES))}",
@@ -67,7 +90,9 @@ def test_public_names_load_no_heavy_package() -> None:
 
 def test_the_version_loads_no_command() -> None:
     """`llm-platform --version` prints a line of metadata, so it needs neither the commands nor the settings."""
-    (loaded,) = loaded_by("import sys; sys.argv[1:] = ['--version']; from modules.llm_platform.__main__ import main; main()")
+    (loaded,) = loaded_by(
+        "import sys; sys.argv[1:] = ['--version']; from modules.llm_platform.__main__ import main; main()"
+    )
     assert sorted((HEAVY | {"asyncio", "pydantic", "shared.config"}) & loaded) == []
 
 

@@ -34,7 +34,10 @@ WRONG = (
     ("infrastructure/http", "modules.llm_platform.infrastructure.parsing.decoding"),
 )
 CYCLES = {  # and the folders that the report names
-    ("infrastructure/stores/database", "modules.llm_platform.infrastructure.stores.outcomes.sqlite"): ".database -> .outcomes",
+    (
+        "infrastructure/stores/database",
+        "modules.llm_platform.infrastructure.stores.outcomes.sqlite",
+    ): ".database -> .outcomes",
     ("domain/dtos", "modules.llm_platform.domain.ports.web_search"): ".dtos -> .ports",
 }
 
@@ -44,7 +47,12 @@ def lint_imports(source: Path) -> subprocess.CompletedProcess[str]:
     paths = os.pathsep.join([str(source), os.environ["PYTHONPATH"]])
     return subprocess.run(
         [linter, "--config", ROOT / "pyproject.toml", "--no-cache"],
-        cwd=source, env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True, check=False, timeout=180,
+        cwd=source,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=180,
     )
 
 
@@ -63,7 +71,9 @@ def test_wrong_imports_are_detected(tmp_path: Path) -> None:
         reported[folder, imported] = CYCLES.get((folder, imported), f"{'.'.join(file.with_suffix('').parts)} ->")
     result = lint_imports(source)
     assert result.returncode == 1, result.stdout + result.stderr
-    allowed = [f"{folder} imports {imported}" for (folder, imported), words in reported.items() if words not in result.stdout]
+    allowed = [
+        f"{folder} imports {imported}" for (folder, imported), words in reported.items() if words not in result.stdout
+    ]
     assert not allowed, f"The contracts in pyproject.toml allow: {'; '.join(allowed)}.\n{result.stdout}"
 
 

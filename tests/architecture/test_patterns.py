@@ -79,17 +79,25 @@ def test_no_pattern_needs_a_patch_level() -> None:
     found = set(patterns_in([ast.parse(path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py"))]))
     assert found, f"No pattern was found below {SOURCE}: this test reads the wrong folder."
     wrong = [pattern for pattern in found if is_possessive(pattern)]
-    assert not wrong, f"Python 3.11.2 hangs on possessive repeats (`*+`, `++`, `?+`) and atomic groups: rewrite {wrong}."
+    assert not wrong, (
+        f"Python 3.11.2 hangs on possessive repeats (`*+`, `++`, `?+`) and atomic groups: rewrite {wrong}."
+    )
 
 
 @for_each(
     ("source", "is_found"),
     [
-        (r're.compile(r"a*+b")', True), (r're.compile(r"a++")', True), (r're.sub(r"a?+", "", text)', True),
-        (r're.compile(r"a{2,3}+")', True), (r're.match(r"(?>a|b)c", text)', True),
-        (r'WORD = r"(?:a|b)*+"; X = re.compile(rf"\s{WORD}")', True), (r're.compile(rf"{WORD}a{{1,2}}+")', True),
+        (r're.compile(r"a*+b")', True),
+        (r're.compile(r"a++")', True),
+        (r're.sub(r"a?+", "", text)', True),
+        (r're.compile(r"a{2,3}+")', True),
+        (r're.match(r"(?>a|b)c", text)', True),
+        (r'WORD = r"(?:a|b)*+"; X = re.compile(rf"\s{WORD}")', True),
+        (r're.compile(rf"{WORD}a{{1,2}}+")', True),
         (r'FORMS = tuple(re.compile(form) for form in ("a*+", "b"))', True),
-        (r're.compile(r"a\++b")', False), (r're.compile(r"[*+]+[]*+]")', False), (r'NOTE = "c++"', False),
+        (r're.compile(r"a\++b")', False),
+        (r're.compile(r"[*+]+[]*+]")', False),
+        (r'NOTE = "c++"', False),
     ],
 )
 def test_possessive_patterns_are_found(source: str, is_found: bool) -> None:

@@ -40,7 +40,9 @@ def test_the_stub_is_read_by_type_checkers_alone() -> None:
     assert "open(" not in source
     stub = Path(f"{platform.__file__}i").read_text(encoding="utf-8")
     lines = [line for line in stub.splitlines() if line.startswith("from ")]
-    assert lines == [f"from {module} import {name} as {name}" for module, name in sorted((m, n) for n, m in MODULE_OF.items())]
+    assert lines == [
+        f"from {module} import {name} as {name}" for module, name in sorted((m, n) for n, m in MODULE_OF.items())
+    ]
 
 
 def test_public_names_are_defined_in_domain_and_application() -> None:

@@ -59,7 +59,9 @@ def test_only_outermost_loops_catch_everything(code: list[Module]) -> None:
         "others pass to the outermost loop, or end with a bare `raise`. An outermost loop has its file in OUTERMOST_HANDLERS."
     )
     unused = sorted(set(OUTERMOST_HANDLERS) - {where.rpartition(":")[0] for where in found})
-    assert not unused, f"No handler of every exception is left in {', '.join(unused)}: remove them from OUTERMOST_HANDLERS."
+    assert not unused, (
+        f"No handler of every exception is left in {', '.join(unused)}: remove them from OUTERMOST_HANDLERS."
+    )
 
 
 def test_package_files_define_nothing(code: list[Module]) -> None:
@@ -78,7 +80,9 @@ def test_package_files_define_nothing(code: list[Module]) -> None:
 def test_shared_has_its_modules_and_no_others() -> None:
     """Another package may be called `shared` too, so ours holds only what every layer needs: settings, errors, logging."""
     added = {path.stem for path in (sizes.SOURCE / "shared").glob("*.py")} - MODULES_OF_SHARED
-    assert not added, f"Move {', '.join(sorted(added))} from src/shared to {PACKAGE}: a host may have a package `shared`."
+    assert not added, (
+        f"Move {', '.join(sorted(added))} from src/shared to {PACKAGE}: a host may have a package `shared`."
+    )
 
 
 @for_each(

@@ -12,14 +12,32 @@ from checks import ANSWER, KEY, LLM, QUESTION, URL, check, main
 
 # It asks GitHub for prices, PyPI for versions and a service for statistics unless it is told not to; nothing answers there.
 QUIET = (
-    "--yes-always", "--no-check-update", "--analytics-disable", "--no-show-model-warnings", "--no-show-release-notes",
-    "--no-detect-urls", "--no-pretty", "--no-fancy-input", "--no-gitignore", "--no-suggest-shell-commands",
+    "--yes-always",
+    "--no-check-update",
+    "--analytics-disable",
+    "--no-show-model-warnings",
+    "--no-show-release-notes",
+    "--no-detect-urls",
+    "--no-pretty",
+    "--no-fancy-input",
+    "--no-gitignore",
+    "--no-suggest-shell-commands",
 )
 NO_PROXY = {"HTTPS_PROXY": "http://127.0.0.1:9", "HTTP_PROXY": "http://127.0.0.1:9", "NO_PROXY": "127.0.0.1"}
 
 
 def aider(folder, model, *words):
-    command = [sys.executable, "-m", "aider", *QUIET, "--model", f"openai/{model}", "--weak-model", f"openai/{LLM}", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "aider",
+        *QUIET,
+        "--model",
+        f"openai/{model}",
+        "--weak-model",
+        f"openai/{LLM}",
+        *words,
+    ]
     key = {"OPENAI_API_BASE": f"{URL}/v1", "OPENAI_API_KEY": KEY, "HOME": folder}
     env = {**os.environ, **NO_PROXY, **key}
     done = subprocess.run(
@@ -46,7 +64,9 @@ def change():
             subprocess.run([*git, *words], check=True)
         for name, value in (("user.name", "a"), ("user.email", "a@example.org")):
             subprocess.run([*git, "config", name, value], check=True)
-        said = aider(folder, LLM, "--edit-format", "whole", "--message", "Write what asyncio is into notes.md.", "notes.md")
+        said = aider(
+            folder, LLM, "--edit-format", "whole", "--message", "Write what asyncio is into notes.md.", "notes.md"
+        )
         assert ANSWER in Path(folder, "notes.md").read_text(), said
         commits = subprocess.run([*git, "log", "--oneline"], check=True, capture_output=True, text=True).stdout
         assert len(commits.splitlines()) == 2, commits

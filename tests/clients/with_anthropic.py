@@ -155,7 +155,9 @@ def without_key():
 def errors():
     raised(anthropic.AuthenticationError, lambda: create(client.with_options(api_key="not-the-right-key")))
     raised(anthropic.NotFoundError, lambda: create(model="claude"))
-    caught = raised(anthropic.BadRequestError, lambda: create(tools=[RECORD], tool_choice={"type": "tool", "name": "f"}))
+    caught = raised(
+        anthropic.BadRequestError, lambda: create(tools=[RECORD], tool_choice={"type": "tool", "name": "f"})
+    )
     assert caught.body["error"]["type"] == "invalid_request_error"
     assert caught.request_id
     limited = anthropic.Anthropic(api_key=KEY, base_url=f"{LIMITED_URL}/anthropic", max_retries=0)

@@ -43,7 +43,11 @@ def rerank_async():
 
 @check("without an API key")
 def no_key():
-    assert cohere.ClientV2(api_key="unused", base_url=OPEN_URL).rerank(model=MODEL, query="a dog", documents=DOCUMENTS).results
+    assert (
+        cohere.ClientV2(api_key="unused", base_url=OPEN_URL)
+        .rerank(model=MODEL, query="a dog", documents=DOCUMENTS)
+        .results
+    )
 
 
 @check("errors")

@@ -38,7 +38,9 @@ def search():
 
 @check("search, with the pages", "search")
 def search_pages():
-    found = Firecrawl(api_key="unused", api_url=OPEN_URL).search(QUESTION, scrape_options=ScrapeOptions(formats=["markdown"]))
+    found = Firecrawl(api_key="unused", api_url=OPEN_URL).search(
+        QUESTION, scrape_options=ScrapeOptions(formats=["markdown"])
+    )
     assert found.web
 
 
@@ -49,7 +51,9 @@ def map_site():
 
 @check("crawl")
 def crawl():
-    found = client.crawl(PAGE_URL, limit=10, poll_interval=1, timeout=100, scrape_options=ScrapeOptions(formats=["markdown"]))
+    found = client.crawl(
+        PAGE_URL, limit=10, poll_interval=1, timeout=100, scrape_options=ScrapeOptions(formats=["markdown"])
+    )
     assert found.status == "completed"
     assert [page.metadata.source_url for page in found.data] == [PAGE_URL, f"{PAGE_URL}/tasks"]
     assert all(ANSWER in page.markdown for page in found.data)

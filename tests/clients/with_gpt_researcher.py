@@ -47,8 +47,13 @@ async def report():
     # It estimates prices with a table of tokens that it downloads. Words do here.
     tiktoken.get_encoding = lambda name: SimpleNamespace(encode=str.split)
     os.environ.update(
-        RETRIEVER="searx", SEARX_URL=f"{URL}/searxng".replace("://", f"://user:{KEY}@"), SCRAPER="bs", MAX_ITERATIONS="1",
-        OPENAI_BASE_URL=f"{URL}/v1", OPENAI_API_KEY=KEY, EMBEDDING=f"custom:{EMBEDDER}",
+        RETRIEVER="searx",
+        SEARX_URL=f"{URL}/searxng".replace("://", f"://user:{KEY}@"),
+        SCRAPER="bs",
+        MAX_ITERATIONS="1",
+        OPENAI_BASE_URL=f"{URL}/v1",
+        OPENAI_API_KEY=KEY,
+        EMBEDDING=f"custom:{EMBEDDER}",
         **dict.fromkeys(("FAST_LLM", "SMART_LLM", "STRATEGIC_LLM"), f"openai:{LLM}"),
     )
     researcher = GPTResearcher(query=f"{QUESTION} {PAGE_WORD}", report_type="research_report", verbose=False)

@@ -44,7 +44,9 @@ def second_turn():
 
 @check("a passthrough model with a tool of one's own, and a schema", "tools", "structure")
 def loop():
-    today = Tool(name="today", description="Returns the date.", parameters={"type": "object", "properties": {}}, function=str)
+    today = Tool(
+        name="today", description="Returns the date.", parameters={"type": "object", "properties": {}}, function=str
+    )
     generator = OpenAIChatGenerator(**{**HOW, "model": LLM}, tools=[today])
     (called,) = generator.run(MESSAGES)["replies"]
     (result,) = [ChatMessage.from_tool("", origin=call) for call in called.tool_calls]

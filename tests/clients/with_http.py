@@ -34,7 +34,9 @@ def jina_reader():
 
 @check("curl: Jina's search", "search")
 def jina_search():
-    found = json.loads(fetch("/jina/search?q=asyncio&count=2", Accept="application/json", **{"X-Respond-With": "no-content"}))
+    found = json.loads(
+        fetch("/jina/search?q=asyncio&count=2", Accept="application/json", **{"X-Respond-With": "no-content"})
+    )
     assert ANSWER in found["data"][0]["description"]
 
 

@@ -72,7 +72,9 @@ def second_turn():
 @check("OpenAIEmbeddings as the how-to sets it", "embeddings")
 def embeddings():
     how = {"model": EMBEDDER, "api_key": KEY, "base_url": f"{URL}/v1", "max_retries": 0}
-    first, second = OpenAIEmbeddings(**how, check_embedding_ctx_length=False).embed_documents([QUESTION, "What is tea?"])
+    first, second = OpenAIEmbeddings(**how, check_embedding_ctx_length=False).embed_documents(
+        [QUESTION, "What is tea?"]
+    )
     assert len(first) == len(second) == 256
 
 

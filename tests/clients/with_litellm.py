@@ -45,7 +45,10 @@ class Summary(BaseModel):
 def schema():
     for model, base in (("openai/research-shallow", f"{URL}/v1"), ("anthropic/research-shallow", f"{URL}/anthropic")):
         answer = litellm.completion(
-            model=model, api_base=base, api_key=KEY, messages=[{"role": "user", "content": QUESTION}],
+            model=model,
+            api_base=base,
+            api_key=KEY,
+            messages=[{"role": "user", "content": QUESTION}],
             response_format=Summary,
         )
         assert ANSWER in Summary.model_validate_json(answer.choices[0].message.content).answer

@@ -44,7 +44,9 @@ def structured():
 
 @check("OpenAIResponses", "chat")
 def responses():
-    model = OpenAIResponses(model="research-shallow", api_base=f"{URL}/v1", api_key=KEY, max_retries=0, context_window=32000)
+    model = OpenAIResponses(
+        model="research-shallow", api_base=f"{URL}/v1", api_key=KEY, max_retries=0, context_window=32000
+    )
     answer = model.chat(MESSAGES)
     assert ANSWER in answer.message.content
     assert answer.additional_kwargs["annotations"][0].type == "url_citation", answer.additional_kwargs

@@ -61,7 +61,12 @@ def task(name, messages):
 
 
 def streamed(messages, **fields):
-    body = {"model": "research-shallow", "messages": messages, "stream": True, "stream_options": {"include_usage": True}}
+    body = {
+        "model": "research-shallow",
+        "messages": messages,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
     chunks = send("/v1/chat/completions", body | fields)
     assert chunks[-1]["usage"]["total_tokens"] > 0
     return "".join(chunk["choices"][0]["delta"].get("content") or "" for chunk in chunks if chunk["choices"])
@@ -76,7 +81,9 @@ def models():
         assert "research-deep" in [model["id"] for model in json.load(response)["data"]]
 
 
-@check("a chat turn with its web search: queries, search, pages, vectors, answer", "search", "chat", "stream", "embeddings")
+@check(
+    "a chat turn with its web search: queries, search, pages, vectors, answer", "search", "chat", "stream", "embeddings"
+)
 def turn():
     asked = task("QUERY", [USER])
     assert "annotations" not in asked, asked  # no research run answered
@@ -111,7 +118,11 @@ def tasks():
 
 @check("a second turn", "second turn")
 def second_turn():
-    said = [USER, {"role": "assistant", "content": streamed([USER])}, {"role": "user", "content": f"{QUESTION} Say it again."}]
+    said = [
+        USER,
+        {"role": "assistant", "content": streamed([USER])},
+        {"role": "user", "content": f"{QUESTION} Say it again."},
+    ]
     assert ANSWER in streamed(said)
 
 

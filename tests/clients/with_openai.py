@@ -110,7 +110,10 @@ def responses():
     )
     call, message = response.output
     assert (call.type, call.status, call.action.type, call.action.query) == (
-        "web_search_call", "completed", "search", QUESTION,
+        "web_search_call",
+        "completed",
+        "search",
+        QUESTION,
     )
     assert call.action.sources[0].url
     check_citation(response.output_text, message.content[0].annotations[0])
@@ -225,9 +228,7 @@ def errors():
     assert caught.param == "tool_choice"
     sonar = client.with_options(base_url=f"{URL}/perplexity").chat.completions.create
     wrong_filter = {"search_domain_filter": ["a b"]}
-    raised(
-        openai.UnprocessableEntityError, lambda: sonar(model="sonar", messages=MESSAGES, extra_body=wrong_filter)
-    )
+    raised(openai.UnprocessableEntityError, lambda: sonar(model="sonar", messages=MESSAGES, extra_body=wrong_filter))
     limited = client.with_options(base_url=f"{LIMITED_URL}/v1")
     caught = raised(
         openai.RateLimitError,

@@ -48,7 +48,9 @@ async def streamed():
 @check("responses, a second turn", "second turn")
 async def second_turn():
     first = await agents.Runner.run(responses(), QUESTION)
-    check_responses(await agents.Runner.run(responses(), [*first.to_input_list(), {"role": "user", "content": QUESTION}]))
+    check_responses(
+        await agents.Runner.run(responses(), [*first.to_input_list(), {"role": "user", "content": QUESTION}])
+    )
 
 
 @check("a hand-off from a passthrough model", "tools")

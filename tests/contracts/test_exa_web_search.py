@@ -68,7 +68,8 @@ class TestExa(KeyedSearchContract):
         assert body["endPublishedDate"] == "2026-01-31T23:59:59.000Z"
         body = (await self.sent(time_range="week")).json
         assert body["startPublishedDate"][:10] in {
-            (datetime.now(UTC).date() - timedelta(days=days)).isoformat() for days in (7, 8)  # a day may end meanwhile
+            (datetime.now(UTC).date() - timedelta(days=days)).isoformat()
+            for days in (7, 8)  # a day may end meanwhile
         }
         assert "endPublishedDate" not in body
 
@@ -82,7 +83,11 @@ class TestExa(KeyedSearchContract):
 
     @for_each(
         ("fields", "words"),
-        [({"page": 2}, "first page"), ({"engines": ("google",)}, "engines"), ({"sources": ("documents",)}, "documents")],
+        [
+            ({"page": 2}, "first page"),
+            ({"engines": ("google",)}, "engines"),
+            ({"sources": ("documents",)}, "documents"),
+        ],
     )
     async def test_unsupported_parts_are_listed(self, fields: dict[str, Any], words: str) -> None:
         """The search is sent without them."""

@@ -105,7 +105,10 @@ class TestWhatIsShown:
         """Its own where that is one, else `doc:` and its id."""
         answer = await provider.search(WebSearchRequest(query="the gateway restarts"))
         assert {item.url for item in answer.results} == {
-            "https://example.org/web", "doc:odd", "doc:file.md", "doc:nowhere%20at%20all",
+            "https://example.org/web",
+            "doc:odd",
+            "doc:file.md",
+            "doc:nowhere%20at%20all",
         }
         assert answer.total_matches == 4
         assert {provider.document_of(item.url) for item in answer.results} == URLS.keys()

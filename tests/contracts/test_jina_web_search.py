@@ -56,7 +56,12 @@ class TestJina(KeyedSearchContract):
         assert (request.method, request.path, request.headers["authorization"]) == ("POST", "/", f"Bearer {KEY}")
         assert (request.headers["x-respond-with"], request.headers["accept"]) == ("no-content", "application/json")
         assert request.json == {
-            "q": "python site:python.org", "type": "news", "num": 20, "page": 2, "hl": "de", "gl": "at",
+            "q": "python site:python.org",
+            "type": "news",
+            "num": 20,
+            "page": 2,
+            "hl": "de",
+            "gl": "at",
         }
 
     async def test_an_answer_is_read(self) -> None:

@@ -83,7 +83,9 @@ async def test_calls_are_spans(client: AsyncQdrantClient) -> None:
         await store.search(COLLECTION_NAME, "a private question", None, {}, 3)
     assert [span.name for span in ended] == ["qdrant collection_exists", "qdrant retrieve", "qdrant query_points"]
     assert ended[2].attributes == {
-        "db.system.name": "qdrant", "db.operation.name": "query_points", "llm_platform.result": "ok",
+        "db.system.name": "qdrant",
+        "db.operation.name": "query_points",
+        "llm_platform.result": "ok",
     }
 
 
@@ -165,12 +167,18 @@ async def test_a_collection_of_somebody_else(client: AsyncQdrantClient) -> None:
     """A collection that we did not make is neither read nor written."""
     await client.create_collection(COLLECTION_NAME, vectors_config={})
     store = QdrantVectorStore("http://localhost:6333", client=client)
-    for asking in (store.describe(COLLECTION_NAME), store.prepare(COLLECTION), store.search(COLLECTION_NAME, "x", None, {}, 1)):
+    for asking in (
+        store.describe(COLLECTION_NAME),
+        store.prepare(COLLECTION),
+        store.search(COLLECTION_NAME, "x", None, {}, 1),
+    ):
         with pytest.raises(VectorStoreConfigError, match="not made by llm-platform"):
             await asking
 
 
-async def test_collection_recreated_by_another_process(client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_collection_recreated_by_another_process(
+    client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A collection that another machine made anew is read by its new facts after a while."""
     store = QdrantVectorStore("http://localhost:6333", client=client)
     await store.prepare(COLLECTION)

@@ -27,7 +27,10 @@ class TestMemoryRateLimiter(RateLimiterContract):
             await limiter.take(client)
         remaining = {client: (await limiter.take(client)).client for client in ("a", "c", "d", "b")}
         assert {client: state.remaining for client, state in remaining.items() if state} == {
-            "a": 2, "c": 3, "d": 3, "b": 4,
+            "a": 2,
+            "c": 3,
+            "d": 3,
+            "b": 4,
         }
 
     async def test_clients_do_not_evict_the_server_limit(self) -> None:

@@ -25,10 +25,22 @@ FOUND = {
             "date": "Mar 31, 2026",
             "position": 1,
         },
-        {"title": "Async IO", "link": "https://realpython.com/async-io/", "snippet": "", "date": "2 weeks ago", "position": 2},
+        {
+            "title": "Async IO",
+            "link": "https://realpython.com/async-io/",
+            "snippet": "",
+            "date": "2 weeks ago",
+            "position": 2,
+        },
     ],
     "news": [
-        {"title": "Python 3.15", "link": "https://news.example/a", "snippet": "Out.", "date": "3 hours ago", "source": "News"},
+        {
+            "title": "Python 3.15",
+            "link": "https://news.example/a",
+            "snippet": "Out.",
+            "date": "3 hours ago",
+            "source": "News",
+        },
     ],
     "relatedSearches": [{"query": "asyncio tutorial"}],
     "credits": 1,
@@ -59,7 +71,11 @@ class TestSerper(KeyedSearchContract):
         request = await self.sent(count=3, page=2, domains=("python.org", "-a.example"), language="zh-TW")
         assert (request.method, request.path, request.headers["x-api-key"]) == ("POST", "/search", KEY)
         assert request.json == {
-            "q": "python site:python.org -site:a.example", "num": 3, "page": 2, "hl": "zh-tw", "gl": "tw",
+            "q": "python site:python.org -site:a.example",
+            "num": 3,
+            "page": 2,
+            "hl": "zh-tw",
+            "gl": "tw",
         }
 
     @for_each(
@@ -99,9 +115,17 @@ class TestSerper(KeyedSearchContract):
     @for_each(
         ("handler", "expected", "words"),
         [
-            (json_reply({"message": "Not enough credits", "statusCode": 400}, status=400), WebSearchBlockedError, "top it up"),
+            (
+                json_reply({"message": "Not enough credits", "statusCode": 400}, status=400),
+                WebSearchBlockedError,
+                "top it up",
+            ),
             (json_reply({"message": "Missing query parameter", "statusCode": 400}, status=400), WebSearchError, "400"),
-            (json_reply({"message": "Unauthorized.", "statusCode": 403}, status=403), WebSearchConfigError, "SERPER_API_KEY"),
+            (
+                json_reply({"message": "Unauthorized.", "statusCode": 403}, status=403),
+                WebSearchConfigError,
+                "SERPER_API_KEY",
+            ),
         ],
     )
     async def test_refusals(self, handler: Handler, expected: type[AppException], words: str) -> None:
@@ -112,7 +136,11 @@ class TestSerper(KeyedSearchContract):
 
     @for_each(
         ("fields", "words"),
-        [({"engines": ("bing",)}, "engines"), ({"sources": ("documents",)}, "documents"), ({"language": "ve"}, "language")],
+        [
+            ({"engines": ("bing",)}, "engines"),
+            ({"sources": ("documents",)}, "documents"),
+            ({"language": "ve"}, "language"),
+        ],
     )
     async def test_unsupported_parts_are_listed(self, fields: dict[str, Any], words: str) -> None:
         """The search is sent without them."""

@@ -117,7 +117,9 @@ async def test_removed_document_leaves_nothing(tmp_path: Path, open_again: OpenA
     store = await open_again()
     await store.prepare(COLLECTION)
     for _ in range(2):
-        await put_document(store, "a", SPECIAL_TEXT, "other words", fields={"x": ("1", "1", "2")}, label=SPECIAL_TEXT[:50])
+        await put_document(
+            store, "a", SPECIAL_TEXT, "other words", fields={"x": ("1", "1", "2")}, label=SPECIAL_TEXT[:50]
+        )
     await store.remove(COLLECTION_NAME, ["a"])
     await store.finish(COLLECTION_NAME)
     with closing(sqlite3.connect(tmp_path / "index" / COLLECTION_NAME / FILE)) as database:

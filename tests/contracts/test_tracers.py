@@ -56,7 +56,11 @@ class TestMemoryTracer(TracerContract):
 @pytest.mark.parametrize("name", ["traceparent", "tracestate"])
 async def test_what_a_stranger_sends_stays_short(name: str, caplog: pytest.LogCaptureFixture) -> None:
     """It goes on to the upstreams, which refuse a long head; a long header is dropped without a line in the log."""
-    sent = {"traceparent": PARENT, "tracestate": "known=1", name: ",".join(f"k{number}={'v' * 200}" for number in range(30))}
+    sent = {
+        "traceparent": PARENT,
+        "tracestate": "known=1",
+        name: ",".join(f"k{number}={'v' * 200}" for number in range(30)),
+    }
     tracer = OtelTracer("test", "1")
     headers = tracer.start(REQUEST_SPAN, "GET", sent).headers()
     await tracer.aclose()

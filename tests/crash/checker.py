@@ -230,7 +230,10 @@ def _member(text: str, name: str) -> str:
 async def read_topics(bootstrap: str) -> list[Record]:
     """Everything that the five topics hold now. RuntimeError where the broker has dropped some: then nobody can judge."""
     consumer = AIOKafkaConsumer(  # without a group it has all partitions of its topics
-        *TOPICS, bootstrap_servers=bootstrap, auto_offset_reset="earliest", fetch_max_wait_ms=FETCH_WAIT_MS,
+        *TOPICS,
+        bootstrap_servers=bootstrap,
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=FETCH_WAIT_MS,
         max_partition_fetch_bytes=FETCH_BYTES,
     )
     await consumer.start()

@@ -37,7 +37,8 @@ async def read_commits(bootstrap: str, group: str) -> list[Commit]:
             while any([await consumer.position(place) < end for place, end in ends.items()]):
                 for records in (await consumer.getmany(timeout_ms=100)).values():
                     found += [
-                        commit for one in records
+                        commit
+                        for one in records
                         if (commit := _commit((one.partition, one.offset), one.key, one.value, group)) is not None
                     ]
             return found

@@ -163,7 +163,9 @@ class CrashRun:
     def _producer(self) -> Producer:
         return Producer(
             {
-                "bootstrap.servers": self._broker.bootstrap, "enable.idempotence": True, "log_level": 0,
+                "bootstrap.servers": self._broker.bootstrap,
+                "enable.idempotence": True,
+                "log_level": 0,
                 "reconnect.backoff.max.ms": 500,
                 "max.in.flight.requests.per.connection": 1,  # what is reported as delivered is in its topic
             }
@@ -279,8 +281,12 @@ class CrashRun:
         with self._lock:
             self._number += 1
             return WorkerConfig(
-                self._broker.bootstrap, str(self._folder), self._broker.client, group=GROUP,
-                name=f"worker-{self._number}", concurrency=self._plan.concurrency,
+                self._broker.bootstrap,
+                str(self._folder),
+                self._broker.client,
+                group=GROUP,
+                name=f"worker-{self._number}",
+                concurrency=self._plan.concurrency,
                 database_url=self._database_url,
             )
 

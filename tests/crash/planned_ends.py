@@ -7,8 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_PASSES = {  # passes of a point, before the process ends there
-    "after_poll": 6, "after_compute": 25, "after_store": 25, "after_produce": 40, "before_commit": 5, "after_commit": 5,
-    "in_rebalance": 3, "in_shutdown": 1,
+    "after_poll": 6,
+    "after_compute": 25,
+    "after_store": 25,
+    "after_produce": 40,
+    "before_commit": 5,
+    "after_commit": 5,
+    "in_rebalance": 3,
+    "in_shutdown": 1,
 }
 POINTS = tuple(MAX_PASSES)
 ANY_TIME, WHILE_IT_STOPS, LEAVES = "any time", "while it stops", "leaves"

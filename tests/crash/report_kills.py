@@ -51,7 +51,9 @@ class Campaign:
         self.whole = content_of(await undisturbed.finish())
         [attempt] = undisturbed.attempts
         kinds = dict(Counter(map(kind_of, attempt.answered)))
-        say(f"undisturbed: {kinds}, {self.whole['metadata']['rounds']} rounds, {attempt.seconds:.1f} s from the first request")
+        say(
+            f"undisturbed: {kinds}, {self.whole['metadata']['rounds']} rounds, {attempt.seconds:.1f} s from the first request"
+        )
         for answers in range(min(self.kills, len(attempt.answered))):
             await self._report(f"after {answers} answers", methodcaller("kill_after", answers), 1)
         while self.done < self.kills:
@@ -69,8 +71,13 @@ class Campaign:
         finished = await case.finish()
         answer, spent, asked = content_of(finished), finished["metadata"], case.attempts[-1].kinds
         replays = [await case.finish(), await case.finish("--offline")]
-        if (spent["searches"], spent["llm_calls"]) != (asked["search"], asked.total() - asked["search"] - asked["read"]):
-            self.faults.append(f"{way}: {spent['searches']} searches and {spent['llm_calls']} calls are told, of {dict(asked)}")
+        if (spent["searches"], spent["llm_calls"]) != (
+            asked["search"],
+            asked.total() - asked["search"] - asked["read"],
+        ):
+            self.faults.append(
+                f"{way}: {spent['searches']} searches and {spent['llm_calls']} calls are told, of {dict(asked)}"
+            )
         if broken := case.repeated():
             self.faults.append(f"{way}: asked for again: {broken}")
         if answer != self.whole:

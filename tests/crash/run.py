@@ -31,7 +31,9 @@ from modules.llm_platform.infrastructure.stores.database.migrations import migra
 
 DOWN_S = 3.0  # PostgreSQL, or a broker, is away for this long
 BROKERS: Mapping[str, Callable[[Mapping[str, int]], Broker]] = {
-    "mock": MockCluster, "kafka": RealBroker, "cluster": BrokerCluster
+    "mock": MockCluster,
+    "kafka": RealBroker,
+    "cluster": BrokerCluster,
 }
 Restart = Callable[[], None]
 

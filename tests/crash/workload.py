@@ -21,8 +21,10 @@ TRACE = (
     ("none", None),
 )
 METADATA_TEXTS = (
-    '{"tenant":"acme"}', '{"z": 1.50, "a": 12345678901234567890123, "e": 1e2}',
-    '{"\\u00fc": "\\ud83d\\ude00 \\/", "é": [null, {}]}', "{}",
+    '{"tenant":"acme"}',
+    '{"z": 1.50, "a": 12345678901234567890123, "e": 1e2}',
+    '{"\\u00fc": "\\ud83d\\ude00 \\/", "é": [null, {}]}',
+    "{}",
 )
 # Failures without a second try, which takes seconds.
 FAILURES = ("embedding_config", "retrieval_config", "llm_config", "bug")
@@ -109,5 +111,11 @@ def _sent(rng: random.Random, topic: str, value: bytes | None) -> LoadRequest:
 
 
 SHARES: Mapping[Callable[..., LoadRequest], float] = {
-    _valid: 0.74, _duplicate: 0.08, _reused: 0.05, _failing: 0.05, _invalid: 0.03, _unreadable: 0.04, _oversized: 0.01,
+    _valid: 0.74,
+    _duplicate: 0.08,
+    _reused: 0.05,
+    _failing: 0.05,
+    _invalid: 0.03,
+    _unreadable: 0.04,
+    _oversized: 0.01,
 }

@@ -15,7 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 TIMEOUT_S = 180.0
-RUN_FILE = "import runpy, sys; sys.path.insert(0, ''); del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+RUN_FILE = (
+    "import runpy, sys; sys.path.insert(0, ''); del sys.argv[0]; runpy.run_path(sys.argv[0], run_name='__main__')"
+)
 CUT = "…"  # stands where the documents shorten an output
 
 _FILE = re.compile(r"```python\n# file: (\S+)\n(.*?)```", re.S)
@@ -79,8 +81,13 @@ def shell(command: str, cwd: Path) -> str:
         return "\n".join(_printed(words, cwd) for words in lines)
     here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     ran = subprocess.run(
-        ["bash", "-ec", command], cwd=cwd, env={**os.environ, "PATH": here}, capture_output=True, text=True,
-        timeout=TIMEOUT_S, check=False,
+        ["bash", "-ec", command],
+        cwd=cwd,
+        env={**os.environ, "PATH": here},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+        check=False,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.rstrip("\n")

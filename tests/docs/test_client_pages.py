@@ -17,11 +17,16 @@ from modules.llm_platform.presentation.rest.http.access import first_segment
 HOWTO, REFERENCE = "docs/howto/use-existing-clients.md", "docs/reference/compatible-apis.md"
 ADDRESS = re.compile(r"http://(?:user:KEY@)?localhost:8000(/[\w/-]+)")
 PROGRAM_NAMES = {  # the word of the how-to's line, and the program that tries it
-    "Perplexity(": "with_perplexityai", "OpenAI(": "with_openai", "Anthropic(": "with_anthropic",
+    "Perplexity(": "with_perplexityai",
+    "OpenAI(": "with_openai",
+    "Anthropic(": "with_anthropic",
     "TavilyClient(": "with_tavily_python",
-    "TavilySearch(": "with_langchain_tavily", "SearxSearchWrapper(": "with_langchain_community",
-    "Firecrawl(": "with_firecrawl_py", "cohere.ClientV2(": "with_cohere",
-    "litellm.search(": "with_litellm", "PERPLEXITY_BASE_URL": "with_langchain_perplexity",
+    "TavilySearch(": "with_langchain_tavily",
+    "SearxSearchWrapper(": "with_langchain_community",
+    "Firecrawl(": "with_firecrawl_py",
+    "cohere.ClientV2(": "with_cohere",
+    "litellm.search(": "with_litellm",
+    "PERPLEXITY_BASE_URL": "with_langchain_perplexity",
     "SEARX_URL": "with_gpt_researcher",
 }
 
@@ -45,8 +50,12 @@ def test_addresses_lead_to_a_compatible_api() -> None:
     """The two pages show an address below each prefix of DIALECTS. Those of the how-to lead to a route."""
     paths = ADDRESS.findall(text_of(HOWTO))
     shown = {first_segment(path) for path in (*paths, *ADDRESS.findall(text_of(REFERENCE)))}
-    assert set(DIALECT_OF_PREFIX) - shown == set(), "add http://localhost:8000/… of these prefixes to `clients` of DIALECT"
-    assert shown - set(DIALECT_OF_PREFIX) == set(), f"{HOWTO} or {REFERENCE} has addresses that lead to no compatible API"
+    assert set(DIALECT_OF_PREFIX) - shown == set(), (
+        "add http://localhost:8000/… of these prefixes to `clients` of DIALECT"
+    )
+    assert shown - set(DIALECT_OF_PREFIX) == set(), (
+        f"{HOWTO} or {REFERENCE} has addresses that lead to no compatible API"
+    )
     routes = {route.path for router in ROUTERS for route in router.routes}  # type: ignore[attr-defined]
     assert all(any(route.startswith(path) for route in routes) for path in paths)
 

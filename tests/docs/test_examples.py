@@ -28,15 +28,19 @@ def test_the_provider_example_passes_its_own_contract(tmp_path: Path) -> None:
     assert program == "python"
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     ran = subprocess.run(
-        [sys.executable, *words], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, *words],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert shows(shown, ran.stdout.rstrip("\n")), ran.stdout
 
 
-@for_each(
-    "page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-)
+@for_each("page", sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]))
 def test_links_between_pages_lead_somewhere(page: Path) -> None:
     """A relative link names a file of the repository."""
     targets = _LINK.findall(page.read_text(encoding="utf-8"))

@@ -40,12 +40,28 @@ PRINTED = {
     "replacing.py": ["[1]. ", "['What is known about tides?']"],
 }
 NOT_SETTINGS = {  # variables of compose files and of the tests
-    "SEARXNG_SECRET", "REDIS_PASSWORD", "REDIS_PORT",
-    "SEARXNG_TEST_URL", "SEARXNG_TEST_QUERY", "QDRANT_TEST_URL", "QDRANT_TEST_API_KEY",
-    "LLM_TEST_BASE_URL", "LLM_TEST_MODEL", "LLM_TEST_API_KEY",
-    "READ_HEADERS", "ALLOWED_HEADERS", "MAX_STREAMS", "PLAN_VERSION", "REPORT_PROMPT", "REPORT_VERSION",  # names of the code
-    "MAX_QUERY_CHARS", "UPSTREAM_STATUSES", "WORKER_METRICS",
-    "ANTHROPIC_BASE_URL", "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_MODEL",  # read by Anthropic's clients
+    "SEARXNG_SECRET",
+    "REDIS_PASSWORD",
+    "REDIS_PORT",
+    "SEARXNG_TEST_URL",
+    "SEARXNG_TEST_QUERY",
+    "QDRANT_TEST_URL",
+    "QDRANT_TEST_API_KEY",
+    "LLM_TEST_BASE_URL",
+    "LLM_TEST_MODEL",
+    "LLM_TEST_API_KEY",
+    "READ_HEADERS",
+    "ALLOWED_HEADERS",
+    "MAX_STREAMS",
+    "PLAN_VERSION",
+    "REPORT_PROMPT",
+    "REPORT_VERSION",  # names of the code
+    "MAX_QUERY_CHARS",
+    "UPSTREAM_STATUSES",
+    "WORKER_METRICS",
+    "ANTHROPIC_BASE_URL",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_MODEL",  # read by Anthropic's clients
 }
 MIN_FIXED_CHARS = 12  # shortest format string; a shorter one would match anything
 MESSAGE_TABLES = {"docs/howto/searxng.md": 10, "docs/howto/bocha.md": 4, "docs/howto/brave.md": 6}
@@ -140,7 +156,9 @@ def test_every_variable_that_is_named_exists(page: Path) -> None:
     named = {name for code in code_in(page) for name in OUR_VARIABLE.findall(code)}
     named = {name for name in named if not name.endswith("_")}
     unknown = ", ".join(sorted(named - known))
-    assert not unknown, f"{unknown}: no setting. A constant of the code is written without backticks, or listed in NOT_SETTINGS"
+    assert not unknown, (
+        f"{unknown}: no setting. A constant of the code is written without backticks, or listed in NOT_SETTINGS"
+    )
 
 
 @for_each("page", PAGES)
@@ -155,7 +173,7 @@ def test_every_option_that_is_shown_exists(page: Path) -> None:
 @for_each("page", PAGES)
 def test_no_page_installs_the_package_from_an_index(page: Path) -> None:
     """It is on none: a page shows what works in a checkout."""
-    assert "pip install \"llm-platform[" not in page.read_text(encoding="utf-8")
+    assert 'pip install "llm-platform[' not in page.read_text(encoding="utf-8")
 
 
 def test_the_map_leads_to_every_page() -> None:

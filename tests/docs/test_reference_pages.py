@@ -38,8 +38,18 @@ FIGURES = {  # a row of the page and the figure that scripts/quality.py measures
 HTTP, ERRORS = "docs/reference/http.md", "docs/reference/errors.md"
 COMPATIBLE_APIS = "docs/reference/compatible-apis.md"
 MODELS = (
-    ResearchApiRequest, ResearchResponse, ResearchMetadata, PlanRequest, ResearchPlan, Sent, HeldSource,
-    WebSearchApiRequest, WebSearchApiResponse, ChatApiRequest, ChatApiResponse, HealthReport,
+    ResearchApiRequest,
+    ResearchResponse,
+    ResearchMetadata,
+    PlanRequest,
+    ResearchPlan,
+    Sent,
+    HeldSource,
+    WebSearchApiRequest,
+    WebSearchApiResponse,
+    ChatApiRequest,
+    ChatApiResponse,
+    HealthReport,
 )
 ABSTRACT = {"LLMException", "RestError"}  # never raised themselves
 
@@ -138,7 +148,9 @@ def test_streams_name_every_event() -> None:
     assert ", ".join(EVENT_TYPES) in response["description"]
     variants = response["content"]["text/event-stream"]["x-itemSchema"]["anyOf"]
     schemas = {
-        variant["properties"]["event"]["const"]: variant["properties"]["data"]["contentSchema"]["$ref"].rpartition("/")[2]
+        variant["properties"]["event"]["const"]: variant["properties"]["data"]["contentSchema"]["$ref"].rpartition("/")[
+            2
+        ]
         for variant in variants[:-1]
     }
     assert schemas == {kind: event.__name__ for kind, event in EVENT_TYPES.items()}

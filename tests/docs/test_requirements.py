@@ -84,4 +84,6 @@ def test_every_name_of_the_recipes_exists() -> None:
     sources = (path for folder in folders for path in folder.rglob("*") if path.suffix in {".py", ".js"})
     words = {word for path in sources for word in re.findall(r"\w+", path.read_text("utf-8"))}
     assert len(names) > MIN_PLACES
-    assert names <= words, f"{CHANGES} names what is neither in src nor in tests/unit: {', '.join(sorted(names - words))}."
+    assert names <= words, (
+        f"{CHANGES} names what is neither in src nor in tests/unit: {', '.join(sorted(names - words))}."
+    )

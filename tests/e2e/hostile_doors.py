@@ -24,8 +24,23 @@ from modules.llm_platform.presentation.rest.research_routes import WITH_FILES
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "reference" / "openapi.json"
 WRONG_VALUES: tuple[Any, ...] = (
-    None, True, -1, 1.5, 10**30, "", "\x00", "\u200b", MARK * 200, [], [[]], [None], {}, {MARK: MARK}, [{"type": MARK}] * 300,
-    "../../etc/passwd", "a\r\nSet-Cookie: a=b",
+    None,
+    True,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "\x00",
+    "\u200b",
+    MARK * 200,
+    [],
+    [[]],
+    [None],
+    {},
+    {MARK: MARK},
+    [{"type": MARK}] * 300,
+    "../../etc/passwd",
+    "a\r\nSet-Cookie: a=b",
 )
 MAX_BYTES = {  # routes whose bodies may be larger than those of the others
     "/research": WITH_FILES.max_bytes,
@@ -35,16 +50,42 @@ MAX_BYTES = {  # routes whose bodies may be larger than those of the others
     "/anthropic/v1/messages/count_tokens": CONVERSATION.max_bytes,
 }
 NO_OBJECTS = (
-    b"", b"null", b"[]", b"0", b"{", b'"' + MARK.encode() + b'"', b'{"' + MARK.encode(), b"NaN", b"\xff\xfe", b"{}{}",
-    b"[" * 100_000, b'{"a":' * 50_000, b'{"a":1e999}', b'{"a":"\\ud800"}',
+    b"",
+    b"null",
+    b"[]",
+    b"0",
+    b"{",
+    b'"' + MARK.encode() + b'"',
+    b'{"' + MARK.encode(),
+    b"NaN",
+    b"\xff\xfe",
+    b"{}{}",
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b'{"a":1e999}',
+    b'{"a":"\\ud800"}',
 )
 MCP_PATH = "/mcp"
 NAMES = ("a\r\nset-cookie: a=b", "é", "x" * 9000, "__proto__", "api_key", "stream", "")
 INSIDE = (
-    "http://127.0.0.1/", "http://localhost:8080/", "http://[::1]/", "http://[::ffff:127.0.0.1]/", "http://0/", "http://0x7f.1/",
-    "http://2130706433/", "http://169.254.169.254/latest/meta-data/", "http://metadata.google.internal/", "http://10.0.0.1/",
-    "http://[fd00:ec2::254]/", "http://[64:ff9b::7f00:1]/", "http://user:pass@127.0.0.1/", "http://127.0.0.1:6379/",
-    "file:///etc/passwd", "gopher://127.0.0.1:6379/_INFO", "http://127.0.0.1\\@example.org/", "http://①②⑦.⓪.⓪.①/",
+    "http://127.0.0.1/",
+    "http://localhost:8080/",
+    "http://[::1]/",
+    "http://[::ffff:127.0.0.1]/",
+    "http://0/",
+    "http://0x7f.1/",
+    "http://2130706433/",
+    "http://169.254.169.254/latest/meta-data/",
+    "http://metadata.google.internal/",
+    "http://10.0.0.1/",
+    "http://[fd00:ec2::254]/",
+    "http://[64:ff9b::7f00:1]/",
+    "http://user:pass@127.0.0.1/",
+    "http://127.0.0.1:6379/",
+    "file:///etc/passwd",
+    "gopher://127.0.0.1:6379/_INFO",
+    "http://127.0.0.1\\@example.org/",
+    "http://①②⑦.⓪.⓪.①/",
     "doc:sails.md",
 )
 IDS = (MARK, "..", "%00", "%ff", "a" * 5000, "..%2f..%2fx", "x' OR '1'='1", "%0d%0aset-cookie:%20a=b", "*", "plan%00")
@@ -208,7 +249,14 @@ def door_senders() -> Iterator[Case]:
 
 
 def webhooks() -> Iterator[Case]:
-    for url in (*INSIDE, "https://127.0.0.1/", "https://[::1]:8443/", "https://10.1.2.3/", "https://evil.test:22/", MARK):
+    for url in (
+        *INSIDE,
+        "https://127.0.0.1/",
+        "https://[::1]:8443/",
+        "https://10.1.2.3/",
+        "https://evil.test:22/",
+        MARK,
+    ):
         body = {"query": "solar sails", "background": True, "webhook": url}
         yield Case(url, (422,), body=json.dumps(body).encode())
 

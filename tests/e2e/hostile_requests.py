@@ -82,8 +82,24 @@ def fields(target: str, wrong: Mapping[str, Iterable[Any]], status: tuple[int, .
 
 def no_objects() -> Iterator[Case]:
     bodies = (
-        "", "null", "[]", f'"{MARK}"', "0", "{", f'{{"query":"{MARK}', "{'query':'x'}", '{"query":"a",}', "{}",
-        '{"query":"solar"}{"query":"x"}', "\ufeff", "//x\n{}", '{"query"}', "[{}]", "undefined", "NaN", "\x00",
+        "",
+        "null",
+        "[]",
+        f'"{MARK}"',
+        "0",
+        "{",
+        f'{{"query":"{MARK}',
+        "{'query':'x'}",
+        '{"query":"a",}',
+        "{}",
+        '{"query":"solar"}{"query":"x"}',
+        "\ufeff",
+        "//x\n{}",
+        '{"query"}',
+        "[{}]",
+        "undefined",
+        "NaN",
+        "\x00",
     )
     for target in PLAIN:
         yield from posted(target, bodies)
@@ -94,10 +110,18 @@ def encodings() -> Iterator[Case]:
     yield from posted(
         RESEARCH,
         [
-            question.encode("utf-16"), question.encode("utf-32"), '{"query":"caf\xe9 sol"}'.encode("latin-1"),
-            b'{"query":"\xed\xa0\xbd\xed\xb8\x80 solar"}', b'{"query":"a\xc0\x80bcd"}', b'{"query":"\xff\xfezqxvmark"}',
-            b'{"query":"solar \xe2\x82"}', r'{"query":"solar \u0000 sails"}', b'{"query":"solar \x00 sails"}',
-            b'{"query":"solar \n sails"}', r'{"query":"solar \ud83d sails"}', r'{"query":"\ude00\ud83d solar"}',
+            question.encode("utf-16"),
+            question.encode("utf-32"),
+            '{"query":"caf\xe9 sol"}'.encode("latin-1"),
+            b'{"query":"\xed\xa0\xbd\xed\xb8\x80 solar"}',
+            b'{"query":"a\xc0\x80bcd"}',
+            b'{"query":"\xff\xfezqxvmark"}',
+            b'{"query":"solar \xe2\x82"}',
+            r'{"query":"solar \u0000 sails"}',
+            b'{"query":"solar \x00 sails"}',
+            b'{"query":"solar \n sails"}',
+            r'{"query":"solar \ud83d sails"}',
+            r'{"query":"\ude00\ud83d solar"}',
         ],
     )
     yield from posted(CHAT, [r'{"messages":[{"role":"user","content":"\ud800"}]}'])
@@ -109,9 +133,12 @@ def encodings() -> Iterator[Case]:
     yield from posted(
         RESEARCH,
         [
-            '{"query":"solar sails","x":NaN}', '{"query":"solar sails","x":' + "9" * 5000 + "}",
-            '{"query":"solar sails","x":' + "[" * 300 + "]" * 300 + "}", '{"query":"no","query":"solar sails"}',
-            '{"query":"solar sails"' + ',"k":1' * 100_000 + "}", r'{"query":"solar sails","\ud800":"\ud800"}',
+            '{"query":"solar sails","x":NaN}',
+            '{"query":"solar sails","x":' + "9" * 5000 + "}",
+            '{"query":"solar sails","x":' + "[" * 300 + "]" * 300 + "}",
+            '{"query":"no","query":"solar sails"}',
+            '{"query":"solar sails"' + ',"k":1' * 100_000 + "}",
+            r'{"query":"solar sails","\ud800":"\ud800"}',
             b'\xef\xbb\xbf{"query":"solar sails"}',
         ],
         either,
@@ -264,10 +291,14 @@ def search_fields() -> Iterator[Case]:
     days = ["..2025-01-01", "0000-00-00", "oneDay ", "one day", "9999-99-99..9999-99-99", "２０２５-01-01"]
     yield from fields(WEB, {"freshness": days})
     right = {
-        "count": [1, 50], "page": [50], "freshness": ["noLimit", "2024-01-01..2024-12-31", "oneWeek"], "summary": [False],
+        "count": [1, 50],
+        "page": [50],
+        "freshness": ["noLimit", "2024-01-01..2024-12-31", "oneWeek"],
+        "summary": [False],
         "engines": [["google scholar", "a.b_c-d"]],
         "domains": [["python.org", "-pinterest.com"], [""], "nasa.gov", ["https://NASA.gov/x", "*.edu"]],
-        "language": ["zh-Hant-TW"], "x": [1],
+        "language": ["zh-Hant-TW"],
+        "x": [1],
     }
     yield from fields(WEB, right, (200,))
     wrong = {
@@ -383,7 +414,14 @@ def methods_and_paths() -> Iterator[Case]:
         "/docs/..%2fapp.py",
         "/docs/%2e%2e%2fapp.py",
     ]
-    missing += ["/page/", "/page/index.html", "/page/../app.py", "/page/..%2fapp.py", "/page/%2e%2e/app.py", "/page/main.js%00"]
+    missing += [
+        "/page/",
+        "/page/index.html",
+        "/page/../app.py",
+        "/page/..%2fapp.py",
+        "/page/%2e%2e/app.py",
+        "/page/main.js%00",
+    ]
     missing += ["/page/lang/..%2fmain.js", "/page//main.js", "/page/vendor/", "/page/MAIN.js", "/page/main.js/"]
     missing += ["/docs/swagger-ui.css%00", "/docsx", "/redoc", "/admin", "/config"]
     missing += [
@@ -544,18 +582,55 @@ INVALID = (400, 404, 422)  # each API has its own number for an invalid field
 
 
 def compatible_apis() -> Iterator[Case]:
-    odd: list[Any] = [None, 7, -1, 1.5, True, "", MARK, [], {}, [None], [[]], {MARK: MARK}, "\x00", "x" * 70_000, [MARK] * 3000]
+    odd: list[Any] = [
+        None,
+        7,
+        -1,
+        1.5,
+        True,
+        "",
+        MARK,
+        [],
+        {},
+        [None],
+        [[]],
+        {MARK: MARK},
+        "\x00",
+        "x" * 70_000,
+        [MARK] * 3000,
+    ]
     for target, plain in ASKED.items():
-        for body in ("", "null", "[]", f'"{MARK}"', "{", f'{{"query":"{MARK}', "NaN", '{"query":"\\ud800"}', "[" * 100_000):
+        for body in (
+            "",
+            "null",
+            "[]",
+            f'"{MARK}"',
+            "{",
+            f'{{"query":"{MARK}',
+            "NaN",
+            '{"query":"\\ud800"}',
+            "[" * 100_000,
+        ):
             yield from posted(target, [body], INVALID)
         for name in plain:
             yield from posted(target, ({**plain, name: value} for value in odd), (200, 502, 503, *INVALID))
         yield from posted(target, ({**plain, MARK: value, "stream": value} for value in odd), (200, 503, *INVALID))
         yield from posted(target, [{**plain, "x" * 9000: 1, "ä\r\nX-Evil: 1": 1}], (200, 503))
         yield Case("another type", (415,), target=target, headers={"content-type": "text/plain"}, body=_bytes(plain))
-        yield Case("another site", (403,), target=target, headers={**JSON, "origin": "http://evil.test"}, body=_bytes(plain))
+        yield Case(
+            "another site", (403,), target=target, headers={**JSON, "origin": "http://evil.test"}, body=_bytes(plain)
+        )
         yield Case("another method", (405,), "DELETE", target, {})
-    for name in ("tools", "functions", "stop", "logprobs", "conversation", "prompt", "disable_search", "response_format"):
+    for name in (
+        "tools",
+        "functions",
+        "stop",
+        "logprobs",
+        "conversation",
+        "prompt",
+        "disable_search",
+        "response_format",
+    ):
         for target in ("/perplexity/chat/completions", "/v1/chat/completions", "/v1/responses"):
             yield from posted(target, [{**ASKED[target], name: [{"type": MARK}]}], (200, *INVALID))
     for query in ("", "q=", "q=a&format=html", "q=a&pageno=0", "q=!!g+a", "q=%ff", f"q=a&time_range={MARK}"):
@@ -565,6 +640,18 @@ def compatible_apis() -> Iterator[Case]:
 
 
 GROUPS = (
-    no_objects, encodings, questions, research_fields, reports, search_fields, conversations, query_strings, media_types,
-    methods_and_paths, senders, bodies, wires, compatible_apis,
+    no_objects,
+    encodings,
+    questions,
+    research_fields,
+    reports,
+    search_fields,
+    conversations,
+    query_strings,
+    media_types,
+    methods_and_paths,
+    senders,
+    bodies,
+    wires,
+    compatible_apis,
 )

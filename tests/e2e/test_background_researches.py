@@ -69,9 +69,7 @@ def decoded(text: str) -> list[dict[str, Any]]:
 
 
 @asynccontextmanager
-async def server(
-    loopback: Loopback, data: Path, program: str = COMMAND_LINE, **settings: str
-) -> AsyncIterator[Server]:
+async def server(loopback: Loopback, data: Path, program: str = COMMAND_LINE, **settings: str) -> AsyncIterator[Server]:
     data.mkdir(exist_ok=True)
     log = data / f"server-{len(list(data.glob('server-*.log')))}.log"
     env = {**environment(loopback, data), **SETTINGS, **settings}

@@ -88,8 +88,13 @@ class TestCompletion:
             for words in COMPLETED_IN_BASH
         )
         done = subprocess.run(
-            ["bash", "-c", script], cwd=tmp_path, env={**os.environ, "PATH": here, "HOME": str(tmp_path)},
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            ["bash", "-c", script],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": here, "HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         assert (done.stderr, done.stdout.splitlines()) == ("", list(COMPLETED_IN_BASH.values()))
 
@@ -248,8 +253,20 @@ class TestWeight:
         """
         monkeypatch.delenv("EMBEDDER")
         heavy = [
-            "fastapi", "starlette", "uvicorn", "openai", "rich", "structlog", "qdrant_client", "ddgs", "werkzeug",
-            "redis", "portalocker", "aiohttp", "httpcore2", "opentelemetry.exporter",
+            "fastapi",
+            "starlette",
+            "uvicorn",
+            "openai",
+            "rich",
+            "structlog",
+            "qdrant_client",
+            "ddgs",
+            "werkzeug",
+            "redis",
+            "portalocker",
+            "aiohttp",
+            "httpcore2",
+            "opentelemetry.exporter",
             "modules.llm_platform.infrastructure.telemetry.otel_tracer",
         ]
         code = (
@@ -260,7 +277,10 @@ class TestWeight:
         arguments = ["search", "rain water", "--documents", str(notes), "--offline"]
         ended = subprocess.run(
             [sys.executable, "-c", f"import threading; threading.active_count = lambda: 1\n{code}", *arguments],
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         assert ended.stderr == ""
         assert ended.stdout.splitlines()[-1] == "[]"

@@ -23,7 +23,14 @@ CHAT = {"messages": [{"role": "user", "content": "hi"}], "max_tokens": 16}
 
 
 def settings(chat: ChatServer, **more: str) -> dict[str, str]:
-    model = {"name": "openai", "api_key": "a-long-key", "base_url": chat.url, "model": "m", "price_in": 1000, "price_out": 1000}
+    model = {
+        "name": "openai",
+        "api_key": "a-long-key",
+        "base_url": chat.url,
+        "model": "m",
+        "price_in": 1000,
+        "price_out": 1000,
+    }
     return {"LLM_PROVIDERS": json.dumps([model]), **more}
 
 
@@ -101,6 +108,7 @@ async def test_many_requests_of_a_key_at_once_do_not_overspend(tmp_path: Path) -
         "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
     }
     async with chat_server().running() as chat, served(FORKED, tmp_path, **settings(chat, **keys, **limits)) as server:
+
         async def ask(key: str, number: int) -> int:
             body = {**CHAT, "messages": [{"role": "user", "content": f"hi {number}"}]}
             answered = await server.client.post("/llm-platform/chat", json=body, headers={"X-API-Key": key})
@@ -109,7 +117,9 @@ async def test_many_requests_of_a_key_at_once_do_not_overspend(tmp_path: Path) -
             return answered.status_code
 
         for _ in range(3):  # the first ones reserve all, the later ones find what these left
-            statuses = await asyncio.gather(*(ask("key-of-alice", number) for number in range(60)), ask("key-of-bob", 0))
+            statuses = await asyncio.gather(
+                *(ask("key-of-alice", number) for number in range(60)), ask("key-of-bob", 0)
+            )
             assert statuses[-1] == 200
         for number in range(calls):
             await ask("key-of-alice", number)
@@ -126,7 +136,5 @@ def test_unknown_price_stops_the_start(tmp_path: Path, kind: str) -> None:
     env = {**os.environ, "LLM_PLATFORM_DATA_DIR": str(tmp_path), **environment}
     done = run_forked(program, *arguments, env=env, timeout=TIMEOUT_S)
     assert done.returncode != 0
-    assert (
-        "BUDGET_USD_PER_DAY needs the price of every model, and that of m is not known: set price_in" in done.stderr
-    )
+    assert "BUDGET_USD_PER_DAY needs the price of every model, and that of m is not known: set price_in" in done.stderr
     assert "Traceback" not in done.stderr

@@ -32,8 +32,14 @@ async def server_on_a_full_disk(loopback: Loopback, folder: Path) -> AsyncIterat
     data.mkdir()
     with log.open("w") as file:
         process = await asyncio.create_subprocess_exec(
-            *in_a_mount_namespace(folder), "sh", "-c", ON_A_FULL_DISK, sys.executable,
-            env={**environment(loopback, data), **SETTINGS}, stderr=file, start_new_session=True,
+            *in_a_mount_namespace(folder),
+            "sh",
+            "-c",
+            ON_A_FULL_DISK,
+            sys.executable,
+            env={**environment(loopback, data), **SETTINGS},
+            stderr=file,
+            start_new_session=True,
         )
     try:
         async with asyncio.timeout(PATIENCE_S):

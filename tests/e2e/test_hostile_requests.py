@@ -34,7 +34,13 @@ def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """`llm-platform serve` over a folder, without a key, and the port that it chose."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
-    settings = {"DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true", "LLM_PLATFORM_PORT": "0", **NO_LIMITS, **SECRET}
+    settings = {
+        "DOCUMENTS_DIR": str(folder),
+        "LLM_PLATFORM_OFFLINE": "true",
+        "LLM_PLATFORM_PORT": "0",
+        **NO_LIMITS,
+        **SECRET,
+    }
     settings["EMBEDDER"] = "none"
     settings["LLM_PLATFORM_DATA_DIR"] = str(tmp_path_factory.mktemp("data"))
     log = (folder.parent / "served.log").open("w+")

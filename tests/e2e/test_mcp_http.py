@@ -40,14 +40,18 @@ QUESTION = {"query": "What is Python asyncio?"}
 ERAS = ("auto", "legacy")  # one request each, and with a handshake and a session
 HEADERS = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 INITIALIZE = {
-    "jsonrpc": "2.0", "id": 1, "method": "initialize",
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
 }
 
 
 @asynccontextmanager
 async def running(
-    services: FakeServices, rate_limiter: IRateLimiter | None = None, parts: Mapping[str, Any] = MappingProxyType({}),
+    services: FakeServices,
+    rate_limiter: IRateLimiter | None = None,
+    parts: Mapping[str, Any] = MappingProxyType({}),
     **values: Any,
 ) -> AsyncIterator[str]:
     """The address of /mcp on a server; `parts` replace services of the platform."""
@@ -80,7 +84,14 @@ async def test_tools_answer_over_http(mode: str) -> None:
     async with running(services) as url, connected(url, mode) as client:
         tools = await client.list_tools()
         result = await client.call_tool("research", QUESTION)
-    assert [tool.name for tool in tools.tools] == ["search", "fetch", "research", "verify", "start_research", "get_research"]
+    assert [tool.name for tool in tools.tools] == [
+        "search",
+        "fetch",
+        "research",
+        "verify",
+        "start_research",
+        "get_research",
+    ]
     assert result.structured_content["synthesis"] == services.answer
     assert result.structured_content["metadata"]["request_id"]
 
@@ -106,7 +117,12 @@ async def test_a_client_that_leaves_stops_the_research() -> None:
         opened = await http.post(url, json=INITIALIZE)
         session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-06-18"}
         await http.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session)
-        body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "research", "arguments": QUESTION}}
+        body = {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "research", "arguments": QUESTION},
+        }
         async with http.stream("POST", url, json=body, headers=session):
             await wait_until(lambda: services.requests)
         await wait_until(lambda: services.cancelled == 1)
@@ -116,7 +132,12 @@ async def test_a_session_of_another_process_is_answered_without_one() -> None:
     """A request with a session id that this process does not have is answered: replicas and restarts need no shared state."""
     async with running(FakeServices()) as url, httpx2.AsyncClient(headers=HEADERS) as http:
         session = {"Mcp-Session-Id": "of-another-replica", "Mcp-Protocol-Version": "2025-06-18"}
-        body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "search", "arguments": {"query": "q"}}}
+        body = {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "search", "arguments": {"query": "q"}},
+        }
         response = await http.post(url, json=body, headers=session)
     assert response.status_code == 200
     message = json.loads(response.text.partition("data: ")[2].splitlines()[0])
@@ -148,9 +169,15 @@ async def test_more_sessions_than_allowed_are_answered_without_one(monkeypatch: 
 @for_each(
     "arguments",
     [
-        {"query": "q\x00"}, {"query": ["q"] * 1000}, {"query": {"a": 1}}, {"query": "q", "count": 1e308},
-        {"query": "q", "count": "9" * 5000}, {"query": "q", "sources": "[" * 5000}, {"query": "q", "domains": ["a b"] * 50},
-        {"query": "q", "\u202e" * 100: 1}, {"query": None},
+        {"query": "q\x00"},
+        {"query": ["q"] * 1000},
+        {"query": {"a": 1}},
+        {"query": "q", "count": 1e308},
+        {"query": "q", "count": "9" * 5000},
+        {"query": "q", "sources": "[" * 5000},
+        {"query": "q", "domains": ["a b"] * 50},
+        {"query": "q", "\u202e" * 100: 1},
+        {"query": None},
     ],
 )
 async def test_hostile_arguments_are_tool_errors(arguments: dict[str, Any]) -> None:
@@ -188,7 +215,12 @@ async def test_a_session_belongs_to_its_caller() -> None:
         opened = await http.post(url, json=INITIALIZE, headers=mine)
         session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-06-18"}
         await http.post(url, json={"jsonrpc": "2.0", "method": "notifications/initialized"}, headers=session | mine)
-        body = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "research", "arguments": QUESTION}}
+        body = {
+            "jsonrpc": "2.0",
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "research", "arguments": QUESTION},
+        }
         call = asyncio.create_task(http.post(url, json=body, headers=session | mine, timeout=TIMEOUT_S))
         await wait_until(lambda: services.requests)
         cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 2}}
@@ -282,7 +314,10 @@ async def test_a_call_counts_for_the_key_of_its_caller(mode: str) -> None:
 async def test_one_caller_cannot_take_all_sessions() -> None:
     """Above the limit of a client a handshake is answered without a session; that of another caller gets one."""
     limiter = MemoryRateLimiter(RateLimits(RateLimit("client", 1, 86_400, burst=2)))
-    async with running(FakeServices(), limiter, LLM_PLATFORM_API_KEYS=KEYS) as url, httpx2.AsyncClient(headers=HEADERS) as http:
+    async with (
+        running(FakeServices(), limiter, LLM_PLATFORM_API_KEYS=KEYS) as url,
+        httpx2.AsyncClient(headers=HEADERS) as http,
+    ):
         alice, bob = {"X-API-Key": KEY}, {"X-API-Key": OTHER_KEY}
         answers = [await http.post(url, json=INITIALIZE, headers=key) for key in (alice, alice, alice, bob)]
     assert [answer.status_code for answer in answers] == [200] * 4
@@ -331,8 +366,15 @@ async def test_web_pages_cannot_call(headers: dict[str, str], status: int) -> No
 @for_each(
     ("body", "status"),
     [
-        (b"", 422), (b"{", 422), (b"[]", 422), (b'{"id": NaN}', 422), (b'"\\ud800"', 422), (b"\xff", 422),
-        (b"{}", 400), (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}', 400), (b" " * (2 << 20), 413),
+        (b"", 422),
+        (b"{", 422),
+        (b"[]", 422),
+        (b'{"id": NaN}', 422),
+        (b'"\\ud800"', 422),
+        (b"\xff", 422),
+        (b"{}", 400),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call"}', 400),
+        (b" " * (2 << 20), 413),
     ],
 )
 async def test_bad_bodies_are_refused(body: bytes, status: int) -> None:

@@ -92,8 +92,11 @@ def terminal(*arguments: str, stdout: int | None = None, env: Mapping[str, str] 
     """The program on a dumb terminal of its own, which Ctrl-C reaches; `stdout` may go elsewhere."""
     ours, theirs = pty.openpty()
     process = ForkedPython(
-        f"{TAKE_THE_TERMINAL}; {COMMAND_LINE}", *arguments,
-        stdin=theirs, stdout=theirs if stdout is None else stdout, stderr=theirs,
+        f"{TAKE_THE_TERMINAL}; {COMMAND_LINE}",
+        *arguments,
+        stdin=theirs,
+        stdout=theirs if stdout is None else stdout,
+        stderr=theirs,
         env={**os.environ, "TERM": "dumb", "COLUMNS": "200", **(env or {})},
     )
     os.close(theirs)

@@ -51,7 +51,9 @@ async def served(upstream: Upstream, data: Path) -> AsyncIterator[httpx2.AsyncCl
 async def served_here(upstream: Upstream, data: Path) -> AsyncIterator[httpx2.AsyncClient]:
     """The same application in this process, which takes a tenth of the time to start. Each has circuits of its own."""
     async with serving(upstream.handle) as loopback:
-        settings = Settings(_env_file=None, CACHE_TTL_S=0, RATE_LIMIT_GLOBAL_PER_HOUR=0, **report_settings(loopback, data))
+        settings = Settings(
+            _env_file=None, CACHE_TTL_S=0, RATE_LIMIT_GLOBAL_PER_HOUR=0, **report_settings(loopback, data)
+        )
         app = create_app(build_platform(settings), settings)
         transport = httpx2.ASGITransport(app=app)
         async with (
@@ -92,7 +94,8 @@ async def test_every_door_gives_the_same_report(tmp_path: Path) -> None:
         _, whole, _ = await request_report(client, QUESTION)
         assert whole["citations"] == made["citations"]
         form = await client.post(
-            "/research", content=json.dumps({"query": QUESTION, "depth": "report"}),
+            "/research",
+            content=json.dumps({"query": QUESTION, "depth": "report"}),
             headers={"Content-Type": "application/x-www-form-urlencoded"},
         )
         assert form.json()["synthesis"] == made["synthesis"]

@@ -352,8 +352,14 @@ def test_invalid_setting_exits_without_traceback() -> None:
 async def started(*arguments: str, **environment: str) -> AsyncIterator[int]:
     """A server process on a port of its own choosing, and that port."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "uvicorn", *arguments, "--port", "0",
-        env={**os.environ, **environment}, stderr=asyncio.subprocess.PIPE,
+        sys.executable,
+        "-m",
+        "uvicorn",
+        *arguments,
+        "--port",
+        "0",
+        env={**os.environ, **environment},
+        stderr=asyncio.subprocess.PIPE,
     )
     assert process.stderr is not None
     try:

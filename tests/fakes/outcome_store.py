@@ -116,7 +116,10 @@ class OutcomeStoreContract:
         await store.put_if_absent(outcomes)
         keys = [(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes]
         assert await store.get_many([("answer", "0", ""), *keys, keys[7], ("search", "0", "x")]) == [
-            None, *outcomes, outcomes[7], None,
+            None,
+            *outcomes,
+            outcomes[7],
+            None,
         ]
         assert await store.get_many([]) == []
 
@@ -163,7 +166,9 @@ class OutcomeStoreContract:
         """Concurrent calls for one request return the same outcome; other requests get their own."""
         same = [sample_outcome("same", body=b"%d" % number) for number in range(CONCURRENT_CALLS)]
         others = [sample_outcome(f"other {number}", body=b"%d" % number) for number in range(CONCURRENT_CALLS)]
-        answers = await asyncio.gather(*(store.put_if_absent([one, other]) for one, other in zip(same, others, strict=True)))
+        answers = await asyncio.gather(
+            *(store.put_if_absent([one, other]) for one, other in zip(same, others, strict=True))
+        )
         assert len({one.body for one, _ in answers}) == 1
         assert [other for _, other in answers] == others
         assert await store.get("search", "same") == answers[0][0]
@@ -233,7 +238,9 @@ class OutcomeStoreContract:
         kept = [sample_outcome(f"{number}", body=b"1") for number in range(3)]
         await store.put_if_absent(kept)
         assert await store.remove([kept[0], sample_outcome("1", body=b"other"), sample_outcome("x", body=b"1")]) == [
-            True, False, False,
+            True,
+            False,
+            False,
         ]
         assert await store.remove([kept[0]]) == [False]
         assert await store.remove([]) == []

@@ -47,7 +47,9 @@ def new_job(name: str, owner: str = "", webhook: str | None = None) -> NewResear
     return NewResearchJob(name, ResearchRequest(query=QUESTION, depth="deep"), owner, "label", webhook)
 
 
-def follow_up(name: str, previous_id: str | None, owner: str = "owner", query: str = "And the costs?") -> NewResearchJob:
+def follow_up(
+    name: str, previous_id: str | None, owner: str = "owner", query: str = "And the costs?"
+) -> NewResearchJob:
     return NewResearchJob(name, ResearchRequest(query=query, previous_id=previous_id), owner)
 
 
@@ -100,7 +102,12 @@ class ResearchJobStoreContract:
     async def test_finished_run_is_recorded_with_its_client(self, store: IResearchJobStore) -> None:
         """A foreground run is stored with its events, sources and the request of its client; no worker takes it."""
         job = NewResearchJob(
-            "a", ResearchRequest(query=QUESTION), "owner", "label", api="openai", client_request={"metadata": {"k": "\x00"}}
+            "a",
+            ResearchRequest(query=QUESTION),
+            "owner",
+            "label",
+            api="openai",
+            client_request={"metadata": {"k": "\x00"}},
         )
         sources_to_store = StoredSources(
             sources=(Source(index=1, title="t", url="https://example.org/", text="words"),)
@@ -109,7 +116,12 @@ class ResearchJobStoreContract:
             await store.record(job, [event(1, "started"), event(2, "failed", PROBLEM)], sources_to_store, 2.0)
         found = await store.get("owner", "a")
         assert found is not None
-        assert (found.status, found.api, found.client_request, found.attempts) == ("done", "openai", job.client_request, 1)
+        assert (found.status, found.api, found.client_request, found.attempts) == (
+            "done",
+            "openai",
+            job.client_request,
+            1,
+        )
         assert found.finished_at is not None
         took_s = (found.finished_at - found.created_at).total_seconds()
         assert took_s == pytest.approx(2.0, abs=0.1)  # a database reads its clock for each column
@@ -162,7 +174,9 @@ class ResearchJobStoreContract:
         found = await store.thread("owner", "b")
         assert found is not None
         assert [(job.id, job.previous_id, job.thread_id) for job in found.researches] == [
-            ("a", None, "a"), ("b", "a", "a"), ("c", "b", "a"),
+            ("a", None, "a"),
+            ("b", "a", "a"),
+            ("c", "b", "a"),
         ]
         assert (found.id, found.title, found.status, found.runs, found.running) == ("a", QUESTION, "queued", 3, 2)
         assert found == await store.thread("owner", "a")
@@ -183,7 +197,12 @@ class ResearchJobStoreContract:
             await store.add(replace(new_job(name, owner), thread_id=joined), MANY)
         found = await store.thread("owner", "a")
         assert found is not None
-        assert [(job.id, job.previous_id) for job in found.researches] == [("a", None), ("b", "a"), ("c", None), ("d", "a")]
+        assert [(job.id, job.previous_id) for job in found.researches] == [
+            ("a", None),
+            ("b", "a"),
+            ("c", None),
+            ("d", "a"),
+        ]
         assert [(thread.id, thread.runs) for thread in await store.threads("other", 9)] == [("x", 1)]
         assert [(thread.id, thread.runs) for thread in await store.threads("owner", 9)] == [("y", 1), ("a", 4)]
 
@@ -262,7 +281,14 @@ class ResearchJobStoreContract:
             for text in ("wärmepumpen", "heat PUMPS", "НАСОС", "100% ", "0%e", "t_p", "!", "'", "nothing")
         }
         assert found == {
-            "wärmepumpen": ["a"], "heat PUMPS": ["a"], "НАСОС": ["c"], "100% ": ["a"], "0%e": [], "t_p": [], "!": [], "'": [],
+            "wärmepumpen": ["a"],
+            "heat PUMPS": ["a"],
+            "НАСОС": ["c"],
+            "100% ": ["a"],
+            "0%e": [],
+            "t_p": [],
+            "!": [],
+            "'": [],
             "nothing": [],
         }
 
@@ -650,7 +676,12 @@ class ResearchJobStoreContract:
         await store.add(new_job("b", "owner"), MANY)
         job, other = await claimed(store), await claimed(store)
         assert (job.is_finish_asked, await store.renew(job, LEASE_S)) == (False, False)
-        for owner, name, is_noted in (("other", "a", False), ("owner", "x", False), ("owner", "a", True), ("owner", "a", True)):
+        for owner, name, is_noted in (
+            ("other", "a", False),
+            ("owner", "x", False),
+            ("owner", "a", True),
+            ("owner", "a", True),
+        ):
             assert await store.ask_finish(owner, name) is is_noted
         assert await store.renew(job, LEASE_S)
         assert not await store.renew(other, LEASE_S)

@@ -43,5 +43,8 @@ class SpendingStoreContract:
         """
         assert await store.add(_DAY, {"all": 0.5}, {"all": 2.25}) == {"all": 2.75}
         assert await second.add(_DAY, {"all": 0.5}, {"all": 2.25}) == {"all": 3.25}
-        assert await store.add(_DAY, {"all": 0.0, "key:alice": 0.0}, {"key:alice": 0.1}) == {"all": 3.25, "key:alice": 0.1}
+        assert await store.add(_DAY, {"all": 0.0, "key:alice": 0.0}, {"key:alice": 0.1}) == {
+            "all": 3.25,
+            "key:alice": 0.1,
+        }
         assert await second.add(_DAY, {"key:alice": 0.0}, {}) == {"key:alice": 0.1}

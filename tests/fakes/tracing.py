@@ -70,7 +70,13 @@ class _MemorySpan(ISpan):
         links: Sequence[str] = (),
     ) -> None:
         super().__init__(span_type, parent)
-        self._tracer, self._name, self._trace_id, self._parent_id, self._links = tracer, name, trace_id, parent_id, links
+        self._tracer, self._name, self._trace_id, self._parent_id, self._links = (
+            tracer,
+            name,
+            trace_id,
+            parent_id,
+            links,
+        )
         self._id = f"{tracer.next_id():016x}"
         self._attributes: dict[str, object] = {}
 

@@ -149,9 +149,7 @@ class VectorStoreContract:
         await store.add_vectors(COLLECTION_NAME, [(complete, [EmbeddedPassage(passage, vector)])])
         assert await list_documents(store) == [complete]
         for text, query_vector in (("?!", vector), ("milk", None)):
-            assert [hit.passage for hit in await store.search(COLLECTION_NAME, text, query_vector, {}, 5)] == [
-                passage
-            ]
+            assert [hit.passage for hit in await store.search(COLLECTION_NAME, text, query_vector, {}, 5)] == [passage]
 
     async def test_remove_deletes_documents(self, store: IVectorStore) -> None:
         """`remove` deletes documents with their passages and ignores unknown ids."""
@@ -186,7 +184,9 @@ class VectorStoreContract:
     async def test_scores_do_not_depend_on_the_limit(self, store: IVectorStore) -> None:
         """The first results of a long list have the scores of a short one."""
         await store.prepare(COLLECTION)
-        await put_document(store, "long", *(f"task {number} of {number % 7} and {number % 11}" for number in range(600)))
+        await put_document(
+            store, "long", *(f"task {number} of {number % 7} and {number % 11}" for number in range(600))
+        )
         short, long = [await search(store, "task 3 of 5", limit) for limit in (10, 400)]
         assert [hit.score for hit in long[:10]] == [hit.score for hit in short]
 
@@ -360,7 +360,13 @@ def sample_passages(
     return [
         Passage(
             id=str(uuid5(NAMESPACE_URL, repr((doc_id, number, text)))),
-            doc_id=doc_id, title=title, text=text, start=number * 10, lang="en", fields=fields or {}, **about,
+            doc_id=doc_id,
+            title=title,
+            text=text,
+            start=number * 10,
+            lang="en",
+            fields=fields or {},
+            **about,
         )
         for number, text in enumerate(texts)
     ]

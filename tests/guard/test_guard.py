@@ -204,5 +204,9 @@ def _run_elsewhere(
     configured = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT)]
     return subprocess.run(
         [*before, *command, *configured, *options, str(folder / "test_elsewhere.py")],
-        cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
     )

@@ -132,8 +132,10 @@ async def test_the_process_has_no_rights(image: Image, folders: list[Mount]) -> 
         state = dict(line.split(":\t", 1) for line in lines if ":\t" in line)
         assert state["Uid"].split() == ["10001"] * 4
         assert {int(state[name], 16) for name in ("CapEff", "CapPrm", "CapBnd", "CapInh")} == {0}
-        written = {path: container.execute("touch", f"{path}/file").returncode for path in
-                   ("/", "/opt/llm-platform", "/etc", "/srv", "/tmp", "/var/lib/llm-platform")}
+        written = {
+            path: container.execute("touch", f"{path}/file").returncode
+            for path in ("/", "/opt/llm-platform", "/etc", "/srv", "/tmp", "/var/lib/llm-platform")
+        }
         assert [path for path, code in written.items() if code == 0] == ["/tmp", "/var/lib/llm-platform"]
         assert await container.stop() == 0
 

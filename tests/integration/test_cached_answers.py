@@ -52,8 +52,14 @@ async def server(folder: Path, rows: Sequence[Any] = (ROW,), **values: Any) -> A
     chat, metrics = ChatServer(answer(completion("The event loop runs tasks [1]."))), MemoryMetrics()
     async with serving(json_reply({"results": rows, "unresponsive_engines": []})) as search, chat.running():
         settings = Settings(
-            _env_file=None, SEARXNG_URL=search.url, LLM_API_KEY="sk-of-a-test", LLM_BASE_URL=chat.url, LLM_MODEL="m",
-            LLM_PLATFORM_DATA_DIR=folder, CACHE_TTL_S=HOUR_S, **{"RATE_LIMIT_PER_MINUTE": 0, **values},
+            _env_file=None,
+            SEARXNG_URL=search.url,
+            LLM_API_KEY="sk-of-a-test",
+            LLM_BASE_URL=chat.url,
+            LLM_MODEL="m",
+            LLM_PLATFORM_DATA_DIR=folder,
+            CACHE_TTL_S=HOUR_S,
+            **{"RATE_LIMIT_PER_MINUTE": 0, **values},
         )
         app = create_app(build_platform(settings, {IMetrics: metrics}), settings)
         transport = httpx2.ASGITransport(app=app)
@@ -120,7 +126,9 @@ async def test_other_requests_are_not_mixed_up(tmp_path: Path) -> None:
         assert events.headers["content-type"].startswith("text/event-stream")
         bare = await ours.ask("/research", {**QUESTION, "omit_raw": True}, **mine)
         assert bare.json()["raw_results"] is None
-        wrong = await ours.client.post("/research", content=json.dumps(QUESTION), headers={**mine, "Content-Type": "text/x"})
+        wrong = await ours.client.post(
+            "/research", content=json.dumps(QUESTION), headers={**mine, "Content-Type": "text/x"}
+        )
         assert wrong.status_code == 415
 
 

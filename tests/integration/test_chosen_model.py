@@ -54,8 +54,12 @@ async def two_models(folder: Path, *second: Reply, **values: Any) -> AsyncIterat
             {"name": "second", "kind": "openai", "model": "large", "api_key": "key-of-second", "base_url": two.url},
         ]
         settings = {
-            "LLM_PROVIDERS": json.dumps(listed), "LLM_STAGES": {"plan": "first", "write": "first", "judge": "first"},
-            "DOCUMENTS_DIR": documents, "LLM_PLATFORM_DATA_DIR": folder / "data", "EMBEDDER": "none", **values,
+            "LLM_PROVIDERS": json.dumps(listed),
+            "LLM_STAGES": {"plan": "first", "write": "first", "judge": "first"},
+            "DOCUMENTS_DIR": documents,
+            "LLM_PLATFORM_DATA_DIR": folder / "data",
+            "EMBEDDER": "none",
+            **values,
         }
         async with build_platform(Settings(_env_file=None, **settings)) as platform:
             yield Two(one, two, platform)
@@ -154,7 +158,11 @@ async def test_the_only_model_may_be_named(tmp_path: Path) -> None:
     async with ChatServer(answer(completion("Barn owls hunt mice at night [1]."))).running() as server:
         (tmp_path / "owls.md").write_text("# Owls\n\nBarn owls hunt mice at night.\n")
         settings = Settings(
-            _env_file=None, LLM_BASE_URL=server.url, LLM_MODEL="small", DOCUMENTS_DIR=tmp_path, EMBEDDER="none",
+            _env_file=None,
+            LLM_BASE_URL=server.url,
+            LLM_MODEL="small",
+            DOCUMENTS_DIR=tmp_path,
+            EMBEDDER="none",
             LLM_PLATFORM_DATA_DIR=tmp_path / "data",
         )
         async with build_platform(settings) as platform:

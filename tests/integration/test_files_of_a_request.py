@@ -44,7 +44,10 @@ async def server(folder: Path, **values: Any) -> AsyncIterator[httpx2.AsyncClien
     given = settings(folder, **values)
     app = create_app(build_platform(given), given)
     transport = httpx2.ASGITransport(app=app)
-    async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
         yield client
 
 
@@ -98,7 +101,9 @@ async def test_a_file_takes_the_place_of_a_document_of_its_name(tmp_path: Path) 
 
 async def test_a_source_that_fails_leaves_the_files(tmp_path: Path) -> None:
     """`degraded` says what could not be searched."""
-    async with build_platform(settings(tmp_path, SEARCH_PROVIDERS="searxng", SEARXNG_URL="http://127.0.0.1:1")) as platform:
+    async with build_platform(
+        settings(tmp_path, SEARCH_PROVIDERS="searxng", SEARXNG_URL="http://127.0.0.1:1")
+    ) as platform:
         found = await ask(platform, OWLS, sources=["web"])
     assert [source.url for source in found.sources] == ["doc:owls.md"]
     assert any(degradation.component.startswith("searxng") for degradation in found.degraded)
@@ -139,7 +144,9 @@ async def test_a_file_that_cannot_be_read_is_refused_before_anything_is_spent(tm
     async with ChatServer().running() as model:
         values = {"LLM_BASE_URL": model.url, "LLM_MODEL": "small"}
         async with build_platform(settings(tmp_path, **values)) as platform:
-            with pytest.raises(UploadedFileError, match=r"The file scan\.pdf cannot be read: it is not a PDF") as refused:
+            with pytest.raises(
+                UploadedFileError, match=r"The file scan\.pdf cannot be read: it is not a PDF"
+            ) as refused:
                 await ask(platform, OWLS, wrong)
             assert refused.value.problem(instance="/research", request_id="r")["file"] == "scan.pdf"
             request = ResearchRequest.model_validate({"query": QUESTION, "files": [wrong]})
@@ -153,7 +160,9 @@ async def test_a_file_that_cannot_be_read_is_refused_before_anything_is_spent(tm
     assert [request.target for request in model.asked if "chat" in request.target] == []
 
 
-async def test_formats_that_a_parser_opens_are_read_from_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_formats_that_a_parser_opens_are_read_from_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No temporary file has them."""
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     notebook = {"cells": [{"cell_type": "markdown", "source": [SECRET]}], "metadata": {}, "nbformat": 4}
@@ -213,11 +222,17 @@ async def test_few_requests_with_files_are_received_and_run_at_once(tmp_path: Pa
     given = settings(tmp_path)
     app = create_app(build_platform(given), given)
     transport = httpx2.ASGITransport(app=app)
-    async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
         state = app.state.server
         for admission in (state.uploads, state.runs_over_files):
             admission._max_queue_s = 0.0
-        large = {"query": QUESTION, "files": [{"name": "a.txt", "content": base64.b64encode(b"owls " * 300_000).decode()}]}
+        large = {
+            "query": QUESTION,
+            "files": [{"name": "a.txt", "content": base64.b64encode(b"owls " * 300_000).decode()}],
+        }
         small = {"query": QUESTION, "files": [OWLS]}
         for admission, body in ((state.uploads, large), (state.runs_over_files, small)):
             slots = [admission.slot() for _ in range(admission._max_queued)]
@@ -255,7 +270,10 @@ async def test_a_client_that_leaves_ends_the_reading(tmp_path: Path) -> None:
 
 def test_files_whose_names_differ_in_a_secret_alone_are_both_read() -> None:
     """The secret is taken out of a name, and each file keeps a name of its own."""
-    sent = [UploadedFile(name=f"{name}.md", content=name.encode()) for name in ("my-secret-1", f"my-{REDACTED}", "my-secret-2")]
+    sent = [
+        UploadedFile(name=f"{name}.md", content=name.encode())
+        for name in ("my-secret-1", f"my-{REDACTED}", "my-secret-2")
+    ]
     source = UploadedFiles(sent, Redactor(("secret-1", "secret-2")))
     names = [f"my-{REDACTED}.md", f"my-{REDACTED} (2).md", f"my-{REDACTED} (3).md"]
     assert [(name, file.content) for name, file in source.files.items()] == [

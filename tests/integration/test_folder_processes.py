@@ -133,8 +133,12 @@ async def test_no_byte_of_a_folder_goes_to_an_embedding_service(
 
     monkeypatch.setattr(httpx2.AsyncClient, "send", send)
     paid = {
-        "EMBEDDER": kind, "EMBEDDING_MODEL": "m", "EMBEDDING_API_KEY": "key-12345", "QDRANT_URL": "http://127.0.0.1:9",
-        "EMBEDDING_BASE_URL": "http://127.0.0.1:9/v1", "AZURE_OPENAI_ENDPOINT": "http://127.0.0.1:9",
+        "EMBEDDER": kind,
+        "EMBEDDING_MODEL": "m",
+        "EMBEDDING_API_KEY": "key-12345",
+        "QDRANT_URL": "http://127.0.0.1:9",
+        "EMBEDDING_BASE_URL": "http://127.0.0.1:9/v1",
+        "AZURE_OPENAI_ENDPOINT": "http://127.0.0.1:9",
     }
     answer = await search(configure(**paid))
     assert (len(answer.results), answer.degraded) == (FILES, ())

@@ -61,7 +61,8 @@ class WebWorld(World):
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         found = await super().search(request)
         results = tuple(
-            item.model_copy(update={"url": item.url.replace("doc:", "https://example.invalid/")}) for item in found.results
+            item.model_copy(update={"url": item.url.replace("doc:", "https://example.invalid/")})
+            for item in found.results
         )
         return found.model_copy(update={"results": results, "provider": self.name})
 
@@ -80,7 +81,9 @@ async def asked(world: World, query: str = QUESTION, **fields: Any) -> tuple[Res
 async def test_what_the_first_search_reveals_is_searched_for(depth: str) -> None:
     """The answer quotes the bridge and what it leads to; the event and the metadata tell the round."""
     answer, events = await asked(World(), depth=depth)
-    supported = [answer.synthesis[found.start : found.end] for found in answer.citations if found.verdict == "supported"]
+    supported = [
+        answer.synthesis[found.start : found.end] for found in answer.citations if found.verdict == "supported"
+    ]
     assert any("Zimbabwe" in sentence and "Bubye" in sentence for sentence in supported)
     assert any("Victoria Falls" in sentence for sentence in supported)
     [begun] = [event for event in events if isinstance(event, RoundStarted)]
@@ -105,7 +108,10 @@ async def test_a_question_that_is_answered_at_first_pays_nothing() -> None:
     """The searches are those of a run without rounds."""
     question = "In which country is the Bubye River found?"
     text = "The Bubye River is found in the country Zimbabwe."
-    first, further = World(RIVER.model_copy(update={"snippet": text})), World(RIVER.model_copy(update={"snippet": text}))
+    first, further = (
+        World(RIVER.model_copy(update={"snippet": text})),
+        World(RIVER.model_copy(update={"snippet": text})),
+    )
     await asked(first, question, rounds=0)
     answer, _ = await asked(further, question)
     assert sorted(further.queries) == sorted(first.queries)
@@ -131,7 +137,9 @@ async def test_a_run_ends_when_nothing_new_can_be_asked_for() -> None:
 
 async def test_a_report_stops_when_a_round_closes_no_word() -> None:
     """The names of what a further round finds are not followed when it brought nothing."""
-    named = RIVER.model_copy(update={"snippet": "The Bubye River is found in Alba, Berra, Corda, Delma, Estra and Fenra."})
+    named = RIVER.model_copy(
+        update={"snippet": "The Bubye River is found in Alba, Berra, Corda, Delma, Estra and Fenra."}
+    )
     answer, _ = await asked(World(named), depth="report", rounds=4)
     assert answer.metadata.rounds == 1
     assert answer.metadata.stopped in ("nothing_new", "no_gain")
@@ -285,13 +293,19 @@ async def test_an_archive_carries_the_rounds_and_the_ledger(tmp_path: Path) -> N
     assert replayed.metadata.stored_at is not None
     assert replayed_rounds == begun != []
     assert replayed_lines == lines != ()
-    assert (replayed.synthesis, replayed.evidence, replayed.citations) == (answer.synthesis, answer.evidence, answer.citations)
+    assert (replayed.synthesis, replayed.evidence, replayed.citations) == (
+        answer.synthesis,
+        answer.evidence,
+        answer.citations,
+    )
     metadata = replayed.metadata
     assert (metadata.rounds, metadata.stopped, metadata.open_questions) == (1, "answered", ())
 
 
 def falls(number: int) -> WebSearchResultItem:
-    return WebSearchResultItem(title=f"Falls {number}", url=f"doc:{number}", snippet=f"Waterfall {number} is a waterfall.")
+    return WebSearchResultItem(
+        title=f"Falls {number}", url=f"doc:{number}", snippet=f"Waterfall {number} is a waterfall."
+    )
 
 
 async def test_the_best_results_of_the_first_search_stay_first() -> None:
@@ -321,12 +335,14 @@ async def test_a_report_shows_sources_that_disagree_side_by_side_with_dates_and_
         answer = await platform.research.research(ResearchRequest(query=BRIDGE, language="en", depth="report"))
     lines = [line for line in answer.synthesis.splitlines() if "independent sources" in line]
     assert {line[line.index(" metres") - 3 : line.index(" metres")]: line[line.index("(20") :] for line in lines} == {
-        "480": "(2024-05-01; independent sources: 1)", "512": "(2021-02-03; independent sources: 1)",
+        "480": "(2024-05-01; independent sources: 1)",
+        "512": "(2021-02-03; independent sources: 1)",
     }
     assert len(lines) == 2
     [row] = [row for row in answer.evidence if row.question == BRIDGE]
     assert {(quote.text, quote.published, quote.voices) for quote in row.quotes[:2]} == {
-        (SHORT, "2024-05-01", 1), (LONG, "2021-02-03", 1),
+        (SHORT, "2024-05-01", 1),
+        (LONG, "2021-02-03", 1),
     }
 
 

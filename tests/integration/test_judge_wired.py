@@ -79,7 +79,9 @@ async def run_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
 
 async def streamed_research(wired: LLMPlatform, **wishes: Any) -> ResearchResponse:
     """Return the answer of a reader of a stream, who has the text before the verdicts and waits for them."""
-    *_, done = [event async for event in wired.research.stream(ResearchRequest.model_validate({"query": QUESTION, **wishes}))]
+    *_, done = [
+        event async for event in wired.research.stream(ResearchRequest.model_validate({"query": QUESTION, **wishes}))
+    ]
     assert isinstance(done, Done)
     return done.response
 
@@ -87,9 +89,14 @@ async def streamed_research(wired: LLMPlatform, **wishes: Any) -> ResearchRespon
 @for_each(
     ("setting", "depth", "calls"),
     [
-        ("off", "shallow", 0), ("off", "report", 0),
-        ("report", "shallow", 0), ("report", "deep", 0), ("report", "report", 1),
-        ("all", "shallow", 1), ("all", "deep", 1), ("all", "report", 1),
+        ("off", "shallow", 0),
+        ("off", "report", 0),
+        ("report", "shallow", 0),
+        ("report", "deep", 0),
+        ("report", "report", 1),
+        ("all", "shallow", 1),
+        ("all", "deep", 1),
+        ("all", "report", 1),
     ],
 )
 async def test_the_setting_decides_which_answers_are_judged(setting: str, depth: str, calls: int) -> None:

@@ -115,8 +115,13 @@ class TestStages:
             await wired.resources().aclose()
         asked = dict(zip(STAGES, (request.body["model"] for request in server.asked), strict=True))
         assert asked == {
-            "plan": "main-model", "queries": "main-model", "rank": "cheap-model",
-            "summarize": "main-model", "write": "strong-model", "judge": "main-model", "output": "main-model",
+            "plan": "main-model",
+            "queries": "main-model",
+            "rank": "cheap-model",
+            "summarize": "main-model",
+            "write": "strong-model",
+            "judge": "main-model",
+            "output": "main-model",
         }
 
     async def test_the_others_step_in(self) -> None:
@@ -238,7 +243,8 @@ class TestPrices:
         assert (container(**settings).report_tools().price is not None) is known
 
     @pytest.mark.parametrize(
-        ("listed", "known"), [("[]", False), ('[{"name": "fake", "model": "fake-1", "price_in": 1, "price_out": 2}]', True)]
+        ("listed", "known"),
+        [("[]", False), ('[{"name": "fake", "model": "fake-1", "price_in": 1, "price_out": 2}]', True)],
     )
     def test_the_price_of_a_stand_in(self, listed: str, known: bool) -> None:
         """By its name in LLM_PROVIDERS; otherwise it is unknown."""

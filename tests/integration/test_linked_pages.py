@@ -65,7 +65,9 @@ class RiverSearch(IWebSearchProvider):
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         found = [
-            WebSearchResultItem(title=f"{river} River", url=f"{self._base}/river/{river}", snippet=f"On the {river} River.")
+            WebSearchResultItem(
+                title=f"{river} River", url=f"{self._base}/river/{river}", snippet=f"On the {river} River."
+            )
             for river in RIVERS
             if river in request.query
         ]
@@ -76,8 +78,12 @@ async def answers(wiki: Wiki, *rivers: str, **fields: Any) -> list[ResearchRespo
     fields = {"fresh": fields.get("depth") == "report"} | fields
     async with serving(wiki.answer) as host:
         settings = Settings(
-            _env_file=None, READER_ALLOWED_HOSTS=host.url.removeprefix("http://"), READERS="direct", READ_PAGES=None,
-            READ_S=60.0, RESEARCH_TIMEOUT_S=600.0,
+            _env_file=None,
+            READER_ALLOWED_HOSTS=host.url.removeprefix("http://"),
+            READERS="direct",
+            READ_PAGES=None,
+            READ_S=60.0,
+            RESEARCH_TIMEOUT_S=600.0,
         )
         async with build_platform(settings, {IWebSearchProvider: RiverSearch(host.url)}) as platform:
             requests = [ResearchRequest(query=question(river), language="en", **fields) for river in rivers]

@@ -72,9 +72,7 @@ class TestPlainWay:
         with pytest.raises(RuntimeError, match="4 partitions a topic, not 12"), MockCluster({"plain": 12}, plain=True):
             raise AssertionError
 
-    def test_library_without_mock_functions_is_detected(
-        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-    ) -> None:
+    def test_library_without_mock_functions_is_detected(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         """Another build of librdkafka raises what the fallback waits for."""
         (tmp_path / "librdkafka.so").write_bytes(b"no library")
         monkeypatch.setattr(mock_api, "library", lambda: tmp_path / "librdkafka.so")

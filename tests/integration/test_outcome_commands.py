@@ -276,7 +276,9 @@ async def test_failure_without_its_request_is_reported(tmp_path: Path) -> None:
     for more in ((), ("--yes",)):
         code, _, err = await run_command(tmp_path, "replay", "a", *more)
         assert code == 1
-        assert "1 failure cannot be replayed: their requests are not stored: start the workers with --keep-failed" in err
+        assert (
+            "1 failure cannot be replayed: their requests are not stored: start the workers with --keep-failed" in err
+        )
     assert await stores.outcomes.get("search", "a") is not None
     await stores.outcomes.aclose()
 

@@ -109,7 +109,9 @@ async def test_no_page_is_read_where_none_is_wanted() -> None:
 PUMPS = 10
 SLOW, REFUSED, HUNG = range(1, 3), (4,), (7,)  # pumps: two of the first five answer late, one never, one with 403
 READABLE = PUMPS - len((*REFUSED, *HUNG))
-QUOTES = {pump: f"Pump number {pump} moves {40 + pump} litres of water each minute at full speed." for pump in range(PUMPS)}
+QUOTES = {
+    pump: f"Pump number {pump} moves {40 + pump} litres of water each minute at full speed." for pump in range(PUMPS)
+}
 
 
 class PumpSite:
@@ -158,7 +160,9 @@ class PumpWriter(FakeLLM):
 
 
 @pytest.mark.parametrize("streamed", [False, True])
-async def test_nine_of_ten_citations_of_a_deep_answer_are_checked_against_pages_that_can_be_read(streamed: bool) -> None:
+async def test_nine_of_ten_citations_of_a_deep_answer_are_checked_against_pages_that_can_be_read(
+    streamed: bool,
+) -> None:
     """Whichever source a sentence cites, and whether it was checked while the model wrote: late pages count, too. A page that
     cannot be read leaves the excerpt, which says nothing about the page. Each address that was begun has one event.
     """

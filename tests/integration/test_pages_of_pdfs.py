@@ -26,7 +26,9 @@ def settings(folder: Path, **values: Any) -> Settings:
     documents.mkdir(exist_ok=True)
     (documents / "report.pdf").write_bytes(pdf(*PAGES, FOUND, "The last page tells of nothing else."))
     usual = {
-        "DOCUMENTS_DIR": documents, "LLM_PLATFORM_DATA_DIR": folder / "data", "EMBEDDER": "none",
+        "DOCUMENTS_DIR": documents,
+        "LLM_PLATFORM_DATA_DIR": folder / "data",
+        "EMBEDDER": "none",
         "SEARCH_PROVIDERS": "documents",
     }
     return Settings(_env_file=None, **{**usual, **values})

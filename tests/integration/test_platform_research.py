@@ -166,7 +166,10 @@ async def test_the_next_model_answers_and_the_first_rests() -> None:
         asked = [research_request(depth=depth) for depth in ("shallow", "deep")]
         responses = [await wired.research.research(request) for request in asked]
     assert [response.metadata.synthesizer for response in responses] == ["b/b-1", "b/b-1"]
-    assert [response.metadata.llm_calls for response in responses] == [2, 3]  # a deep answer asks for queries of its round
+    assert [response.metadata.llm_calls for response in responses] == [
+        2,
+        3,
+    ]  # a deep answer asks for queries of its round
     assert [response.metadata.cost_usd for response in responses] == pytest.approx([0.0012, 0.0036])
     for response in responses:
         assert [entry.component for entry in response.degraded] == ["a"], "told once, however often it was skipped"
@@ -240,7 +243,10 @@ async def test_a_deep_question_is_paid_for_once() -> None:
         assert (metadata.llm_calls, metadata.tokens_used, metadata.cost_usd, metadata.searches) == (0, 0, 0.0, 0)
     planned = next(event for event in events if event.type == "planned")
     assert planned.questions == ("What is an event loop?", "What are callbacks?", "What blocks a loop?")
-    assert (len(chat.asked), len(upstream.requests)) == (3, 6)  # plan, round, text; three searches, and three of the round
+    assert (len(chat.asked), len(upstream.requests)) == (
+        3,
+        6,
+    )  # plan, round, text; three searches, and three of the round
 
 
 @for_each(

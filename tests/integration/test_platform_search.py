@@ -126,9 +126,7 @@ async def test_news_on_bocha_are_degraded() -> None:
     assert "news" in answer.degraded[0].reason
 
 
-@for_each(
-    ("order", "first"), [("auto", "searxng"), ("bocha,searxng", "bocha"), ("searxng,bocha", "searxng")]
-)
+@for_each(("order", "first"), [("auto", "searxng"), ("bocha,searxng", "bocha"), ("searxng,bocha", "searxng")])
 async def test_the_order_of_providers(order: str, first: str) -> None:
     """As named; left to us, in our own order."""
 
@@ -197,8 +195,15 @@ async def test_failures_are_not_kept_and_answers_are() -> None:
 @for_each(
     "change",
     [
-        {"query": "Another question"}, {"count": 3}, {"page": 2}, {"language": "de"}, {"engines": ("arxiv",)},
-        {"sources": ("news",)}, {"time_range": "day"}, {"freshness": "oneDay"}, {"domains": ("python.org",)},
+        {"query": "Another question"},
+        {"count": 3},
+        {"page": 2},
+        {"language": "de"},
+        {"engines": ("arxiv",)},
+        {"sources": ("news",)},
+        {"time_range": "day"},
+        {"freshness": "oneDay"},
+        {"domains": ("python.org",)},
     ],
 )
 async def test_every_field_that_changes_the_answer_is_asked_anew(change: dict[str, Any]) -> None:
@@ -260,9 +265,7 @@ async def test_a_cancelled_search_is_gone_at_once() -> None:
         assert await becomes_true(lambda: not upstream.busy, CLOSE_TIMEOUT_S)
 
 
-@for_each(
-    "url", ["javascript:alert(1)", "file:///etc/passwd", "https://a.test/b c", "ftp://a.test/", "doc:a b", "x"]
-)
+@for_each("url", ["javascript:alert(1)", "file:///etc/passwd", "https://a.test/b c", "ftp://a.test/", "doc:a b", "x"])
 async def test_an_address_that_nobody_may_open_is_dropped(url: str) -> None:
     """A provider of one's own may not know which addresses a reader must never be sent to."""
     bad = WebSearchResultItem(title="bad", url=url, snippet="words")
@@ -294,8 +297,10 @@ async def test_no_secret_is_said(caplog: pytest.LogCaptureFixture) -> None:
     )
     caplog.set_level("DEBUG")
     settings = {
-        "SEARXNG_PASSWORD": secrets[1], "SEARXNG_USERNAME": "me",
-        "BOCHA_API_KEY": secrets[0], "BOCHA_BASE_URL": "{url}",
+        "SEARXNG_PASSWORD": secrets[1],
+        "SEARXNG_USERNAME": "me",
+        "BOCHA_API_KEY": secrets[0],
+        "BOCHA_BASE_URL": "{url}",
     }
     for status in (200, 401, 500):
         async with serving(reply(status, echo.encode(), "Content-Type: application/json")) as upstream:

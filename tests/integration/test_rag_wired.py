@@ -45,7 +45,9 @@ QUESTION = "How long does a session token stay valid?"
 TEXT = "A session token stays valid for thirty minutes after the last request."
 OPENAI = "https://api.openai.com/v1"
 AZURE = {
-    "EMBEDDER": "azure", "AZURE_OPENAI_ENDPOINT": "https://a.openai.azure.com", "AZURE_OPENAI_API_KEY": "azure-key-1",
+    "EMBEDDER": "azure",
+    "AZURE_OPENAI_ENDPOINT": "https://a.openai.azure.com",
+    "AZURE_OPENAI_API_KEY": "azure-key-1",
     "EMBEDDING_MODEL": "deployed",
 }
 

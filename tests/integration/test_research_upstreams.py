@@ -99,7 +99,9 @@ async def test_no_call_outlives_its_research(depth: str, hanging: str) -> None:
     slow = {"SEARXNG_TIMEOUT_S": UPSTREAM_TIMEOUT_S, "LLM_TIMEOUT_S": UPSTREAM_TIMEOUT_S}
     async with world(chat, search, RESEARCH_TIMEOUT_S=2.0, REPORT_PAGES=1, **slow) as (platform, upstream):
         async with asyncio.timeout(UPSTREAM_TIMEOUT_S / 5):
-            (outcome,) = await asyncio.gather(platform.research.research(research_request(depth)), return_exceptions=True)
+            (outcome,) = await asyncio.gather(
+                platform.research.research(research_request(depth)), return_exceptions=True
+            )
         # On a busy machine the time may be over before the searches.
         assert isinstance(outcome, ResearchTimeoutError) or outcome.metadata.synthesizer == "extractive"  # type: ignore[union-attr]
         assert await becomes_true(lambda: upstream.busy == 0, CLOSE_TIMEOUT_S)

@@ -141,9 +141,9 @@ async def test_outcomes_have_the_id_of_their_schema(registry: FakeRegistry) -> N
     """Requests with a header, with another id and without one are the same request; its outcomes are equal byte by byte."""
     schemas, store = schemas_of(registry), MemoryOutcomeStore()
     await schemas.load(STAGES)
-    assert sorted(registry.subjects) == sorted(f"{topic}-value" for topic in (
-        *CONTRACT_TOPICS.requests.values(), *CONTRACT_TOPICS.written_by(STAGES)
-    ))
+    assert sorted(registry.subjects) == sorted(
+        f"{topic}-value" for topic in (*CONTRACT_TOPICS.requests.values(), *CONTRACT_TOPICS.written_by(STAGES))
+    )
     handler = handler_of(schemas, store)
     values = [request(), b"\0\0\0\0\7" + request(), b"\0\0\1\0\7" + request()]
     found = [await handler.handle(record(value)) for value in values]

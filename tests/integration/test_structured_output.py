@@ -75,7 +75,9 @@ def platform(model: ILLMProvider | None, *, found: bool = True, **settings: Any)
     parts: dict[Any, Any] = {IWebSearchProvider: FakeWebSearch(items if found else [])}
     if model is not None:
         parts[ILLMProvider] = model
-    return build_platform(Settings(**{"CITATION_JUDGE": "off", "READ_PAGES": 0, "STORE_TTL_DAYS": 0, **settings}), parts)
+    return build_platform(
+        Settings(**{"CITATION_JUDGE": "off", "READ_PAGES": 0, "STORE_TTL_DAYS": 0, **settings}), parts
+    )
 
 
 async def answer(model: Model, *, found: bool = True, **fields: Any) -> ResearchResponse:
@@ -207,7 +209,8 @@ async def test_markers_leave_a_text_that_has_no_room_for_them() -> None:
 
 
 @pytest.mark.parametrize(
-    "address", ["https://evil.example/?q=1", "http://docs.test.evil.example/0", "javascript://x", f"{FIRST_URL}?steal=1"]
+    "address",
+    ["https://evil.example/?q=1", "http://docs.test.evil.example/0", "javascript://x", f"{FIRST_URL}?steal=1"],
 )
 async def test_addresses_are_those_of_sources(address: str) -> None:
     """A text that is another address is an error; within a sentence it is no link."""
@@ -284,7 +287,9 @@ async def answer_with_context(tokens: int, model: Model, schema: Any = SCHEMA) -
         return await wired.research.research(ResearchRequest(query=QUESTION, output_schema=schema))
 
 
-@pytest.mark.parametrize("said", ["[" * 5000, '{"a":' * 2000 + "1" + "}" * 2000, '{"opened": 1e999, "summary": "\\ud800"}'])
+@pytest.mark.parametrize(
+    "said", ["[" * 5000, '{"a":' * 2000 + "1" + "}" * 2000, '{"opened": 1e999, "summary": "\\ud800"}']
+)
 async def test_hostile_objects_are_bounded(said: str) -> None:
     """Deep brackets, numbers that JSON lacks and half characters end in an object or in none, and can be sent."""
     done = await answer(Model(said))

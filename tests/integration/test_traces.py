@@ -87,9 +87,7 @@ class Traced:
 
 
 @asynccontextmanager
-async def traced_server(
-    search: Loopback, chat: ChatServer, folder: Path, **values: Any
-) -> AsyncIterator[Traced]:
+async def traced_server(search: Loopback, chat: ChatServer, folder: Path, **values: Any) -> AsyncIterator[Traced]:
     exporter = InMemorySpanExporter()
     tracer = OtelTracer("test", "1", SimpleSpanProcessor(exporter))
     settings = Settings(
@@ -377,7 +375,9 @@ def results(collector: Loopback) -> dict[str, str]:
 @pytest.mark.parametrize("fails", [False, True])
 async def test_a_command_is_one_trace(fails: bool) -> None:
     """It is exported before the command ends, also when the command fails; the output is that without traces."""
-    upstream = json_reply({"error": "x"}, status=500) if fails else json_reply({"results": [ROW], "unresponsive_engines": []})
+    upstream = (
+        json_reply({"error": "x"}, status=500) if fails else json_reply({"results": [ROW], "unresponsive_engines": []})
+    )
     async with serving(accepted) as collector, serving(upstream) as search:
         variables = {ENDPOINT: collector.url, "SEARXNG_URL": search.url}
         async with command("research", QUESTION, "--json", **variables) as process:

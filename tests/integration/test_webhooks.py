@@ -99,7 +99,11 @@ class FaultyReceiver:
 
 @asynccontextmanager
 async def delivering(
-    store: SqliteResearchJobStore, loopback: Loopback, metrics: MemoryMetrics, *, timeout_s: float = 5.0,
+    store: SqliteResearchJobStore,
+    loopback: Loopback,
+    metrics: MemoryMetrics,
+    *,
+    timeout_s: float = 5.0,
     delays_s: Sequence[float] = DELAYS_S,
 ) -> AsyncIterator[None]:
     resolver = SystemResolver()
@@ -178,9 +182,15 @@ async def test_a_change_of_a_stored_answer_is_delivered(
     """The message names the stored answer and how many sentences no longer hold; the comparison is at its location."""
     was = Citation(start=0, end=5, source_index=1, verdict="supported", score=1.0)
     verified = VerifiedAgain(
-        sentences=(), sources=(), counts=VerificationCounts(), metadata=VerificationMetadata(latency_ms=5, request_id="c1"),
-        research_id="a1", query="How tall is it?", changed=(VerificationChange(sentence=TextSpan(start=0, end=5), was=was),),
-        no_longer_hold=1, verified_at=datetime(2026, 1, 2, tzinfo=UTC),
+        sentences=(),
+        sources=(),
+        counts=VerificationCounts(),
+        metadata=VerificationMetadata(latency_ms=5, request_id="c1"),
+        research_id="a1",
+        query="How tall is it?",
+        changed=(VerificationChange(sentence=TextSpan(start=0, end=5), was=was),),
+        no_longer_hold=1,
+        verified_at=datetime(2026, 1, 2, tzinfo=UTC),
     )
     receiver, metrics = Receiver(500, 200), MemoryMetrics()
     async with serving(receiver.handle) as loopback, delivering(store, loopback, metrics, timeout_s=5.0):
@@ -192,7 +202,10 @@ async def test_a_change_of_a_stored_answer_is_delivered(
     message = json.loads(receiver.requests[1].body)
     assert (message["type"], message["data"]["location"]) == ("verification.changed", "/verify/c1")
     assert {name: message["data"][name] for name in ("research_id", "query", "changed", "no_longer_hold")} == {
-        "research_id": "a1", "query": "How tall is it?", "changed": 1, "no_longer_hold": 1,
+        "research_id": "a1",
+        "query": "How tall is it?",
+        "changed": 1,
+        "no_longer_hold": 1,
     }
     assert job.response == verified
 

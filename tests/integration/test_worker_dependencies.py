@@ -117,7 +117,9 @@ class Running:
     @property
     def lines(self) -> list[dict[str, object]]:
         text = self.log.read_text("utf-8")
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]  # the worker may be writing the last
+        return [
+            json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()
+        ]  # the worker may be writing the last
 
     def ready(self) -> tuple[int, str]:
         port = re.search(r"http://127\.0\.0\.1:(\d+)", self.log.read_text("utf-8"))
@@ -140,8 +142,12 @@ class Running:
 def environment(broker: Broker, folder: Path, **more: str) -> dict[str, str]:
     path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
     ours = {
-        "KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap, "KAFKA_CONFIG": json.dumps(dict(broker.client)),
-        "LLM_PLATFORM_DATA_DIR": str(folder / "data"), "EMBEDDER": "none", "WORKER_HTTP_PORT": "0", "PYTHONPATH": path,
+        "KAFKA_BOOTSTRAP_SERVERS": broker.bootstrap,
+        "KAFKA_CONFIG": json.dumps(dict(broker.client)),
+        "LLM_PLATFORM_DATA_DIR": str(folder / "data"),
+        "EMBEDDER": "none",
+        "WORKER_HTTP_PORT": "0",
+        "PYTHONPATH": path,
         "LOG_FORMAT": "json",
     }
     return {**os.environ, **ours, **more}
@@ -168,7 +174,10 @@ def index(variables: Mapping[str, str], folder: Path) -> None:
     (folder / "notes").mkdir()
     (folder / "notes" / "sessions.md").write_text(NOTE, "utf-8")
     console = Console(io.StringIO(), io.StringIO(), io.StringIO())
-    with patch.dict(os.environ, variables), ThreadPoolExecutor(1) as thread:  # the event loop of a test may run in this one
+    with (
+        patch.dict(os.environ, variables),
+        ThreadPoolExecutor(1) as thread,
+    ):  # the event loop of a test may run in this one
         assert thread.submit(run, ["index", str(folder / "notes")], wiring(), console).result() == 0
 
 
@@ -289,7 +298,9 @@ exec "$0" -c "$3" worker
 
 
 @contextmanager
-def worker_on_a_disk(variables: Mapping[str, str], folder: Path, mode: str) -> Iterator[tuple[Running, Path, list[str]]]:
+def worker_on_a_disk(
+    variables: Mapping[str, str], folder: Path, mode: str
+) -> Iterator[tuple[Running, Path, list[str]]]:
     """A worker whose data folder is a small disk, mounted `rw` or `ro`; that folder as seen from here, and the words before a
     command that may mount there.
     """

@@ -26,7 +26,9 @@ def quiet(broker: Broker, **settings: str | int | bool) -> dict[str, str | int |
 
 
 def producer(broker: Broker) -> Producer:
-    return Producer(quiet(broker, acks="all", **{"enable.idempotence": True, "delivery.timeout.ms": int(PATIENCE_S * 1000)}))
+    return Producer(
+        quiet(broker, acks="all", **{"enable.idempotence": True, "delivery.timeout.ms": int(PATIENCE_S * 1000)})
+    )
 
 
 def written(broker: Broker) -> list[Seen]:
@@ -118,7 +120,9 @@ class BrokerContract:
         try:
             for member in members:
                 member.subscribe([SEARCHED])
-            wait_until(lambda: sorted(self._owned(members)) == list(range(PARTITIONS)), "both to have a part", PATIENCE_S)
+            wait_until(
+                lambda: sorted(self._owned(members)) == list(range(PARTITIONS)), "both to have a part", PATIENCE_S
+            )
         finally:
             for member in members:
                 member.close()

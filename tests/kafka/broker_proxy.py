@@ -54,7 +54,9 @@ class BrokerProxy:
                 back.close()
         writer.close()
 
-    async def _forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: dict[int, bytes]) -> None:
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: dict[int, bytes]
+    ) -> None:
         while True:
             request = await _read(reader)
             api, version, correlation = struct.unpack_from(">hhi", request)
@@ -63,7 +65,9 @@ class BrokerProxy:
                 asked[correlation] = request
             await _write(writer, request)
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: dict[int, bytes]) -> None:
+    async def _answer(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, asked: dict[int, bytes]
+    ) -> None:
         while True:
             reply = await _read(reader)
             (correlation,) = struct.unpack_from(">i", reply)

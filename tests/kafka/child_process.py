@@ -96,8 +96,12 @@ class ServerProcess(ABC):
         """Start the process, without waiting for what it says."""
         with self.log.open("ab") as log:
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "tests.kafka.child_process", *self._command()], stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT,
+                [sys.executable, "-m", "tests.kafka.child_process", *self._command()],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=ROOT,
                 start_new_session=True,  # Ctrl-C is for us; the child ends with us
             )
         self.pid = int(self._child.stdout.readline())  # type: ignore[union-attr]

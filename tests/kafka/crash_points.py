@@ -16,7 +16,13 @@ from modules.llm_platform.presentation.kafka.worker.offsets import OffsetCommitt
 from modules.llm_platform.presentation.kafka.worker.scheduler import RequestScheduler
 
 Point = Literal[
-    "after_poll", "after_compute", "after_store", "after_produce", "before_commit", "after_commit", "in_rebalance",
+    "after_poll",
+    "after_compute",
+    "after_store",
+    "after_produce",
+    "before_commit",
+    "after_commit",
+    "in_rebalance",
     "in_shutdown",
 ]
 At = Callable[[Point], object]  # called on whichever thread passes the point

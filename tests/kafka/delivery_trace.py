@@ -45,7 +45,9 @@ def delivery_trace(file: Path) -> Iterator[None]:
     with ExitStack() as stack:
         stack.callback(handler.close)
         for patched in (
-            around(ConsumerThread, "_assigned", before=lambda _, __, partitions: _log_partitions("assigned", partitions)),
+            around(
+                ConsumerThread, "_assigned", before=lambda _, __, partitions: _log_partitions("assigned", partitions)
+            ),
             around(ConsumerThread, "_revoked", before=lambda _, __, partitions: _log_partitions("revoked", partitions)),
             around(ConsumerThread, "_lost", before=lambda _, __, partitions: _log_partitions("lost", partitions)),
             around(ConsumerThread, "_deliver", before=_log_read),
@@ -78,9 +80,7 @@ def _log_report(_: ProducerPump, on_delivery: Any, error: KafkaError | None, mes
     log.info("report for %s/%d/%d: %s", record.topic, record.partition, record.offset, written)
 
 
-def _log_commit(
-    _: OffsetCommitter, consumer: Any, trackers: Sequence[OffsetTracker], *, asynchronous: bool
-) -> None:
+def _log_commit(_: OffsetCommitter, consumer: Any, trackers: Sequence[OffsetTracker], *, asynchronous: bool) -> None:
     for tracker in trackers:
         log.info("commit %s/%d/%s", tracker.topic, tracker.partition, tracker.committable)
 

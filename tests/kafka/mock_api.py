@@ -40,7 +40,8 @@ _FUNCTIONS: Mapping[str, tuple[type | None, tuple[type, ...]]] = {
     "rd_kafka_mock_broker_set_up": (_INT, (_POINTER, ctypes.c_int32)),
     "rd_kafka_mock_broker_set_rtt": (_INT, (_POINTER, ctypes.c_int32, _INT)),
     "rd_kafka_mock_push_request_errors_array": (
-        None, (_POINTER, ctypes.c_int16, ctypes.c_size_t, ctypes.POINTER(_INT))
+        None,
+        (_POINTER, ctypes.c_int16, ctypes.c_size_t, ctypes.POINTER(_INT)),
     ),
 }
 

@@ -31,7 +31,9 @@ class MockCluster:
 
     name = "mock"
     client: Mapping[str, str | int] = {
-        "fetch.wait.max.ms": 10, "group.protocol": "consumer", "reconnect.backoff.max.ms": 250,
+        "fetch.wait.max.ms": 10,
+        "group.protocol": "consumer",
+        "reconnect.backoff.max.ms": 250,
     }
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, plain: bool = False) -> None:
@@ -50,7 +52,10 @@ class MockCluster:
         command = [sys.executable, "-m", "tests.kafka.mock_cluster", "--endpoint", str(self.endpoint)]
         self._process = subprocess.Popen(
             [*command, *(["--plain"] if self._plain else [])],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
         )
         try:
             wait_until(lambda: self.endpoint.exists() or self._running().poll() is not None, "the mock cluster")

@@ -65,7 +65,10 @@ class ReferenceClient:
     async def __aenter__(self) -> Self:
         """Start the producer, which only sending needs."""
         self._producer = AIOKafkaProducer(
-            bootstrap_servers=self._bootstrap, acks="all", max_request_size=FETCH_BYTES, retry_backoff_ms=50,
+            bootstrap_servers=self._bootstrap,
+            acks="all",
+            max_request_size=FETCH_BYTES,
+            retry_backoff_ms=50,
             request_timeout_ms=int(SETTLE_S * 1000),
         )
         await self._producer.start()

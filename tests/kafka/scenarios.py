@@ -47,7 +47,12 @@ def bad_messages() -> Iterator[Scenario]:
         shown = None if expect["request_id"].startswith("*") else expect["request_id"]
         key = None if case["key"] is None else case["key"].encode()
         yield Scenario(
-            f"{case['id']} {case['why']}", case["topic"], _bytes_of(case), expect["topic"], shown, key,
+            f"{case['id']} {case['why']}",
+            case["topic"],
+            _bytes_of(case),
+            expect["topic"],
+            shown,
+            key,
             expected={name: expect[name] for name in names},
         )
 
@@ -74,14 +79,25 @@ def good_requests() -> Iterator[Scenario]:
     metadata = {"tenant": "acme", "user": "uid-123", "nested": {"a": [1, 2.5, None, "äöü 漢字 🙂"]}}
     echo = {"trace_id": "trace-abc", "metadata": metadata}
     yield Scenario(
-        "the contract's search", SEARCH,
-        _search("search-001", "vector databases", top_k=5, filters={"doc_type": ["blog", "doc"], "lang": ["en"]}, **echo),
-        SEARCHED, "search-001", b"search-001", expected=echo,
+        "the contract's search",
+        SEARCH,
+        _search(
+            "search-001", "vector databases", top_k=5, filters={"doc_type": ["blog", "doc"], "lang": ["en"]}, **echo
+        ),
+        SEARCHED,
+        "search-001",
+        b"search-001",
+        expected=echo,
     )
     context = [{"doc_id": "doc-10", "snippet": "Vector stores enable similarity search..."}]
     yield Scenario(
-        "the contract's answer", ANSWER, _answer("answer-001", context=context, **echo), ANSWERED, "answer-001",
-        b"answer-001", expected=echo,
+        "the contract's answer",
+        ANSWER,
+        _answer("answer-001", context=context, **echo),
+        ANSWERED,
+        "answer-001",
+        b"answer-001",
+        expected=echo,
     )
     nulls = _search("nulls", top_k=None, filters=None, trace_id=None, metadata=None)
     yield Scenario("null is not given", SEARCH, nulls, SEARCHED, "nulls", b"nulls")
@@ -128,8 +144,13 @@ def _failing(topic: str, cause: str, text: str, code: str, recoverable: bool) ->
     value = _search(name, text) if topic == SEARCH else _answer(name, text)
     kind = "recoverable" if recoverable else "non_recoverable"
     return Scenario(
-        f"{cause} of {topic}", topic, {**value, "trace_id": name, "metadata": {"tenant": cause}}, FAILED, name,
-        name.encode(), expected={"error_code": code, "error_type": kind, "trace_id": name, "metadata": {"tenant": cause}},
+        f"{cause} of {topic}",
+        topic,
+        {**value, "trace_id": name, "metadata": {"tenant": cause}},
+        FAILED,
+        name,
+        name.encode(),
+        expected={"error_code": code, "error_type": kind, "trace_id": name, "metadata": {"tenant": cause}},
     )
 
 

@@ -61,7 +61,9 @@ class SecureBroker(RealBroker):
         for folder in (self.tls, self.other_tls):
             subprocess.run(
                 ["bash", str(DEPLOY / "certificates.sh"), str(folder), HOST],
-                env={**os.environ, "WORKER_KEY_PASSWORD": KEY_PASSWORD}, check=True, capture_output=True,
+                env={**os.environ, "WORKER_KEY_PASSWORD": KEY_PASSWORD},
+                check=True,
+                capture_output=True,
             )
 
     def _format(self) -> None:

@@ -16,13 +16,21 @@ SHAPES: Mapping[str, Fields] = {
     SEARCHED: {**ECHO, "hits": (LIST, True), "latency_ms": (WHOLE, False)},
     ANSWERED: {**ECHO, "answer": (TEXT, True), "citations": (LIST, False), "latency_ms": (WHOLE, False)},
     FAILED: {
-        **ECHO, "stage": (TEXT, True), "error_type": (TEXT, True), "error_code": (TEXT, True),
-        "error_message": (TEXT, True), "details": (OBJECT, False),
+        **ECHO,
+        "stage": (TEXT, True),
+        "error_type": (TEXT, True),
+        "error_code": (TEXT, True),
+        "error_message": (TEXT, True),
+        "details": (OBJECT, False),
     },
 }
 HIT: Fields = {
-    "doc_id": (TEXT, True), "score": (NUMBER, True), "title": (TEXT, False), "snippet": (TEXT, False),
-    "source": (TEXT, False), "url": (TEXT, False),
+    "doc_id": (TEXT, True),
+    "score": (NUMBER, True),
+    "title": (TEXT, False),
+    "snippet": (TEXT, False),
+    "source": (TEXT, False),
+    "url": (TEXT, False),
 }
 CITATION: Fields = {"doc_id": (TEXT, False), "title": (TEXT, False), "url": (TEXT, False)}
 

@@ -50,8 +50,12 @@ class ScriptedStages:
         number = uuid.uuid4().hex
         hits = tuple(
             Hit(
-                doc_id=f"doc-{position}", score=1 / (position + 1), title=request.query[:40], snippet=number + padding,
-                source=self._name, url=f"https://example.org/{position}",
+                doc_id=f"doc-{position}",
+                score=1 / (position + 1),
+                title=request.query[:40],
+                snippet=number + padding,
+                source=self._name,
+                url=f"https://example.org/{position}",
             )
             for position in range(min(request.top_k or DEFAULT_HITS, MAX_HITS))
         )

@@ -59,7 +59,10 @@ async def work(config: WorkerConfig, started: Callable[[], None]) -> None:
         HandlerOptions(max_message_bytes=config.max_message_bytes, timeout_s=config.timeout_s),
     )
     options = WorkerOptions(
-        brokers=[config.bootstrap], group_id=config.group, concurrency=config.concurrency, drain_s=config.drain_s,
+        brokers=[config.bootstrap],
+        group_id=config.group,
+        concurrency=config.concurrency,
+        drain_s=config.drain_s,
         config=dict(config.client),
     )
     asyncio.get_running_loop().call_soon(started)  # its signal handlers are in place by then

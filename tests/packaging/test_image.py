@@ -91,7 +91,9 @@ def test_the_settings_of_the_image_exist() -> None:
 
 def test_nothing_names_an_index_and_everything_has_a_hash() -> None:
     """Where packages come from is the builder's affair; what they are is not."""
-    texts = [(ROOT / path).read_text() for path in ("Dockerfile", "deploy/image/build.lock", "deploy/image/runtime.lock")]
+    texts = [
+        (ROOT / path).read_text() for path in ("Dockerfile", "deploy/image/build.lock", "deploy/image/runtime.lock")
+    ]
     assert [text for text in texts if re.search(r"https?://|index-url", text)] == []
     installs = [
         instruction.text

@@ -41,7 +41,9 @@ def one(kind: str, name: str) -> dict[str, Any]:
 
 
 def pods() -> dict[str, dict[str, Any]]:
-    return {label: manifest["spec"]["template"]["spec"] for label, manifest in ALL if "template" in manifest.get("spec", {})}
+    return {
+        label: manifest["spec"]["template"]["spec"] for label, manifest in ALL if "template" in manifest.get("spec", {})
+    }
 
 
 @for_each("version", VERSIONS)
@@ -96,7 +98,9 @@ def test_pods_have_no_rights(label: str) -> None:
     assert pod["automountServiceAccountToken"] is False
     assert pod["enableServiceLinks"] is False
     assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]},
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
     }
     mounted = {mount["mountPath"] for mount in container["volumeMounts"]}
     assert mounted == {"/tmp", "/var/lib/llm-platform"}

@@ -81,7 +81,9 @@ def test_folders_without_an_init_file_are_one_package(bare: Environment, tmp_pat
 def test_nothing_runs_when_python_starts(bare: Environment, tmp_path: Path) -> None:
     """The installed package has no file that Python reads at its start, and no module is loaded without an import."""
     own_files = list(bare.site.glob("*llm_platform*.pth"))
-    done = python(bare, tmp_path, "-c", "import sys; print([n for n in sys.modules if 'llm_platform' in n or n == 'shared'])")
+    done = python(
+        bare, tmp_path, "-c", "import sys; print([n for n in sys.modules if 'llm_platform' in n or n == 'shared'])"
+    )
     assert (own_files, done.stdout.strip()) == ([], "[]"), done.stderr
 
 

@@ -97,7 +97,9 @@ async def wait_behind_an_attack() -> None:
         task.cancel()
     await asyncio.wait(attacking)
     await parsers.aclose()
-    sys.stdout.write(f"another caller's page waited {waited_s:.1f} s; {behind} of {len(attacking)} pages were read later\n")
+    sys.stdout.write(
+        f"another caller's page waited {waited_s:.1f} s; {behind} of {len(attacking)} pages were read later\n"
+    )
 
 
 def main(words: list[str]) -> None:

@@ -49,7 +49,9 @@ CPU_LIMIT_S = 900
 GUARDED = frozenset({f"{ROOT}.infrastructure.parsing.html_page._CODE_BLOCK"})
 
 # Patterns that a function matches where a text begins.
-PASSED_TO_MATCH = frozenset({f"{ROOT}.presentation.kafka.contract.strict_json.{name}" for name in ("_COLON", "_COMMA_OR_END")})
+PASSED_TO_MATCH = frozenset(
+    {f"{ROOT}.presentation.kafka.contract.strict_json.{name}" for name in ("_COLON", "_COMMA_OR_END")}
+)
 
 # Patterns that see a text of limited length, in characters. The limit stands beside the call.
 BOUNDED = {

@@ -77,8 +77,12 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     folder = tmp_path_factory.mktemp("documents")
     (folder / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
     environment = {
-        **os.environ, "DOCUMENTS_DIR": str(folder), "LLM_PLATFORM_OFFLINE": "true", "EMBEDDER": "none",
-        "LLM_PLATFORM_DATA_DIR": str(tmp_path_factory.mktemp("data")), "RATE_LIMIT_PER_MINUTE": "0",
+        **os.environ,
+        "DOCUMENTS_DIR": str(folder),
+        "LLM_PLATFORM_OFFLINE": "true",
+        "EMBEDDER": "none",
+        "LLM_PLATFORM_DATA_DIR": str(tmp_path_factory.mktemp("data")),
+        "RATE_LIMIT_PER_MINUTE": "0",
         "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
     }
     log = folder.parent / f"log of {request.param}"

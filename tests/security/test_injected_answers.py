@@ -90,7 +90,9 @@ def _check_prompt(system: str, user: str) -> None:
     (fence,) = re.findall(r"=== [0-9a-f]{16} ===", system)  # a page may hold one of its own
     before, data, after = user.split(fence)
     assert before.strip() == ""
-    assert re.fullmatch(rf"Answer the question below in full sentences[^\n]*\n\nQuestion: {re.escape(QUESTION)}", after.strip())
+    assert re.fullmatch(
+        rf"Answer the question below in full sentences[^\n]*\n\nQuestion: {re.escape(QUESTION)}", after.strip()
+    )
     assert not re.search(r"<\|", data)
     assert set(re.findall(r"\[(\d+)\]", data)) <= {"1", "2"}
 

@@ -103,7 +103,9 @@ async def test_an_obeyed_order_is_no_output(obeyed: object) -> None:
 async def test_texts_hold_no_link_image_html_or_foreign_number(case: Case) -> None:
     """Whatever a page has the model write into a text, names of fields included."""
     page = (FOLDER / case.file).read_text(encoding="utf-8", errors="replace")[:4000]
-    sent = [f"![x](https://{host}/?q=1) <img src='https://{host}/'> [42]" for host in (*case.exfil_hosts, "evil.example")]
+    sent = [
+        f"![x](https://{host}/?q=1) <img src='https://{host}/'> [42]" for host in (*case.exfil_hosts, "evil.example")
+    ]
     text = " ".join([*case.markers, *sent, page])
     answer, _ = await answered(page, {"summary": text, "more": {text[:150]: text}})
     said = json.dumps(answer.output, ensure_ascii=False)

@@ -92,8 +92,11 @@ def test_a_parser_gives_up_what_it_does_not_need() -> None:
         lines = Path(f"/proc/{parser.pid}/limits").read_text().splitlines()
         found = {line[:26].strip(): line[26:].split()[:2] for line in lines}
         for name, most in {
-            "Max address space": limits.MEMORY_BYTES, "Max core file size": 0, "Max processes": 0,
-            "Max file size": limits.MAX_WRITTEN_BYTES, "Max open files": limits.MAX_OPEN_FILES,
+            "Max address space": limits.MEMORY_BYTES,
+            "Max core file size": 0,
+            "Max processes": 0,
+            "Max file size": limits.MAX_WRITTEN_BYTES,
+            "Max open files": limits.MAX_OPEN_FILES,
         }.items():
             assert found[name] == [str(most), str(most)], name
         assert parser.status("NoNewPrivs") == "1"

@@ -122,7 +122,9 @@ async def test_few_pages_are_in_memory_and_many_wait_for_their_servers() -> None
     hosts = [f"{kind}{number}.example.net" for number in range(10) for kind in ("whole", "broken")]
     pages = [asyncio.create_task(reader.read(f"https://{host}/")) for host in hosts]
     assert await becomes_true(lambda: len(asked) == len(hosts), START_TIMEOUT_S)
-    assert await becomes_true(lambda: len(begun) == 4, START_TIMEOUT_S)  # the caller is alone, so half of the turns are left
+    assert await becomes_true(
+        lambda: len(begun) == 4, START_TIMEOUT_S
+    )  # the caller is alone, so half of the turns are left
     set_current_caller("another")
     other = asyncio.create_task(reader.read("https://other.example.net/"))
     assert await becomes_true(lambda: "other.example.net" in begun, START_TIMEOUT_S)

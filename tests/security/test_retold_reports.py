@@ -125,8 +125,15 @@ async def test_a_report_of_our_own_is_told_as_it_was(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [f"Read more at {EVIL} now [1].", f"[click]({EVIL}) [1]", f"![x]({EVIL}?q=secret) [1]", f"<img src={EVIL}> [1]",
-     f"[a]: {EVIL}\n\n[a] [1]", "<script>alert(1)</script> [1]", "\x1b[31mred [1]"],
+    [
+        f"Read more at {EVIL} now [1].",
+        f"[click]({EVIL}) [1]",
+        f"![x]({EVIL}?q=secret) [1]",
+        f"<img src={EVIL}> [1]",
+        f"[a]: {EVIL}\n\n[a] [1]",
+        "<script>alert(1)</script> [1]",
+        "\x1b[31mred [1]",
+    ],
 )
 async def test_its_text_passes_the_sanitiser(text: str, tmp_path: Path) -> None:
     """Addresses that are no source's, links, images, markup and control characters: gone or made harmless."""
@@ -155,8 +162,15 @@ async def test_its_citations_are_those_of_its_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "claimed",
-    [{"quote": "I never said that"}, {"start": -5}, {"end": 10**9}, {"source_index": 9}, {"quote_start": -1, "quote": ""},
-     {"start": 7, "end": 3}, {"checked_by": "model", "word_verdict": None}],
+    [
+        {"quote": "I never said that"},
+        {"start": -5},
+        {"end": 10**9},
+        {"source_index": 9},
+        {"quote_start": -1, "quote": ""},
+        {"start": 7, "end": 3},
+        {"checked_by": "model", "word_verdict": None},
+    ],
 )
 async def test_a_quote_that_does_not_stand_there_is_not_told(claimed: dict[str, object], tmp_path: Path) -> None:
     """Offsets beyond the text, words that the source does not have, a verdict that no model gave: all are made anew."""
@@ -184,12 +198,18 @@ async def test_what_it_says_of_its_text_and_of_further_questions_is_not_believed
         forged = {
             "uncited": (TextSpan(start=-3, end=10**9),),
             "related_questions": (
-                f"open {EVIL}", "\x1b[31mred", QUESTION, "What do owls eat?", *(f"What of {n}?" for n in range(99)),
+                f"open {EVIL}",
+                "\x1b[31mred",
+                QUESTION,
+                "What do owls eat?",
+                *(f"What of {n}?" for n in range(99)),
             ),
         }
         metadata = done.response.metadata.model_copy(update=forged)
         response = done.response.model_copy(update={"metadata": metadata})
-        return report.model_copy(update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))})
+        return report.model_copy(
+            update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))}
+        )
 
     answer = answer_of(await carried(tmp_path, forge))
     assert all(0 <= span.start < span.end <= len(answer.synthesis) for span in answer.metadata.uncited)
@@ -214,7 +234,12 @@ async def test_no_address_that_no_source_may_bear(url: str, tmp_path: Path) -> N
         events = (
             *report.events[:-1],
             Searched(
-                request_id="x", query="q", provider="x", count=1, cached=False, results=(FoundResult(url=url, title="x"),)
+                request_id="x",
+                query="q",
+                provider="x",
+                count=1,
+                cached=False,
+                results=(FoundResult(url=url, title="x"),),
             ),
             Ranked(request_id="x", query="q", kept=(RankedResult(url=url, title="x"),)),
             Read(request_id="x", url=url, status="read", chars=1),
@@ -293,9 +318,7 @@ def test_more_than_a_report_can_hold_is_none() -> None:
     )
 
 
-@for_each(
-    "piece", ["[", "![](", "<a ", "`", "~~~\n", "[1]", "https://a.example/", "*", "[a]: b\n", "- "]
-)
+@for_each("piece", ["[", "![](", "<a ", "`", "~~~\n", "[1]", "https://a.example/", "*", "[a]: b\n", "- "])
 def test_a_long_text_takes_linear_time(piece: str) -> None:
     """What is made to hold up a sanitiser does not."""
     text = (piece * (LONG_CHARS // len(piece) + 1))[:LONG_CHARS]
@@ -347,7 +370,9 @@ async def test_an_output_of_the_archive_is_not_told(tmp_path: Path) -> None:
         done = report.events[-1]
         assert isinstance(done, Done)
         response = done.response.model_copy(update={"output": {"source": EVIL}})
-        return report.model_copy(update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))})
+        return report.model_copy(
+            update={"events": (*report.events[:-1], done.model_copy(update={"response": response}))}
+        )
 
     events = await carried(tmp_path, with_output)
     assert isinstance(events[-1], Done)

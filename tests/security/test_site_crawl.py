@@ -41,14 +41,22 @@ class Site:
 
 
 def page(*links: str, head: str = "") -> bytes:
-    return html("<p>Tea is a drink that people make.</p>" + "".join(f'<a href="{link}">x</a>' for link in links), head=head)
+    return html(
+        "<p>Tea is a drink that people make.</p>" + "".join(f'<a href="{link}">x</a>' for link in links), head=head
+    )
 
 
 @for_each(
     "url",
     [
-        "http://127.0.0.1/", "http://169.254.169.254/latest/meta-data/", "http://[::1]/", "http://localhost/",
-        "http://10.0.0.1/", "file:///etc/passwd", "gopher://a.example.net/", "http://user:pass@a.example.net/",
+        "http://127.0.0.1/",
+        "http://169.254.169.254/latest/meta-data/",
+        "http://[::1]/",
+        "http://localhost/",
+        "http://10.0.0.1/",
+        "file:///etc/passwd",
+        "gopher://a.example.net/",
+        "http://user:pass@a.example.net/",
     ],
 )
 async def test_crawl_of_a_private_address_is_refused_before_a_connection(url: str) -> None:
@@ -187,9 +195,18 @@ async def test_endless_calendar_ends_at_the_limit() -> None:
 async def test_hostile_links_are_dropped() -> None:
     """What no address can be made of, what is too long, and links that the author marks as not to follow."""
     links = (
-        "javascript:alert(1)", "data:text/html,x", "mailto:a@b.c", "http://[::1", "//user@a.example.net/",
+        "javascript:alert(1)",
+        "data:text/html,x",
+        "mailto:a@b.c",
+        "http://[::1",
+        "//user@a.example.net/",
         "\\\\\\\\evil.example\\\\x",
-        "http://a.example.net\\\\@evil.example/", "/" + "x" * 5000, "ftp://a.example.net/", "", "#top", "/ok",
+        "http://a.example.net\\\\@evil.example/",
+        "/" + "x" * 5000,
+        "ftp://a.example.net/",
+        "",
+        "#top",
+        "/ok",
     )
     site = Site(_=page(*links) + b'<a rel="nofollow" href="/advert">x</a>', ok=page())
     found = await site.crawl()
@@ -253,5 +270,3 @@ async def test_favicon_and_images_are_absolute() -> None:
     site = Site(_=html('<p>Tea is a drink.</p><img src="i/tea.png"><img src="data:x">', head=icon))
     [first] = (await site.crawl()).pages
     assert (first.images, first.favicon) == ((f"{ROOT}i/tea.png",), f"{ROOT}f.ico")
-
-

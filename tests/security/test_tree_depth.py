@@ -19,7 +19,9 @@ TAGS = st.one_of(
     st.sampled_from([f"<{name}>" for name in NAMES.split()]),
     st.sampled_from([f"</{name}>" for name in NAMES.split()]),
     st.sampled_from(["<path/>", "<div/>", "<svg/>", "x", "<!-- <div> -->", "<foreignObject>", "</foreignObject>"]),
-    st.sampled_from(["<!x </div>", "<div x='</div>'>", '<b x="</b>">', "<i x=</i>", "<![CDATA[</g>]]>", "<!-->", "<br\xa0>"]),
+    st.sampled_from(
+        ["<!x </div>", "<div x='</div>'>", '<b x="</b>">', "<i x=</i>", "<![CDATA[</g>]]>", "<!-->", "<br\xa0>"]
+    ),
 )
 
 

@@ -22,11 +22,15 @@ ENTITIES = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10 if n else "owl"}">' for 
 
 
 def platform(folder: Path) -> LLMPlatform:
-    return build_platform(Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=folder, EMBEDDER="none", LLM_PLATFORM_OFFLINE=True))
+    return build_platform(
+        Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=folder, EMBEDDER="none", LLM_PLATFORM_OFFLINE=True)
+    )
 
 
 async def ask(wired: LLMPlatform, name: str, content: bytes) -> ResearchResponse:
-    return await wired.research.research(ResearchRequest(query=QUESTION, files=(UploadedFile(name=name, content=content),)))
+    return await wired.research.research(
+        ResearchRequest(query=QUESTION, files=(UploadedFile(name=name, content=content),))
+    )
 
 
 def archive(**parts: bytes) -> bytes:

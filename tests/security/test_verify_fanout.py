@@ -46,7 +46,9 @@ def text_citing(sources: int) -> str:
 async def test_redirects_count_for_the_host_that_they_lead_to(hops: int, robots: bool) -> None:
     """The limit of pages of one host holds wherever an address leads, for robots.txt too; sources beyond it say so."""
     web = Redirecting(hops)
-    verified = await VerificationService(reader(web.respond, robots=robots), FakeWebSearch()).verify(text_citing(SOURCES))
+    verified = await VerificationService(reader(web.respond, robots=robots), FakeWebSearch()).verify(
+        text_citing(SOURCES)
+    )
     assert web.seen[VICTIM] == MAX_PAGES_OF_HOST
     assert web.robots[VICTIM] == robots
     states = Counter(source.state for source in verified.sources)

@@ -95,9 +95,7 @@ async def chromium(**variables: str) -> AsyncIterator[Browser]:
     path = chromium_path()
     sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []  # Chromium refuses to start as root with it
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(
-            executable_path=path, args=sandbox, env={**os.environ, **variables}
-        )
+        browser = await playwright.chromium.launch(executable_path=path, args=sandbox, env={**os.environ, **variables})
         try:
             yield browser
         finally:
@@ -118,7 +116,9 @@ async def chromium_with_font(family: str, folder: Path) -> AsyncIterator[Browser
         root = await session.send("DOM.getDocument")
         found = await session.send("DOM.querySelector", {"nodeId": root["root"]["nodeId"], "selector": "p"})
         fonts = (await session.send("CSS.getPlatformFontsForNode", found))["fonts"]
-        assert [font["familyName"] for font in fonts] == [family], f"{family} is not installed: run `make test-services`"
+        assert [font["familyName"] for font in fonts] == [family], (
+            f"{family} is not installed: run `make test-services`"
+        )
         await page.close()
         yield browser
 
@@ -201,7 +201,9 @@ class Visit:
                 await route.fulfill(status=202, json={"id": "r", "status": "running"})
 
         await self.page.route("**/research", take)
-        await self.page.route("**/research/r/events", lambda route: route.fulfill(content_type="text/event-stream", body=body))
+        await self.page.route(
+            "**/research/r/events", lambda route: route.fulfill(content_type="text/event-stream", body=body)
+        )
 
     async def play_stored(self, response: Mapping[str, Any]) -> None:
         """Let the server have this answer stored, as `abc`."""

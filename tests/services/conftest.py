@@ -21,10 +21,26 @@ from modules.llm_platform.infrastructure.stores.database.postgres import Databas
 
 HERE = Path(__file__).parent
 FIRST = (  # they take minutes, the longest one first
-    "test_clients.py", "test_broker_cluster.py", "test_kafka_real.py", "test_kafka_classic.py", "test_crashes_kafka.py",
-    "test_crashes_postgres.py", "test_crashes_mock.py", "test_kafka_security.py", "test_tutorial_kafka.py", "test_rights.py",
-    "test_real_broker.py", "test_clock_jumps.py", "test_postgres_faults.py", "test_postgres_researches.py", "test_proxy.py",
-    "test_postgres_stores.py", "test_redis.py", "test_doctor.py", "test_page_verification.py", "test_page_speed.py",
+    "test_clients.py",
+    "test_broker_cluster.py",
+    "test_kafka_real.py",
+    "test_kafka_classic.py",
+    "test_crashes_kafka.py",
+    "test_crashes_postgres.py",
+    "test_crashes_mock.py",
+    "test_kafka_security.py",
+    "test_tutorial_kafka.py",
+    "test_rights.py",
+    "test_real_broker.py",
+    "test_clock_jumps.py",
+    "test_postgres_faults.py",
+    "test_postgres_researches.py",
+    "test_proxy.py",
+    "test_postgres_stores.py",
+    "test_redis.py",
+    "test_doctor.py",
+    "test_page_verification.py",
+    "test_page_speed.py",
 )
 LAST = "test_page"  # tests of these files are shared out one by one, see tests/conftest.py: they fill the gaps
 

@@ -38,8 +38,20 @@ def response(synthesis: str, **fields: Any) -> dict[str, Any]:
             "content": "😀 The owl 🦉 sleeps by day. It hunts at night.",
         }
     ]
-    metadata = {"latency_ms": 1200, "tokens_used": 0, "cost_usd": 0, "searches": 1, "llm_calls": 0, "synthesizer": "m",
-                "providers": ["x"], "language": "en", "uncited_sentences": 0, "uncited": [], "request_id": "r", "sent_to": []}
+    metadata = {
+        "latency_ms": 1200,
+        "tokens_used": 0,
+        "cost_usd": 0,
+        "searches": 1,
+        "llm_calls": 0,
+        "synthesizer": "m",
+        "providers": ["x"],
+        "language": "en",
+        "uncited_sentences": 0,
+        "uncited": [],
+        "request_id": "r",
+        "sent_to": [],
+    }
     metadata |= fields.pop("metadata", {})
     base = {"query": "q", "depth": "shallow", "synthesis": synthesis, "sources": sources, "raw_results": raw}
     return {**base, "citations": [], "degraded": [], "metadata": metadata, **fields}
@@ -47,8 +59,17 @@ def response(synthesis: str, **fields: Any) -> dict[str, Any]:
 
 def citation(synthesis: str, statement: str, text: str, quote: str, verdict: str) -> dict[str, Any]:
     start, quote_start = synthesis.index(statement), text.index(quote)
-    return {"start": start, "end": start + len(statement), "source_index": 1, "quote": quote, "quote_start": quote_start,
-            "quote_end": quote_start + len(quote), "verdict": verdict, "score": 1, "checked_by": "words"}
+    return {
+        "start": start,
+        "end": start + len(statement),
+        "source_index": 1,
+        "quote": quote,
+        "quote_start": quote_start,
+        "quote_end": quote_start + len(quote),
+        "verdict": verdict,
+        "score": 1,
+        "checked_by": "words",
+    }
 
 
 WORDS = "owls hunt at night by sound and see red light while their feathers keep every flight silent over fields"

@@ -55,8 +55,17 @@ class PostgresServer(ServerProcess):
     def _command(self) -> list[str]:
         options = [part for setting in FAST for part in ("-c", setting)]
         return [
-            *_as_other_user(), str(_program("postgres")), "-D", str(self._data), "-h", "127.0.0.1", "-p", str(self.port),
-            "-c", "unix_socket_directories=", *options,
+            *_as_other_user(),
+            str(_program("postgres")),
+            "-D",
+            str(self._data),
+            "-h",
+            "127.0.0.1",
+            "-p",
+            str(self.port),
+            "-c",
+            "unix_socket_directories=",
+            *options,
         ]
 
     def _answers(self) -> bool:
@@ -73,8 +82,21 @@ class PostgresServer(ServerProcess):
             for path in (self._folder, password):
                 os.chown(path, other.pw_uid, other.pw_gid)
         command = [
-            *_as_other_user(), str(_program("initdb")), "-D", str(self._data), "-U", USER, "-A", "scram-sha-256",
-            "--pwfile", str(password), "--no-sync", "--encoding", "UTF8", "--locale", "C",
+            *_as_other_user(),
+            str(_program("initdb")),
+            "-D",
+            str(self._data),
+            "-U",
+            USER,
+            "-A",
+            "scram-sha-256",
+            "--pwfile",
+            str(password),
+            "--no-sync",
+            "--encoding",
+            "UTF8",
+            "--locale",
+            "C",
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=START_S, cwd="/")
         if done.returncode:

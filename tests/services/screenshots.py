@@ -33,7 +33,12 @@ TEXTS = (
 )
 CLAIMS = (  # each with its source, its verdict, and the words that the source has otherwise
     ("Heat pumps keep working in cold winters, and most of the heat comes from outside air", 1, "supported", None),
-    ("In a study of 15 homes the back-up heater supplied 9 percent of the delivered heat", 2, "unsupported", ("9", "4")),
+    (
+        "In a study of 15 homes the back-up heater supplied 9 percent of the delivered heat",
+        2,
+        "unsupported",
+        ("9", "4"),
+    ),
     ("Modern units deliver their rated output down to −15 °C", 1, "supported", None),
     ("Below that the coefficient of performance falls to between 1.5 and 2", 2, "supported", None),
     ("Defrosting costs 5 to 10 percent of the energy in humid weather", 3, "partial", ("5 to 10", "3 and 7")),
@@ -84,7 +89,13 @@ async def evidence(visit: Visit) -> None:
             claimed = span(text, words[0], found["start"])
             found["difference"] = {"claimed": claimed, "found": span(content, words[1]), "kind": "number"}
         citations.append(found)
-    metadata = {"uncited_sentences": 1, "uncited": [span(text, UNCITED)], "searches": 3, "pages_read": 5, "latency_ms": 6200}
+    metadata = {
+        "uncited_sentences": 1,
+        "uncited": [span(text, UNCITED)],
+        "searches": 3,
+        "pages_read": 5,
+        "latency_ms": 6200,
+    }
     raw = [{**source, "content": content, "published": None} for source, content in zip(sources, TEXTS, strict=True)]
     query = "Do heat pumps keep a house warm in a cold winter?"
     made = response(text, query=query, sources=sources, citations=citations, raw_results=raw, metadata=metadata)
@@ -150,7 +161,10 @@ async def main(folder: Path | None) -> None:
     target = folder or IMAGES
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as data:
-        async with serving_page(Path(data), "--documents", str(ROOT / "docs"), "--offline") as base, chromium() as browser:
+        async with (
+            serving_page(Path(data), "--documents", str(ROOT / "docs"), "--offline") as base,
+            chromium() as browser,
+        ):
             for (width, scene, language), name in wanted.items():
                 for theme in THEMES:
                     async with visiting(browser, base, width, theme, height=HEIGHTS[width], locale=language) as visit:

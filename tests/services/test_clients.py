@@ -35,19 +35,34 @@ FOUND: dict[str, Any] = {  # all keys of a real SearXNG
     "query": "q",
     "results": [
         {
-            "title": "asyncio", "url": "https://example.org/asyncio", "content": SENTENCE, "engine": "wikipedia",
-            "engines": ["wikipedia"], "category": "general", "score": 1.0, "positions": [1], "template": "default.html",
-            "parsed_url": ["https", "example.org", "/asyncio", "", "", ""], "publishedDate": None, "thumbnail": "",
+            "title": "asyncio",
+            "url": "https://example.org/asyncio",
+            "content": SENTENCE,
+            "engine": "wikipedia",
+            "engines": ["wikipedia"],
+            "category": "general",
+            "score": 1.0,
+            "positions": [1],
+            "template": "default.html",
+            "parsed_url": ["https", "example.org", "/asyncio", "", "", ""],
+            "publishedDate": None,
+            "thumbnail": "",
         }
     ],
-    "answers": [], "corrections": [], "infoboxes": [], "suggestions": [], "unresponsive_engines": [],
+    "answers": [],
+    "corrections": [],
+    "infoboxes": [],
+    "suggestions": [],
+    "unresponsive_engines": [],
 }
 PAGE = (
     f"<html><head><title>asyncio</title></head><body><nav><a href='/page/tasks'>Tasks</a><a href='/page/private'>P</a></nav>"
     f"<main><h1>asyncio</h1><p>{SENTENCE}</p></main></body></html>"
 )
 TUTORIAL = "/page/tutorial"
-LONG_PAGE = PAGE.replace("</main>", f"<p>{'It runs coroutines in an event loop. ' * 10}</p></main>")  # clients drop short ones
+LONG_PAGE = PAGE.replace(
+    "</main>", f"<p>{'It runs coroutines in an event loop. ' * 10}</p></main>"
+)  # clients drop short ones
 ROBOTS = b"User-agent: *\nDisallow: /page/private"
 WRITTEN = f"{SENTENCE.removesuffix('.')} [1]."
 # What checks.py says of a question with these words.
@@ -171,7 +186,9 @@ def prepare(environment: str) -> None:
     """Make the environment unless it is there."""
     subprocess.run(
         ["bash", "scripts/client_environments.sh", environment],
-        cwd=ROOT, check=True, env={**os.environ, "PYTHON": sys.executable},
+        cwd=ROOT,
+        check=True,
+        env={**os.environ, "PYTHON": sys.executable},
     )
 
 
@@ -183,11 +200,26 @@ async def run(client: Client, variables: dict[str, str]) -> dict[str, str]:
         folder, interpreter = environment, environment / "bin/node"
         for file in (client.file, CLIENTS_DIR / "checks.mjs"):
             shutil.copy(file, folder)
-    ours = ("PYTHON", "LLM_", "SEARX", "TAVILY", "OPENAI", "ANTHROPIC", "PERPLEXITY", "PPLX", "RETRIEVER", "LANG", "COV_")
+    ours = (
+        "PYTHON",
+        "LLM_",
+        "SEARX",
+        "TAVILY",
+        "OPENAI",
+        "ANTHROPIC",
+        "PERPLEXITY",
+        "PPLX",
+        "RETRIEVER",
+        "LANG",
+        "COV_",
+    )
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     process = await asyncio.create_subprocess_exec(
-        interpreter, client.file.name,
-        cwd=folder, env={**env, **OWN_PRICES, **variables}, stdout=asyncio.subprocess.PIPE,
+        interpreter,
+        client.file.name,
+        cwd=folder,
+        env={**env, **OWN_PRICES, **variables},
+        stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
     try:

@@ -72,7 +72,10 @@ def test_services_that_cannot_be_used(
         }
     checks = doctor(tmp_path, KAFKA_BOOTSTRAP_SERVERS=NOBODY_LISTENS, QDRANT_URL=f"http://{NOBODY_LISTENS}", **urls)
     expected = {
-        "redis": "REDIS_URL", "store": "DATABASE_URL", "kafka brokers": "KAFKA_BOOTSTRAP_SERVERS", "index": "QDRANT_URL",
+        "redis": "REDIS_URL",
+        "store": "DATABASE_URL",
+        "kafka brokers": "KAFKA_BOOTSTRAP_SERVERS",
+        "index": "QDRANT_URL",
     }
     for subject, setting in expected.items():
         verdict, text = checks[subject]

@@ -45,7 +45,11 @@ __all__ = ["answered", "data_dir", "options", "start"]  # the suites' fixtures
 pytestmark = pytest.mark.services
 
 
-CLASSIC: Mapping[str, str | int] = {"group.protocol": "classic", "session.timeout.ms": 6000, "heartbeat.interval.ms": 1000}
+CLASSIC: Mapping[str, str | int] = {
+    "group.protocol": "classic",
+    "session.timeout.ms": 6000,
+    "heartbeat.interval.ms": 1000,
+}
 SESSION_MS = 60_000  # a member may restart within it, where a test is about that
 
 
@@ -164,7 +168,9 @@ async def test_transaction_markers_are_not_a_lag() -> None:
                 producer.begin_transaction()
                 for _ in range(3):
                     producer.produce(SEARCH, b"asked", partition=0)
-                await asyncio.to_thread(producer.flush)  # an abort before they are sent is an error of the broker, at times
+                await asyncio.to_thread(
+                    producer.flush
+                )  # an abort before they are sent is an error of the broker, at times
                 await asyncio.to_thread(producer.abort_transaction if taken_back else producer.commit_transaction)
             producer.begin_transaction()
             producer.produce(SEARCH, b"undecided", partition=0)
@@ -178,9 +184,7 @@ async def test_transaction_markers_are_not_a_lag() -> None:
 
 
 @pytest.mark.parametrize("client", [{}, {**CLASSIC, "session.timeout.ms": SESSION_MS}], ids=["kip-848", "classic"])
-async def test_static_member_keeps_its_partitions(
-    other_broker: RealBroker, client: Mapping[str, str | int]
-) -> None:
+async def test_static_member_keeps_its_partitions(other_broker: RealBroker, client: Mapping[str, str | int]) -> None:
     """A restart within the session moves none to the other member, and a second worker of the same id ends one of the two."""
     group = f"static-{len(client)}"
 

@@ -106,7 +106,9 @@ FAULTS: Mapping[str, tuple[str, dict[str, str], str]] = {
     "wrong CA": ("worker-password.json", {"ssl.ca.location": "{other}/ca.pem"}, NAMES),
     "wrong name": ("worker-password.json", {"KAFKA_BOOTSTRAP_SERVERS": "127.0.0.1:{sasl_port}"}, NAMES),
     "no TLS": (
-        "worker-password.json", {"security.protocol": "SASL_PLAINTEXT", "ssl.ca.location": ""}, "security.protocol",
+        "worker-password.json",
+        {"security.protocol": "SASL_PLAINTEXT", "ssl.ca.location": ""},
+        "security.protocol",
     ),
     "no certificate": (
         "worker-certificate.json",

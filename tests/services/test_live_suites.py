@@ -34,8 +34,20 @@ async def run(mark: str, **variables: str) -> Ended:
     """pytest with this mark over the suites of all services, with these variables alone."""
     env = {name: value for name, value in os.environ.items() if "_TEST_" not in name and not name.startswith("PYTEST_")}
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pytest", "-m", mark, "-q", "--tb=line", "-p", "no:cacheprovider", *SUITES,
-        cwd=ROOT, env={**env, **variables}, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+        sys.executable,
+        "-m",
+        "pytest",
+        "-m",
+        mark,
+        "-q",
+        "--tb=line",
+        "-p",
+        "no:cacheprovider",
+        *SUITES,
+        cwd=ROOT,
+        env={**env, **variables},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
     )
     out, _ = await child.communicate()
     assert child.returncode is not None

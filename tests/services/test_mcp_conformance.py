@@ -40,9 +40,16 @@ async def test_the_server_conforms_to_the_protocol(tmp_path: Path) -> None:
     modules = FOLDER / "node_modules"
     async with served("serve", tmp_path) as server:
         suite = await asyncio.create_subprocess_exec(
-            modules / ".bin" / "node", modules / SUITE / "dist" / "index.js", "server",
-            "--url", str(server.client.base_url.join("/mcp")), "--expected-failures", EXPECTED,
-            cwd=tmp_path, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
+            modules / ".bin" / "node",
+            modules / SUITE / "dist" / "index.js",
+            "server",
+            "--url",
+            str(server.client.base_url.join("/mcp")),
+            "--expected-failures",
+            EXPECTED,
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
         )
         try:
             output, _ = await asyncio.wait_for(suite.communicate(), SUITE_S)

@@ -80,10 +80,17 @@ class TestAnswers:
 
     async def test_a_reset_takes_the_text_back(self, browser: Browser, base: str) -> None:
         """Tokens before a reset are gone; what is missing, and that a limit was the reason, is said above the answer."""
-        degraded = [{"component": "write", "reason": "budget: 1 calls left out", "until": None},
-                    {"component": "searxng/google", "reason": "blocked: captcha", "until": "2030-01-01T00:00:00Z"}]
-        answer = response("Second.", degraded=degraded, metadata={"sent_to": [
-            {"host": "api.example.org", "kind": "query", "requests": 2, "bytes": 2048, "via": None}]})
+        degraded = [
+            {"component": "write", "reason": "budget: 1 calls left out", "until": None},
+            {"component": "searxng/google", "reason": "blocked: captcha", "until": "2030-01-01T00:00:00Z"},
+        ]
+        answer = response(
+            "Second.",
+            degraded=degraded,
+            metadata={
+                "sent_to": [{"host": "api.example.org", "kind": "query", "requests": 2, "bytes": 2048, "via": None}]
+            },
+        )
         events = [{"type": "started"}, {"type": "token", "text": "First."}, {"type": "reset", "reason": "x"}]
         async with visiting(browser, base) as visit:
             await visit.play(answer, *events, {"type": "token", "text": "Second."})
@@ -203,7 +210,12 @@ class TestReports:
         """The events of a report end half-way: the page asks for those after the last one, and shows each step once."""
         asked: list[str | None] = []
         search = {"type": "searched", "query": "q", "provider": "x", "count": 0, "cached": False, "results": []}
-        events = [{"type": "started"}, search, search, {"type": "done", "response": response("Owls sleep.", depth="report")}]
+        events = [
+            {"type": "started"},
+            search,
+            search,
+            {"type": "done", "response": response("Owls sleep.", depth="report")},
+        ]
         lines = [f"id: {n}\ndata: {json.dumps({'request_id': 'r', **event})}\n\n" for n, event in enumerate(events, 1)]
 
         async def break_first(route: Route) -> None:
@@ -678,14 +690,19 @@ class TestLanguages:
     async def test_the_head_of_the_page_is_one_line(self, browser: Browser, base: str, width: int) -> None:
         """In each language, so that an answer begins as high in all of them."""
         async with visiting(browser, base, width) as visit:
-            languages = await visit.page.eval_on_selector_all("#language option", "options => options.map(({value}) => value)")
+            languages = await visit.page.eval_on_selector_all(
+                "#language option", "options => options.map(({value}) => value)"
+            )
             heights = {}
             for language in languages:
                 await visit.page.select_option("#language", language)
                 await expect(visit.page.locator("html")).to_have_attribute("lang", re.compile(language))
                 heights[language] = await visit.page.evaluate("document.querySelector('.top').offsetHeight")
             assert len(heights) == 6
-            assert max(heights.values()) < 2 * await visit.page.evaluate("document.querySelector('.brand').offsetHeight") + 32
+            assert (
+                max(heights.values())
+                < 2 * await visit.page.evaluate("document.querySelector('.brand').offsetHeight") + 32
+            )
 
     async def test_a_new_question_is_a_button_on_a_phone(self, browser: Browser, base: str) -> None:
         """Beside an answer, large enough for a finger, and no language lacks room for the other words of the head."""
@@ -696,7 +713,9 @@ class TestLanguages:
             await visit.ask()
             await visit.answered()
             cut = "[...document.querySelectorAll('.top nav > *')].filter(each => each.scrollWidth > each.clientWidth).length"
-            for language in await page.eval_on_selector_all("#language option", "options => options.map(({value}) => value)"):
+            for language in await page.eval_on_selector_all(
+                "#language option", "options => options.map(({value}) => value)"
+            ):
                 await page.select_option("#language", language)
                 await expect(page.locator("html")).to_have_attribute("lang", re.compile(language))
                 box = await new.bounding_box()

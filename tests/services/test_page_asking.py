@@ -23,10 +23,20 @@ ASKED = "When is a cited sentence unsupported?"
 LONG = "We read answers of several engines and want to know how far they can be trusted. " * 9 + ASKED + " Many thanks!"
 PLAN = {"query": QUESTION, "language": "en", "questions": ["What is a solar sail?"], "planner": "m", "degraded": []}
 OPTIONS = {
-    "depths": ["shallow", "deep", "report"], "sources": ["web", "news", "documents"], "default_sources": ["web"],
-    "models": ["one/small", "two/large"], "max_query_chars": MAX_QUERY_CHARS, "max_context_chars": 32000,
-    "max_instruction_chars": 2000, "max_domains": 300, "max_urls": 20, "max_files": 2, "max_file_bytes": 1000,
-    "background": True, "document_titles": [], "favicons": False,
+    "depths": ["shallow", "deep", "report"],
+    "sources": ["web", "news", "documents"],
+    "default_sources": ["web"],
+    "models": ["one/small", "two/large"],
+    "max_query_chars": MAX_QUERY_CHARS,
+    "max_context_chars": 32000,
+    "max_instruction_chars": 2000,
+    "max_domains": 300,
+    "max_urls": 20,
+    "max_files": 2,
+    "max_file_bytes": 1000,
+    "background": True,
+    "document_titles": [],
+    "favicons": False,
 }
 QUOLL = {"name": "a.md", "content": base64.b64encode(b"A quoll weighs 900 g.").decode()}
 HOSTILE_NAME = '<img src="x" onerror="alert(1)">\u202efdp.md'
@@ -152,14 +162,20 @@ class TestChoices:
             await offer(visit, depths=["shallow", "deep"])
             await open_panel(page)
             await expect(page.get_by_role("radio")).to_have_count(2)
-            values = await page.locator("[name=sources]").evaluate_all("boxes => boxes.map(box => [box.value, box.checked])")
+            values = await page.locator("[name=sources]").evaluate_all(
+                "boxes => boxes.map(box => [box.value, box.checked])"
+            )
             assert values == [["web", True], ["news", False], ["documents", False]]
             await page.get_by_label("Model").select_option("two/large")
             await page.keyboard.press("Escape")
             await visit.play(response("Owls sleep."))
             await page.fill("#query", QUESTION)
             assert await sent(page) == {
-                "query": QUESTION, "depth": "shallow", "sources": ["web"], "model": "two/large", "background": True,
+                "query": QUESTION,
+                "depth": "shallow",
+                "sources": ["web"],
+                "model": "two/large",
+                "background": True,
             }
 
     async def test_all_choices_travel_and_can_be_taken_back(self, browser: Browser, base: str) -> None:
@@ -190,15 +206,26 @@ class TestChoices:
             await page.fill("#query", QUESTION)
             planned = await sent(page, "research/plan")
             assert planned == {
-                "query": QUESTION, "language": "fr", "model": "one/small", "sources": ["web", "news"],
+                "query": QUESTION,
+                "language": "fr",
+                "model": "one/small",
+                "sources": ["web", "news"],
                 "urls": ["https://example.org/a?b=1", "http://example.org/c"],
             }
             async with page.expect_request("**/research") as request:
                 await page.get_by_role("button", name="Start the report").click()
             assert (await request.value).post_data_json == {
-                "query": QUESTION, "depth": "report", "sources": ["web", "news"], "language": "fr", "model": "one/small",
-                "time_range": "month", "domains": ["docs.python.org", "-example.com"], "instructions": "In two sentences.",
-                "urls": ["https://example.org/a?b=1", "http://example.org/c"], "plan": PLAN["questions"], "background": True,
+                "query": QUESTION,
+                "depth": "report",
+                "sources": ["web", "news"],
+                "language": "fr",
+                "model": "one/small",
+                "time_range": "month",
+                "domains": ["docs.python.org", "-example.com"],
+                "instructions": "In two sentences.",
+                "urls": ["https://example.org/a?b=1", "http://example.org/c"],
+                "plan": PLAN["questions"],
+                "background": True,
             }
 
     async def test_what_is_kept_for_the_next_question(self, browser: Browser, base: str) -> None:
@@ -235,9 +262,11 @@ class TestChoices:
             await open_panel(page)
             await page.check("[value=report]", force=True)
             panel = page.locator(".options-panel")
-            wrong = [("Sites", "py*thon", "“py*thon” is not a site"),
-                     ("Addresses", "ftp://a.b", "“ftp://a.b” is not an address"),
-                     ("Instructions", "b" * 2001, "at most 2,000 characters: these are 1 too long")]
+            wrong = [
+                ("Sites", "py*thon", "“py*thon” is not a site"),
+                ("Addresses", "ftp://a.b", "“ftp://a.b” is not an address"),
+                ("Instructions", "b" * 2001, "at most 2,000 characters: these are 1 too long"),
+            ]
             for label, text, said in wrong:
                 await panel.get_by_label(label).fill(text)
                 await expect(panel.get_by_role("alert")).to_contain_text(said)
@@ -274,7 +303,10 @@ class TestChoices:
             async with page.expect_request("**/research/plan") as request:
                 await page.press("#follow-up", "Enter")
             assert (await request.value).post_data_json == {
-                "query": "And at night?", "model": "two/large", "previous_id": "r", "sources": ["web"],
+                "query": "And at night?",
+                "model": "two/large",
+                "previous_id": "r",
+                "sources": ["web"],
             }
             await expect(page.locator(".follow-up .plan-list textarea")).to_have_value("What is a solar sail?")
             async with page.expect_request("**/research") as request:
@@ -298,7 +330,10 @@ class TestChoices:
 
     async def test_a_refused_choice_is_named_as_the_page_calls_it(self, browser: Browser, base: str) -> None:
         """What the page let through and the server does not take; the question stands in its box again."""
-        errors = [{"loc": ["body", "domains", 0], "msg": "x", "type": "x"}, {"loc": ["body", "model"], "msg": "x", "type": "x"}]
+        errors = [
+            {"loc": ["body", "domains", 0], "msg": "x", "type": "x"},
+            {"loc": ["body", "model"], "msg": "x", "type": "x"},
+        ]
         problem = {"detail": "x", "code": "invalid_request", "errors": errors}
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -334,7 +369,9 @@ class TestChoices:
             assert await visit.violations() == []
             await field.fill("wrong")
             await field.press("Enter")
-            await expect(page.locator(".key-form").get_by_role("alert")).to_have_text("The server did not accept that key.")
+            await expect(page.locator(".key-form").get_by_role("alert")).to_have_text(
+                "The server did not accept that key."
+            )
             await field.fill(KEY)
             await field.press("Enter")
             await expect(field).to_have_count(0)
@@ -376,7 +413,11 @@ class TestFiles:
             await page.fill("#query", "How much does a quoll weigh?")
             body = await sent(page)
             assert body == {
-                "query": "How much does a quoll weigh?", "depth": "shallow", "files": [QUOLL], "stream": True, "store": True,
+                "query": "How much does a quoll weigh?",
+                "depth": "shallow",
+                "files": [QUOLL],
+                "stream": True,
+                "store": True,
             }
             assert QUOLL["content"] not in await page.evaluate("JSON.stringify(localStorage)")
 
@@ -406,7 +447,9 @@ class TestFiles:
             await expect(page.get_by_role("button", name="Ask deeper")).to_have_count(2)
             await page.reload()
             await visit.answered(2)
-            await expect(page.get_by_role("button", name="Ask deeper")).to_have_count(0)  # it would ask without the file
+            await expect(page.get_by_role("button", name="Ask deeper")).to_have_count(
+                0
+            )  # it would ask without the file
             await expect(page.locator(".notes").first).to_contain_text("not stored: a.md")
             await expect(page.locator(".answer").first).to_contain_text("A quoll weighs 900 g")
             await page.get_by_role("link", name="New question").click()
@@ -505,7 +548,11 @@ class TestFiles:
             await offer(visit)
             too_large = "“large.pdf” is too large: all files together have at most 1 kB."
             refused = (("large.pdf", b"x" * 1001, too_large), ("none.md", b"", "“none.md” is empty."))
-            unread = ("owl.exe", b"x", re.compile(r"^“owl\.exe” is of a type that is not read\. These are: \.md, .*\.ipynb\.$"))
+            unread = (
+                "owl.exe",
+                b"x",
+                re.compile(r"^“owl\.exe” is of a type that is not read\. These are: \.md, .*\.ipynb\.$"),
+            )
             for name, content, said in (*refused, unread):
                 await page.set_input_files(field, {"name": name, "mimeType": "", "buffer": content})
                 await expect(page.locator("#query-error")).to_have_text(said)
@@ -525,8 +572,16 @@ class TestFirstScreen:
     @pytest.mark.parametrize(
         ("locale", "sources", "said"),
         [
-            ("en-US", ["documents"], "Answers from the documents of this server. Each sentence is checked against its source."),
-            ("de-DE", ["web", "news"], "Antworten aus dem Web und Nachrichten. Jeder Satz wird mit seiner Quelle verglichen."),
+            (
+                "en-US",
+                ["documents"],
+                "Answers from the documents of this server. Each sentence is checked against its source.",
+            ),
+            (
+                "de-DE",
+                ["web", "news"],
+                "Antworten aus dem Web und Nachrichten. Jeder Satz wird mit seiner Quelle verglichen.",
+            ),
         ],
     )
     async def test_one_line_says_what_the_page_does(
@@ -585,7 +640,9 @@ class TestFirstScreen:
             await started(page)
             await expect(page.locator(".recent")).to_have_count(0)
 
-    async def test_an_address_with_a_question_spends_only_where_that_was_chosen(self, browser: Browser, own_base: str) -> None:
+    async def test_an_address_with_a_question_spends_only_where_that_was_chosen(
+        self, browser: Browser, own_base: str
+    ) -> None:
         """It fills the box and asks nothing; in a browser that switched it on it asks once, and a reload does not again."""
         async with visiting(browser, own_base) as visit:
             page = visit.page
@@ -636,7 +693,11 @@ class TestKeys:
             await page.keyboard.press("Shift+Tab")
             await expect(panel).to_be_hidden()
             body = await sent(page)
-            assert (body["query"], body["depth"], body["sources"]) == ("When is a statement\npartial?", "deep", ["news"])
+            assert (body["query"], body["depth"], body["sources"]) == (
+                "When is a statement\npartial?",
+                "deep",
+                ["news"],
+            )
 
     async def test_on_a_phone_the_button_asks(self, browser: Browser, base: str) -> None:
         """Enter of a keyboard on the glass is a new line; the panel is a sheet at the lower edge, and all of it in reach."""
@@ -747,8 +808,14 @@ class TestEditing:
             await visit.play(response("Owls hunt at night.", metadata={"request_id": "r"}))
             thread = {"id": "abc", "title": "q", "researches": runs}
             await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
-            stored = {"status": "done", "request": asked, "response": response("Owls sleep.", metadata={"request_id": "abc"})}
-            await page.route(re.compile("/research/(abc|def)$"), lambda route: route.fulfill(json={"id": "abc", **stored}))
+            stored = {
+                "status": "done",
+                "request": asked,
+                "response": response("Owls sleep.", metadata={"request_id": "abc"}),
+            }
+            await page.route(
+                re.compile("/research/(abc|def)$"), lambda route: route.fulfill(json={"id": "abc", **stored})
+            )
             await page.goto(f"{base}/#research/abc")
             await expect(page.locator(".turn .actions")).to_have_count(2)
             await page.get_by_role("button", name="Edit the question").first.click()
@@ -778,7 +845,9 @@ class TestAskingAgain:
             await visit.answered()
             await expect(page.locator(".writer")).to_have_text("written by one/small")
             menu = page.locator(".turn").first.locator(".actions .menu").last
-            for number, (name, changed) in enumerate((("Deep", {"depth": "deep"}), ("with two/large", {"model": "two/large"}))):
+            for number, (name, changed) in enumerate(
+                (("Deep", {"depth": "deep"}), ("with two/large", {"model": "two/large"}))
+            ):
                 await menu.locator("summary").press("Enter")
                 await expect(menu.get_by_role("button")).to_have_text(["Deep", "Report", "with two/large"])
                 async with page.expect_request("**/research") as request:

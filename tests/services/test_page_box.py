@@ -32,7 +32,9 @@ async def fail(visit: Visit) -> None:
 
 class TestDockedBox:
     @pytest.mark.parametrize("width", WIDTHS)
-    async def test_it_stays_in_its_place_while_an_answer_is_written(self, browser: Browser, base: str, width: int) -> None:
+    async def test_it_stays_in_its_place_while_an_answer_is_written(
+        self, browser: Browser, base: str, width: int
+    ) -> None:
         """It stands at the lower edge from the beginning, for a short text and a long one, at its top, middle and end."""
         answer = page_answers.long_answer(6, 10)
         async with visiting(browser, base, width) as visit:
@@ -47,7 +49,9 @@ class TestDockedBox:
                 places.append(await box(page))
             await page_answers.end(visit, answer)
             places.append(await box(page))
-            assert max(abs(place[side] - places[0][side]) for place in places for side in ("top", "bottom")) <= 1, places
+            assert max(abs(place[side] - places[0][side]) for place in places for side in ("top", "bottom")) <= 1, (
+                places
+            )
             assert 0 <= page.viewport_size["height"] - places[0]["bottom"] <= EDGE_PX  # type: ignore[index]
             assert await visit.overflow() <= 0
 
@@ -86,7 +90,9 @@ class TestDockedBox:
             await expect(visit.page.locator(".turn")).to_have_count(1)
 
     @pytest.mark.parametrize(("width", "height"), SMALL)
-    async def test_it_covers_no_text_in_a_low_window(self, browser: Browser, base: str, width: int, height: int) -> None:
+    async def test_it_covers_no_text_in_a_low_window(
+        self, browser: Browser, base: str, width: int, height: int
+    ) -> None:
         """As with a page at 200 %: there it stands below the text, and comes to the edge only for who writes in it."""
         answer = page_answers.long_answer(2, 10)
         async with visiting(browser, base, width, height=height) as visit:
@@ -127,8 +133,10 @@ class TestDockedBox:
             await begin(visit)
             await page_answers.write(visit, answer["synthesis"])
             lower = (await box(page))["bottom"]
-            covered = "height => { Object.defineProperty(visualViewport, 'height', {get: () => height, configurable: true});" \
+            covered = (
+                "height => { Object.defineProperty(visualViewport, 'height', {get: () => height, configurable: true});"
                 " visualViewport.dispatchEvent(new Event('resize')); }"
+            )
             await page.evaluate(covered, 500)
             assert (await box(page))["bottom"] == lower - 300
             await page.evaluate(covered, 800)

@@ -163,12 +163,21 @@ class TestOnce:
         """What asks from an answer asks again when the first question has its own; the wish of a new version stands at it."""
         proposed = {"correction": "what is an owl", "related_questions": ["Why do owls hoot?"]}
         made = response("Owls sleep [1].", metadata=proposed)
-        made["citations"] = [citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")]
+        made["citations"] = [
+            citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")
+        ]
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play(made)
-            options = {"depths": ["shallow"], "sources": ["documents"], "default_sources": ["documents"], "models": ["m"]}
-            await page.route("**/research/options", lambda route: route.fulfill(json={**options, "document_titles": []}))
+            options = {
+                "depths": ["shallow"],
+                "sources": ["documents"],
+                "default_sources": ["documents"],
+                "models": ["m"],
+            }
+            await page.route(
+                "**/research/options", lambda route: route.fulfill(json={**options, "document_titles": []})
+            )
             await page.reload()
             await visit.ask("waht is an owl")
             await visit.answered()
@@ -176,7 +185,9 @@ class TestOnce:
             if name == "Shorter":
                 await turn.get_by_text("Write again").click()
             button = turn.get_by_role("button", name=name, include_hidden=True)  # its menu closes
-            await button.evaluate("each => { each.click(); each.click(); }")  # the page may scroll between two of a mouse
+            await button.evaluate(
+                "each => { each.click(); each.click(); }"
+            )  # the page may scroll between two of a mouse
             await visit.answered(2)
             await expect(button).to_be_enabled()
             await expect(page.locator(".turn")).to_have_count(2)
@@ -185,7 +196,14 @@ class TestOnce:
 
 
 TURNS = 25
-LISTED = {"id": "r1", "title": "Owls", "status": "done", "running": 0, "turns": TURNS, "updated_at": "2026-01-01T00:00:00Z"}
+LISTED = {
+    "id": "r1",
+    "title": "Owls",
+    "status": "done",
+    "running": 0,
+    "turns": TURNS,
+    "updated_at": "2026-01-01T00:00:00Z",
+}
 
 
 async def play_thread(visit: Visit, turns: int = TURNS, **changes: Any) -> None:
@@ -194,7 +212,9 @@ async def play_thread(visit: Visit, turns: int = TURNS, **changes: Any) -> None:
     async def answer(route: Route) -> None:
         number = route.request.url.rpartition("/r")[2]
         made = response(f"Answer {number}.", metadata={"request_id": f"r{number}", **changes})
-        await route.fulfill(json={"id": f"r{number}", "query": f"Question {number}?", "depth": "deep", "response": made})
+        await route.fulfill(
+            json={"id": f"r{number}", "query": f"Question {number}?", "depth": "deep", "response": made}
+        )
 
     runs = [{"id": f"r{number}", "query": f"Question {number}?", "depth": "deep"} for number in range(1, turns + 1)]
     await visit.page.route(re.compile(r"/research/r\d+$"), answer)
@@ -322,7 +342,9 @@ class TestLeaving:
         """The lines under sentences of an answer that is left are forgotten."""
         text = "They never hunt [1]."
         made = response(text)
-        made["citations"] = [citation(text, "They never hunt", made["raw_results"][0]["content"], "The owl", "unsupported")]
+        made["citations"] = [
+            citation(text, "They never hunt", made["raw_results"][0]["content"], "The owl", "unsupported")
+        ]
         async with visiting(browser, base) as visit:
             await visit.play(made)
             await visit.ask()
@@ -339,7 +361,9 @@ class TestLeaving:
         async with visiting(browser, base) as visit:
             page = visit.page
             await page.route("**/research/threads/r", lambda route: route.fulfill(json=thread))
-            await page.route("**/research/r", held(gate, json={"id": "r", "status": "queued", "query": "q", "depth": "deep"}))
+            await page.route(
+                "**/research/r", held(gate, json={"id": "r", "status": "queued", "query": "q", "depth": "deep"})
+            )
             await page.goto(f"{base}/#research/r")
             await asked(visit, "GET /research/r")
             await page.evaluate(WATCH, "#status")

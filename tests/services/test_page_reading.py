@@ -21,7 +21,11 @@ TWO_SOURCES = [
     {"index": 2, "title": "<b>Another</b>", "url": "https://www.other.test/b"},
 ]
 FOUND = {
-    "type": "searched", "query": "q", "provider": "x", "count": 2, "cached": False,
+    "type": "searched",
+    "query": "q",
+    "provider": "x",
+    "count": 2,
+    "cached": False,
     "results": [{"url": TWO_SOURCES[1]["url"], "title": "", "snippet": "Owls <i>see</i>.", "published": "2024-05-02"}],
 }
 NUMBERED = {"type": "sources", "sources": TWO_SOURCES}
@@ -85,7 +89,9 @@ class TestSourceCards:
 
         async def icon(route: Route) -> None:
             has_icon = "/sources/1/" in route.request.url
-            await route.fulfill(status=200 if has_icon else 404, content_type="image/gif", body=gif if has_icon else b"")
+            await route.fulfill(
+                status=200 if has_icon else 404, content_type="image/gif", body=gif if has_icon else b""
+            )
 
         async def options(route: Route) -> None:
             await route.fulfill(json={**await (await route.fetch()).json(), "favicons": is_on})
@@ -193,7 +199,9 @@ class TestVerdictsInTheText:
             await visit.play(self.answer(), {"type": "token", "text": self.TEXT})
             await visit.ask()
             await visit.answered()
-            drawn = {kind: await page.evaluate(LINES, f"sentence-{kind}") for kind in ("partial", "unsupported", "uncited")}
+            drawn = {
+                kind: await page.evaluate(LINES, f"sentence-{kind}") for kind in ("partial", "unsupported", "uncited")
+            }
             assert drawn == {
                 "partial": ["Owls sleep by day"],
                 "unsupported": ["They never hunt"],
@@ -238,7 +246,9 @@ class TestVerdictsInTheText:
         ],
         ids=["han", "kana", "thai"],
     )
-    async def test_scripts_without_spaces_break_before_a_marker(self, browser: Browser, base: str, sentence: str) -> None:
+    async def test_scripts_without_spaces_break_before_a_marker(
+        self, browser: Browser, base: str, sentence: str
+    ) -> None:
         """On a phone no sentence and no marker of Han, Kana or Thai runs off the screen."""
         text = "".join(f"{sentence}[1]。{sentence}[1][2]。" for _ in range(4))
         ends = "[...document.querySelectorAll('.cite')].map(marker => marker.getBoundingClientRect().right)"
@@ -356,9 +366,17 @@ class TestVerdictsInTheText:
     @pytest.mark.parametrize(
         ("fields", "content", "said"),
         [
-            ({"verdict": "unchecked", "checked_against": "snippet", "quote": ""}, "x", "not found in the excerpt that we saw"),
+            (
+                {"verdict": "unchecked", "checked_against": "snippet", "quote": ""},
+                "x",
+                "not found in the excerpt that we saw",
+            ),
             ({"verdict": "unchecked", "checked_against": "page"}, "x", "not compared: another language"),
-            ({"verdict": "unchecked", "checked_against": "page", "quote": ""}, "", "not compared: no text of the source"),
+            (
+                {"verdict": "unchecked", "checked_against": "page", "quote": ""},
+                "",
+                "not compared: no text of the source",
+            ),
             ({"verdict": "unsupported", "checked_against": "snippet"}, "x", "the excerpt says otherwise"),
             ({"verdict": "unsupported", "checked_against": "document"}, "x", "not found in the document"),
             ({"verdict": "unsupported", "checked_by": "model"}, "x", "not supported"),
@@ -433,7 +451,9 @@ class TestVerdictsInTheText:
             start, line, cells = len(text) + 2, " | ".join(row), []
             for column, cell in enumerate(row):
                 place = start + line.index(cell)
-                cells.append({"start": place, "end": place + len(cell), "verdict": false.get((number, column), "supported")})
+                cells.append(
+                    {"start": place, "end": place + len(cell), "verdict": false.get((number, column), "supported")}
+                )
             verdict = next((cell["verdict"] for cell in cells if cell["verdict"] != "supported"), "supported")
             span = {"start": start, "end": start + len(line), "source_index": 1}
             citations.append({**QUOTE, **span, "checked_against": "page", "verdict": verdict, "cells": cells})
@@ -695,7 +715,9 @@ class TestLongTexts:
         text = "Owls see red light poorly [1]."
         answer = response(text)
         answer["raw_results"][0]["content"] = content
-        answer["citations"] = [citation(text, "Owls see red light poorly", content, "They see red light poorly.", "supported")]
+        answer["citations"] = [
+            citation(text, "Owls see red light poorly", content, "They see red light poorly.", "supported")
+        ]
         async with visiting(browser, base) as visit:
             page = visit.page
             await visit.play(answer)
@@ -765,7 +787,9 @@ class TestZoom:
         made = response(text, degraded=[{"component": "search", "reason": "timeout", "until": None}])
         content = made["raw_results"][0]["content"]
         made["citations"] = [citation(text, "Owls sleep by day", content, "It hunts at night.", "unsupported")]
-        async with visiting(browser, base, width, height=height, device_scale_factor=2 if font == "100%" else 1) as visit:
+        async with visiting(
+            browser, base, width, height=height, device_scale_factor=2 if font == "100%" else 1
+        ) as visit:
             page = visit.page
             await page.evaluate("size => { document.documentElement.style.fontSize = size }", font)
             assert await visit.overflow() <= 0
@@ -806,7 +830,9 @@ class TestActions:
         made["citations"] = [
             citation(text, statement, content, "The owl", verdict)
             for statement, verdict in (
-                ("Owls `[1]` sleep by day", "supported"), ("They hunt at noon", "unsupported"), ("They see red", "partial"),
+                ("Owls `[1]` sleep by day", "supported"),
+                ("They hunt at noon", "unsupported"),
+                ("They see red", "partial"),
             )
         ]
         read = """async type => {
@@ -831,7 +857,9 @@ class TestActions:
     async def test_the_question_is_asked_again_in_other_ways(self, browser: Browser, base: str) -> None:
         """Written again with a wish, deeper, or as the engine understood it: each sends the request with that field changed."""
         made = response("Owls sleep by day [1].", metadata={"correction": "what is an owl"})
-        made["citations"] = [citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")]
+        made["citations"] = [
+            citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")
+        ]
         async with visiting(browser, base) as visit:
             page = visit.page
             await with_models(visit, ["m/x"])
@@ -868,7 +896,9 @@ class TestActions:
     async def test_a_stored_follow_up_is_asked_again_after_what_it_followed(self, browser: Browser, base: str) -> None:
         """Its own answer is no context of the same question: it keeps its `previous_id`, and joins the thread."""
         made = response("Owls sleep by day [1].", metadata={"request_id": "abc"})
-        made["citations"] = [citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")]
+        made["citations"] = [
+            citation(made["synthesis"], "Owls", made["raw_results"][0]["content"], "The owl", "supported")
+        ]
         asked = {"query": "And by day?", "depth": "shallow", "previous_id": "before", "plan": None}
         job = {"id": "abc", "status": "done", "request": asked, "response": made}
         thread = {"id": "before", "title": "q", "researches": [{"id": "abc"}]}
@@ -942,7 +972,12 @@ class TestProgress:
                 await page.evaluate(SEND, event)
             line = page.locator(".steps summary")
             await expect(line).to_have_text(re.compile(r"Reading 1 of 3 · example\.org · about 10 min left"))
-            for event in (NUMBERED, {"type": "token", "text": "Owls. "}, read, {"type": "summarized", "url": read["url"]}):
+            for event in (
+                NUMBERED,
+                {"type": "token", "text": "Owls. "},
+                read,
+                {"type": "summarized", "url": read["url"]},
+            ):
                 await page.evaluate(SEND, event)
             titles = ("^Searches: 1", "^Results chosen: 3", "^Pages read: 2", "^Pages summarised: 1", "^Writing")
             await expect(page.locator(".step")).to_have_text([re.compile(title) for title in titles])
@@ -960,7 +995,9 @@ class TestProgress:
             await visit.ask()
             for event in (FOUND, read, begun, FOUND, FOUND, read, {**read, "status": "timeout"}):
                 await page.evaluate(SEND, event)
-            await expect(page.locator(".steps summary")).to_have_text("Further round 1 of 2 · Searches: 2 · Pages read: 1")
+            await expect(page.locator(".steps summary")).to_have_text(
+                "Further round 1 of 2 · Searches: 2 · Pages read: 1"
+            )
             await page.locator(".steps summary").click()
             titles = ("^Searches: 1", "^Pages read: 1", "^Further round 1 of 2\\s*Owls height")
             await expect(page.locator(".step")).to_have_text([re.compile(title) for title in titles])
@@ -972,7 +1009,9 @@ FIRST_SENTENCE = "document.querySelector('.answer .cite').getBoundingClientRect(
 
 
 class TestAnswerFirst:
-    @pytest.mark.parametrize(("width", "height", "greatest_share"), [(390, 844, 0.45), (820, 1180, 0.25), (1440, 900, 1 / 3)])
+    @pytest.mark.parametrize(
+        ("width", "height", "greatest_share"), [(390, 844, 0.45), (820, 1180, 0.25), (1440, 900, 1 / 3)]
+    )
     @pytest.mark.parametrize("locale", ["en-US", "ru-RU", "ar"])
     async def test_the_first_word_stands_high(
         self, browser: Browser, base: str, width: int, height: int, greatest_share: float, locale: str
@@ -995,7 +1034,9 @@ class TestAnswerFirst:
             row, tabs = visit.page.locator(".source-row"), visit.page.get_by_role("tab").last
             boxes = [await place.bounding_box() or {} for place in (tabs, row)]
             sides = sorted((box["x"], box["x"] + box["width"]) for box in boxes)
-            assert sides[0][1] <= sides[1][0] or boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]  # side by side, or below
+            assert (
+                sides[0][1] <= sides[1][0] or boxes[0]["y"] + boxes[0]["height"] <= boxes[1]["y"]
+            )  # side by side, or below
 
 
 class TestWhileItIsWritten:
@@ -1045,7 +1086,9 @@ class TestWhileItIsWritten:
         job = {"id": "r", "status": "cancelled", "problem": problem, **times}
         asked = {"query": "Do owls sleep?", "depth": "shallow"}
         events = [NUMBERED, {"type": "token", "text": "Owls sleep [1]."}, {"type": "failed", "problem": problem}]
-        stream = "".join(f"id: {n}\ndata: {json.dumps({'request_id': 'r', **event})}\n\n" for n, event in enumerate(events, 1))
+        stream = "".join(
+            f"id: {n}\ndata: {json.dumps({'request_id': 'r', **event})}\n\n" for n, event in enumerate(events, 1)
+        )
         async with visiting(browser, base) as visit:
             page = visit.page
             thread = {"id": "r", "title": "Do owls sleep?", "researches": [{"id": "r"}]}

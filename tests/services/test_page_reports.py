@@ -73,7 +73,9 @@ class TestPlan:
             visiting(browser, base) as visit,
         ):
             page, takes = visit.page, visit.page.locator(".takes")
-            await page.evaluate("localStorage.setItem('llm-platform.durations', JSON.stringify({report: [90000, 95000]}))")
+            await page.evaluate(
+                "localStorage.setItem('llm-platform.durations', JSON.stringify({report: [90000, 95000]}))"
+            )
             await visit.choose("report", "web")
             await page.fill("#query", QUESTION)
             await page.click("#form button[type=submit]")
@@ -96,7 +98,9 @@ class TestPlan:
 
 class TestSections:
     @pytest.mark.parametrize("width", WIDTHS)
-    async def test_sub_questions_fill_while_they_are_answered(self, browser: Browser, tmp_path: Path, width: int) -> None:
+    async def test_sub_questions_fill_while_they_are_answered(
+        self, browser: Browser, tmp_path: Path, width: int
+    ) -> None:
         """Each planned sub-question is a heading with its results, the pages that were read and a passage; nothing moves while
         it fills, and the text takes their place.
         """
@@ -121,14 +125,17 @@ class TestSections:
             await expect(page.locator(".findings")).to_have_count(0)
             assert (visit.errors, visit.foreign) == ([], [])
 
-
     @pytest.mark.parametrize("width", [360, 1280])
     async def test_a_preview_has_to_do_with_its_question(self, browser: Browser, base: str, width: int) -> None:
         """Of what the results begin with, the sentence with the most words of the question is shown, or none; a line of many
         names stays within the column.
         """
         question = "How do heat pumps work in cold winters?"
-        menu = {"url": "https://menu.example/", "title": "Menu", "snippet": "We use cookies. All rooms have a view of the sea."}
+        menu = {
+            "url": "https://menu.example/",
+            "title": "Menu",
+            "snippet": "We use cookies. All rooms have a view of the sea.",
+        }
         text = "About us. A heat pump takes heat from cold air. Order now."
         pump = {"url": "https://pump.example/", "title": "", "snippet": text}
         hosts = [f"https://a-very-long-name-of-a-host-number-{number}.example/" for number in range(4)]

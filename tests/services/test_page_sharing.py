@@ -100,7 +100,9 @@ class TestThreadFiles:
         assert (found["title"], [answer["query"] for answer in found["answers"]]) == ("Owls: a thread", questions)
         assert [question for question in questions if f"<h1>{question}</h1>" in files["HTML"]] == questions
         assert files["HTML"].count('id="source-12-1"') == files["HTML"].count('href="#source-12-1"') == 1
-        assert [item["URL"] for item in json.loads(files["CSL-JSON"])] == [f"https://example.org/{n}" for n in range(12)]
+        assert [item["URL"] for item in json.loads(files["CSL-JSON"])] == [
+            f"https://example.org/{n}" for n in range(12)
+        ]
         assert files["BibTeX"].count("@online{") == len(set(files["BibTeX"].split("@online{"))) - 1 == 12
 
     async def test_a_file_names_the_page_of_a_pdf(self, browser: Browser, base: str) -> None:
@@ -418,7 +420,9 @@ class TestThreads:
             await page.goto(f"{own_base}/#history")
             await page.reload()
             await started(page)
-            await expect(page.get_by_role("button", name="Physics", exact=True)).to_have_attribute("aria-expanded", "false")
+            await expect(page.get_by_role("button", name="Physics", exact=True)).to_have_attribute(
+                "aria-expanded", "false"
+            )
             await page.get_by_role("button", name="Rename the folder Physics").press("Enter")
             await page.get_by_label("Name of the folder").fill("Optics")
             await page.keyboard.press("Enter")
@@ -450,11 +454,15 @@ class TestThreads:
             await select.select_option(label="__proto__")
             await page.get_by_role("button", name="Save").press("Enter")
             await expect(page.locator("[data-key='folder __proto__'] li")).to_have_count(2)
-            kept = await page.evaluate("JSON.parse(localStorage.getItem('llm-platform.folders')).map(({ name }) => name)")
+            kept = await page.evaluate(
+                "JSON.parse(localStorage.getItem('llm-platform.folders')).map(({ name }) => name)"
+            )
             assert sorted(kept) == names
             assert visit.errors == []
 
-    async def test_words_of_answers_are_found_and_the_strip_stands_below(self, browser: Browser, tmp_path: Path) -> None:
+    async def test_words_of_answers_are_found_and_the_strip_stands_below(
+        self, browser: Browser, tmp_path: Path
+    ) -> None:
         """The server that stores an answer finds its words, and the list shows how well it holds."""
         await keep(tmp_path, ("a", turn(1)), ("b", response("Nothing else is known.")))
         async with serving_page(tmp_path, *OFFLINE) as base, visiting(browser, base) as visit:

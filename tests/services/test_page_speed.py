@@ -62,7 +62,12 @@ class TestLongAnswers:
             await visit.page.evaluate(STEPS)
             await page_answers.write(visit, answer["synthesis"], page_answers.SENTENCE)
             await page_answers.end(visit, answer)
-            for shown, count in ((".answer > *", BLOCKS), (".cite", 540), (".cite.pending", 0), (".cite.unsupported", 54)):
+            for shown, count in (
+                (".answer > *", BLOCKS),
+                (".cite", 540),
+                (".cite.pending", 0),
+                (".cite.unsupported", 54),
+            ):
                 await expect(visit.page.locator(shown)).to_have_count(count)
             touched = await visit.page.evaluate("touched")
             assert max(touched) == 1
@@ -113,7 +118,14 @@ class TestLongTablesAndLists:
         ids=["table", "list"],
     )
     async def test_it_is_drawn_bit_by_bit(
-        self, browser: Browser, base: str, text: str, all_of_it: tuple[str, int], at_once: int, one: str, is_written: bool
+        self,
+        browser: Browser,
+        base: str,
+        text: str,
+        all_of_it: tuple[str, int],
+        at_once: int,
+        one: str,
+        is_written: bool,
     ) -> None:
         """So it is while it grows, where rows that are there stay, and where it is opened; its markers get their verdicts."""
         async with visiting(browser, base) as visit:

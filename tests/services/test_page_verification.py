@@ -100,8 +100,17 @@ async def checked(visit: Visit) -> None:
 def verified(**fields: Any) -> dict[str, Any]:
     """Return a verified text without sentences, as the server sends it."""
     counts = {"sentences": 0, "supported": 0, "uncited": 0, "sources": 0, "read": 0}
-    metadata = {"latency_ms": 5, "language": "en", "request_id": "r", "tokens_used": 0, "cost_usd": 0, "llm_calls": 0,
-                "searches": 0, "sent_to": [], "cached_sent_to": []}
+    metadata = {
+        "latency_ms": 5,
+        "language": "en",
+        "request_id": "r",
+        "tokens_used": 0,
+        "cost_usd": 0,
+        "llm_calls": 0,
+        "searches": 0,
+        "sent_to": [],
+        "cached_sent_to": [],
+    }
     return {"sentences": [], "sources": [], "counts": counts, "degraded": [], "metadata": metadata, **fields}
 
 
@@ -123,7 +132,13 @@ class TestReading:
             await checked(visit)
             cells = ["supported", "unsupported", "supported", "uncited", "unsupported", "unchecked", "uncited"]
             await becomes(page, CELLS, cells)
-            markers = [["1", "supported"], ["1", "unsupported"], ["1", "supported"], ["2", "unsupported"], ["3", "unchecked"]]
+            markers = [
+                ["1", "supported"],
+                ["1", "unsupported"],
+                ["1", "supported"],
+                ["2", "unsupported"],
+                ["3", "unchecked"],
+            ]
             await becomes(page, MARKERS, markers)
             await expect(page.locator(".receipt").first.locator("del")).to_have_text("1380")
             await expect(page.locator(".receipt").first.locator("ins")).to_have_text("1074")
@@ -141,7 +156,9 @@ class TestReading:
             await checked(visit)
             cells = await page.evaluate(CELLS)
             asked: list[str] = []
-            page.on("request", lambda request: asked.append(request.method) if request.url.endswith("/verify") else None)
+            page.on(
+                "request", lambda request: asked.append(request.method) if request.url.endswith("/verify") else None
+            )
             await page.reload()
             await checked(visit)
             await becomes(page, CELLS, cells)
@@ -254,9 +271,25 @@ class TestStream:
     async def test_verdicts_come_with_their_pages(self, browser: Browser, base: str) -> None:
         """A sentence has its verdict while other sources are still read; their markers and cells wait. Cancel keeps it."""
         pasted = "The bridge was opened in 1973 [1]. The tower is made of steel [2]."
-        first = {"start": 0, "end": 29, "verdict": "supported", "is_cited": True, "citations": [
-            {"start": 0, "end": 29, "source_index": 1, "quote": "opened in 1973", "quote_start": 0, "quote_end": 14,
-             "verdict": "supported", "score": 1, "checked_by": "words"}]}
+        first = {
+            "start": 0,
+            "end": 29,
+            "verdict": "supported",
+            "is_cited": True,
+            "citations": [
+                {
+                    "start": 0,
+                    "end": 29,
+                    "source_index": 1,
+                    "quote": "opened in 1973",
+                    "quote_start": 0,
+                    "quote_end": 14,
+                    "verdict": "supported",
+                    "score": 1,
+                    "checked_by": "words",
+                }
+            ],
+        }
         sources = [{"index": n, "title": f"Source {n}", "url": f"https://example.org/{n}"} for n in (1, 2)]
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -277,7 +310,12 @@ class TestStream:
 
     async def test_a_failure_says_what_to_do(self, browser: Browser, base: str) -> None:
         """An error in the stream and an end without a result: words for readers, and a next step."""
-        problem = {"status": 422, "code": "verification", "detail": "The text has 3001 sentences", "title": "Verification"}
+        problem = {
+            "status": 422,
+            "code": "verification",
+            "detail": "The text has 3001 sentences",
+            "title": "Verification",
+        }
         async with visiting(browser, base) as visit:
             await answer_with(visit, {"type": "failed", "problem": problem})
             await check(visit, "Water boils [1].")

@@ -226,7 +226,9 @@ class TestTheme:
 
 
 class TestProblems:
-    OPERATOR = "SearXNG refuses requests by its limiter (429): set server.limiter to false, send `Authorization: Bearer KEY`"
+    OPERATOR = (
+        "SearXNG refuses requests by its limiter (429): set server.limiter to false, send `Authorization: Bearer KEY`"
+    )
 
     async def refused(self, visit: Visit, status: int, problem: Mapping[str, Any] | str, **headers: str) -> Locator:
         """Return the notice about a question that the server refuses in this way."""
@@ -292,12 +294,16 @@ class TestProblems:
                 "**/research/r/events", lambda route: route.fulfill(content_type="text/event-stream", body=body)
             )
             await visit.ask()
-            await expect(page.locator(".notice span").first).to_have_text("The language model is busy. Try again in 90 sec.")
+            await expect(page.locator(".notice span").first).to_have_text(
+                "The language model is busy. Try again in 90 sec."
+            )
             await page.route("**/research/r", lambda route: route.fulfill(json=job))
             await page.route("**/research/threads/r", lambda route: route.fulfill(json=threads))
             await page.goto(f"{base}/#research/r")
             await page.reload()
-            await expect(page.locator(".notice span").first).to_have_text("The language model is busy. Try again later.")
+            await expect(page.locator(".notice span").first).to_have_text(
+                "The language model is busy. Try again later."
+            )
 
     async def test_that_words_decided_is_told_once_with_what_the_answer_took(self, browser: Browser, base: str) -> None:
         """It holds for nearly every answer, so it is no warning; that a limit kept the model from it is one."""
@@ -346,7 +352,9 @@ class TestProblems:
             ]
             await expect(notes.get_by_text("DOCUMENTS_DIR")).to_be_hidden()
             await notes.get_by_text("Details").click()
-            await expect(notes.get_by_text("documents: web_search_config: set DOCUMENTS_DIR to a folder")).to_be_visible()
+            await expect(
+                notes.get_by_text("documents: web_search_config: set DOCUMENTS_DIR to a folder")
+            ).to_be_visible()
             assert (await visit.violations(), await visit.overflow()) == ([], 0)
 
 

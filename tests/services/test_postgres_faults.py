@@ -80,9 +80,7 @@ async def test_stores_of_several_machines_agree_on_the_first_outcome(url: str) -
 
     async def keep_all(number: int, store: PostgresOutcomeStore) -> dict[str, bytes]:
         ids = [f"{request_id}" for request_id in range(REQUESTS)][:: -1 if number % 2 else 1]
-        calls = [
-            [sample_outcome(id_, body=b"%d" % number) for id_ in ids[at : at + 7]] for at in range(0, REQUESTS, 7)
-        ]
+        calls = [[sample_outcome(id_, body=b"%d" % number) for id_ in ids[at : at + 7]] for at in range(0, REQUESTS, 7)]
         kept = await asyncio.gather(*map(store.put_if_absent, calls))
         return {outcome.request_id: outcome.body for call in kept for outcome in call}
 
@@ -102,7 +100,13 @@ async def test_restarted_database_is_used_again(postgres: PostgresServer, databa
     await store.put_if_absent([first])
     postgres.down()
     try:
-        calls = (store.get("search", "first"), store.put_if_absent([first]), store.probe(), store.clean(), store.identity())
+        calls = (
+            store.get("search", "first"),
+            store.put_if_absent([first]),
+            store.probe(),
+            store.clean(),
+            store.identity(),
+        )
         for call in calls:
             error = await error_of(call, OutcomeStoreError)
             assert "PostgreSQL cannot be used (" in error.message
@@ -323,7 +327,9 @@ async def test_read_only_database_degrades_a_server(
     name = url.rpartition("/")[2]
     metrics = MemoryMetrics()
     request = ResearchRequest(query="What is a standby?")
-    async with build_platform(settings(url, tmp_path), {IWebSearchProvider: fake_search(), IMetrics: metrics}) as platform:
+    async with build_platform(
+        settings(url, tmp_path), {IWebSearchProvider: fake_search(), IMetrics: metrics}
+    ) as platform:
         platform.health._deadline_s = CALL_S
         assert (await platform.health.check()).components["store"].status == "healthy"
         assert metrics.values[POSTGRES_UP.name,] == 1
@@ -353,8 +359,12 @@ async def set_read_only(postgres: PostgresServer, name: str, state: str) -> None
 @pytest.mark.parametrize(
     "damage",
     [
-        "entry = set_byte(entry, 200, 0)", "entry = ''", "entry = 'cos\nsystem\ntR.'", "key = 'b'",
-        "entry = 'null'", """entry = '{"format":99,"stage":"docs"}'""",
+        "entry = set_byte(entry, 200, 0)",
+        "entry = ''",
+        "entry = 'cos\nsystem\ntR.'",
+        "key = 'b'",
+        "entry = 'null'",
+        """entry = '{"format":99,"stage":"docs"}'""",
     ],
 )
 async def test_damaged_and_foreign_entries_are_misses(

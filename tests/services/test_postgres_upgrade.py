@@ -93,8 +93,14 @@ class OldServer:
 async def old_server(url: str, folder: Path) -> AsyncIterator[OldServer]:
     source = old_source(folder)
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", OLD_SERVER, url, str(source),
-        env={**os.environ, "PYTHONPATH": str(source)}, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        sys.executable,
+        "-c",
+        OLD_SERVER,
+        url,
+        str(source),
+        env={**os.environ, "PYTHONPATH": str(source)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
     )
     try:
         yield OldServer(process)
@@ -136,7 +142,9 @@ async def test_servers_of_two_versions_side_by_side(old_url: str, tmp_path: Path
             store = PostgresResearchJobStore(database, TTL_DAYS)
             await store.add(new_job("new", "owner"), MANY)
             names = ["new", "c", "b", "a", "before"]
-            assert [(thread.id, thread.runs) for thread in await store.threads("owner", 9)] == [(name, 1) for name in names]
+            assert [(thread.id, thread.runs) for thread in await store.threads("owner", 9)] == [
+                (name, 1) for name in names
+            ]
             assert [thread.id for thread in await store.threads("owner", 9, None, "what is b?")] == ["b"]
             assert await store.delete_thread("owner", "b") == ("b",)
             assert await old.tell("list") == ["new", "c", "a", "before"]
@@ -149,7 +157,9 @@ async def test_servers_of_two_versions_side_by_side(old_url: str, tmp_path: Path
 
 async def test_rows_of_the_version_before_threads(old_url: str) -> None:
     """Its statement, as recorded, without its code: before the migration and after it."""
-    columns = "INSERT INTO llm_platform.research_job (owner, id, label, request, created_at, webhook, traceparent) VALUES"
+    columns = (
+        "INSERT INTO llm_platform.research_job (owner, id, label, request, created_at, webhook, traceparent) VALUES"
+    )
     request = ResearchRequest(query=QUESTION).model_dump_json()
     insert(old_url, f"{columns} ('owner', 'a', '', %s, 0, NULL, '')", request)
     await migrate(old_url)
@@ -230,10 +240,10 @@ async def test_a_removal_waits_for_the_events_under_way(url: str, order: str) ->
             worker.execute(
                 "INSERT INTO llm_platform.research_job_event SELECT number, 1, '', '' FROM llm_platform.research_job"
             )
-            removal = asyncio.create_task(
-                store.clean() if order == "clean" else getattr(store, order)("owner", "a")
+            removal = asyncio.create_task(store.clean() if order == "clean" else getattr(store, order)("owner", "a"))
+            waiting = (
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
             )
-            waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
             while order != "clean" and rows(url, waiting) == [(0,)]:
                 await asyncio.sleep(0.02)
             worker.commit()
@@ -242,7 +252,9 @@ async def test_a_removal_waits_for_the_events_under_way(url: str, order: str) ->
     assert rows(url, "SELECT count(*) FROM llm_platform.research_job_event") == [(0,)]
 
 
-async def test_orphans_of_earlier_versions_are_removed(postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_orphans_of_earlier_versions_are_removed(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The migration removes events and sources of runs that are gone, and none of those that are there."""
     url = postgres.new_database()
     with monkeypatch.context() as before:
@@ -250,8 +262,12 @@ async def test_orphans_of_earlier_versions_are_removed(postgres: PostgresServer,
         await migrate(url)
     columns = "INSERT INTO llm_platform.research_job (owner, id, label, request, created_at) VALUES"
     insert(url, f"{columns} (%s, 'a', '', '{{}}', 0)", "owner")
-    insert(url, "INSERT INTO llm_platform.research_job_event SELECT number + n, 1, %s, '' FROM llm_platform.research_job, "
-                "generate_series(0, 1) AS n", "done")
+    insert(
+        url,
+        "INSERT INTO llm_platform.research_job_event SELECT number + n, 1, %s, '' FROM llm_platform.research_job, "
+        "generate_series(0, 1) AS n",
+        "done",
+    )
     insert(url, "INSERT INTO llm_platform.research_job_sources VALUES (99, %s)", "{}")
     await migrate(url)
     assert rows(url, "SELECT count(*), min(job) FROM llm_platform.research_job_event") == [(1, 1)]

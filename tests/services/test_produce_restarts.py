@@ -37,7 +37,9 @@ def test_delivered_records_are_in_their_partitions() -> None:
         for number, producer in enumerate(producers):
             for record in range(RECORDS):
                 for partition in USED:
-                    producer.produce(OUTCOMES, f"{number}-{partition}-{record}", partition=partition, on_delivery=report)
+                    producer.produce(
+                        OUTCOMES, f"{number}-{partition}-{record}", partition=partition, on_delivery=report
+                    )
         for producer in producers:
             assert producer.flush(PATIENCE_S) == 0
         written = read_outcomes(kafka)

@@ -185,12 +185,16 @@ async def test_a_server_that_stops_loses_no_request(tmp_path: Path) -> None:
             while (await servers[0].client.get("/ready")).status_code == 200:
                 await asyncio.sleep(0.02)
         servers[1].search.gate.set()
-        later = [await one.post("/research", json={"query": "And now?"}, headers={"X-API-Key": f"{n}"}) for n in range(8)]
+        later = [
+            await one.post("/research", json={"query": "And now?"}, headers={"X-API-Key": f"{n}"}) for n in range(8)
+        ]
         assert {answer.status_code for answer in later} == {200}
         servers[0].search.gate.set()
         assert {answer.status_code for answer in await asyncio.gather(*begun)} == {200}
         assert await servers[0].ended() == 0
-        after = [await one.post("/research", json={"query": "And then?"}, headers={"X-API-Key": f"{n}"}) for n in range(8)]
+        after = [
+            await one.post("/research", json={"query": "And then?"}, headers={"X-API-Key": f"{n}"}) for n in range(8)
+        ]
         assert {answer.status_code for answer in after} == {200}
 
 

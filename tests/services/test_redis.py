@@ -216,7 +216,10 @@ async def test_processes_with_one_redis_write_an_answer_once(server: RedisServer
         writers = [FakeSynthesizer("Tides follow the moon [1].", delay_s=2.0) for _ in range(2)]
         first, second = (
             SharedSynthesizer(
-                writer, RedisCache(server, Synthesis, "synthesis"), HOUR_S, "1",
+                writer,
+                RedisCache(server, Synthesis, "synthesis"),
+                HOUR_S,
+                "1",
                 RedisKeyLock(server, "synthesis", max_wait_s=TIMEOUT_S),
             )
             for writer, server in zip(writers, (client, other), strict=True)
@@ -306,9 +309,12 @@ async def _platform_server(folder: Path, redis: RedisServer, upstreams: dict[str
         "LLM_PLATFORM_PORT": str(port),
         "LLM_PLATFORM_DATA_DIR": str(folder),
     }
-    with (folder / "server.log").open("ab") as log, ForkedPython(
-        patient(REDIS_LIMITS), "serve", cwd=folder, env={**os.environ, **settings}, stdout=log, stderr=log
-    ) as process:
+    with (
+        (folder / "server.log").open("ab") as log,
+        ForkedPython(
+            patient(REDIS_LIMITS), "serve", cwd=folder, env={**os.environ, **settings}, stdout=log, stderr=log
+        ) as process,
+    ):
         url = f"http://127.0.0.1:{port}"
         try:
             async with httpx2.AsyncClient(timeout=TIMEOUT_S) as http, asyncio.timeout(TIMEOUT_S):
@@ -339,7 +345,11 @@ async def _two_servers(
         engine = await stack.enter_async_context(serving(page))
         await stack.enter_async_context(model.running())
         upstreams = {
-            "SEARXNG_URL": engine.url, "LLM_KIND": "vllm", "LLM_BASE_URL": model.url, "LLM_MODEL": "m", "READERS": "direct",
+            "SEARXNG_URL": engine.url,
+            "LLM_KIND": "vllm",
+            "LLM_BASE_URL": model.url,
+            "LLM_MODEL": "m",
+            "READERS": "direct",
             **settings,
         }
         urls = []
@@ -444,7 +454,10 @@ async def test_verification_goes_on_without_its_redis(tmp_path: Path, fault: str
             sources = "\n".join(f"[{number}] {pages.url}/{number}" for number in range(1, 41))
             body = {"text": f"{sentences}\n\n{sources}"}
             settings = {"READER_ALLOWED_HOSTS": "127.0.0.1", "READERS": "direct", "RATE_LIMIT_PER_MINUTE": "600"}
-            async with _platform_server(tmp_path, redis, settings) as url, httpx2.AsyncClient(timeout=TIMEOUT_S) as http:
+            async with (
+                _platform_server(tmp_path, redis, settings) as url,
+                httpx2.AsyncClient(timeout=TIMEOUT_S) as http,
+            ):
                 verifying = asyncio.create_task(http.post(f"{url}/verify", json=body))
                 await asyncio.wait_for(asked.wait(), TIMEOUT_S)
                 getattr(redis, fault)()

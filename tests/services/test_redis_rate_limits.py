@@ -120,8 +120,11 @@ async def test_two_servers_with_one_redis(server: RedisServer, redis: RedisClien
     """Of 200 parallel requests to two server processes exactly 50 are answered, the burst of all clients."""
     (tmp_path / "sails.md").write_text("# Solar sails\n\nSolar sails are pushed by light.\n")
     settings = {
-        "DOCUMENTS_DIR": str(tmp_path), "LLM_PLATFORM_OFFLINE": "true", "REDIS_URL": server.url,
-        "RATE_LIMIT_PER_MINUTE": "0", "RATE_LIMIT_GLOBAL_PER_HOUR": "1",
+        "DOCUMENTS_DIR": str(tmp_path),
+        "LLM_PLATFORM_OFFLINE": "true",
+        "REDIS_URL": server.url,
+        "RATE_LIMIT_PER_MINUTE": "0",
+        "RATE_LIMIT_GLOBAL_PER_HOUR": "1",
         "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"),
     }
     ports = [free_port(), free_port()]
@@ -145,9 +148,14 @@ async def test_reads_of_a_key_are_counted_by_all_servers(
     """Of 60 reads at once of each of two keys at two servers the burst of a key is answered, whatever all clients may send."""
     keys = ("a-long-enough-key-1", "a-long-enough-key-2")
     settings = {
-        "DOCUMENTS_DIR": str(tmp_path), "LLM_PLATFORM_OFFLINE": "true", "REDIS_URL": server.url,
-        "LLM_PLATFORM_API_KEYS": ",".join(keys), "RATE_LIMIT_READS_PER_MINUTE": "1", "RATE_LIMIT_READS_BURST": "20",
-        "RATE_LIMIT_GLOBAL_PER_HOUR": "1", "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"),
+        "DOCUMENTS_DIR": str(tmp_path),
+        "LLM_PLATFORM_OFFLINE": "true",
+        "REDIS_URL": server.url,
+        "LLM_PLATFORM_API_KEYS": ",".join(keys),
+        "RATE_LIMIT_READS_PER_MINUTE": "1",
+        "RATE_LIMIT_READS_BURST": "20",
+        "RATE_LIMIT_GLOBAL_PER_HOUR": "1",
+        "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"),
     }
     ports = [free_port(), free_port()]
     with ExitStack() as stack:
@@ -159,7 +167,8 @@ async def test_reads_of_a_key_are_counted_by_all_servers(
             answers = await asyncio.gather(
                 *(
                     client.get(f"http://127.0.0.1:{ports[number % 2]}/research", headers={"X-API-Key": key})
-                    for number in range(60) for key in keys
+                    for number in range(60)
+                    for key in keys
                 )
             )
             minutes = (time.monotonic() - begun) // 60 + 1

@@ -166,7 +166,10 @@ def test_documented_rights_are_complete(broker: GuardedBroker, data: Path, tmp_p
     done = subprocess.run(
         ["bash", "-euc", commands.replace("kafka:9092", broker.bootstrap)],
         env={**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
-        capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert checked(broker, "rag-worker", data)[0] == 0

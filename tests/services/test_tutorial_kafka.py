@@ -51,9 +51,19 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     (folder / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
     with MockCluster(TOPICS) as mock:
         done = subprocess.run(
-            ["bash", "-e"], input=script(mock.bootstrap), cwd=folder,
-            env={**os.environ, "WORKER_HTTP_PORT": "0", "LOG_LEVEL": "DEBUG", "KAFKA_CONFIG": json.dumps(dict(mock.client))},
-            capture_output=True, text=True, timeout=PATIENCE_S, check=False,
+            ["bash", "-e"],
+            input=script(mock.bootstrap),
+            cwd=folder,
+            env={
+                **os.environ,
+                "WORKER_HTTP_PORT": "0",
+                "LOG_LEVEL": "DEBUG",
+                "KAFKA_CONFIG": json.dumps(dict(mock.client)),
+            },
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
     log = (folder / "worker.log").read_text("utf-8") if (folder / "worker.log").exists() else ""
     assert done.returncode == 0, done.stderr + log

@@ -149,7 +149,9 @@ class ForkedPython:
         self.stdin, self.stdout, self.stderr = ours
         words, streams = [*map(str, arguments)], [_Descriptor(number) for number in theirs]
         variables = dict(os.environ if env is None else env)
-        self._process = FORKS.Process(target=_run_program, args=(program, words, variables, streams, str(cwd), warn_as_error))
+        self._process = FORKS.Process(
+            target=_run_program, args=(program, words, variables, streams, str(cwd), warn_as_error)
+        )
         try:
             with _ENDS:
                 self._process.start()

@@ -31,8 +31,19 @@ COMMAND = ("research", QUESTION, "--depth", "report", "--yes", "--json")
 PATIENCE_S = 180.0
 TTL_DAYS = 30.0
 OF_ONE_RUN = {  # metadata that says what one run did, and when
-    "request_id", "latency_ms", "stored_at", "cache_hit", "tokens_used", "prompt_tokens", "completion_tokens", "cost_usd",
-    "searches", "llm_calls", "sent_to", "cached_sent_to", "pages_read",
+    "request_id",
+    "latency_ms",
+    "stored_at",
+    "cache_hit",
+    "tokens_used",
+    "prompt_tokens",
+    "completion_tokens",
+    "cost_usd",
+    "searches",
+    "llm_calls",
+    "sent_to",
+    "cached_sent_to",
+    "pages_read",
 }
 # What is stored of an answer of the upstream: one entry for each.
 ENTRIES: Mapping[str, tuple[tuple[StoreStage, type[BaseModel]], ...]] = {
@@ -153,4 +164,6 @@ def content_of(answer: Mapping[str, Any]) -> dict[str, Any]:
 def difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str:
     """Return the fields that differ, with both values."""
     differing = [name for name in {**one, **other} if one.get(name) != other.get(name)]
-    return "; ".join(f"{name}: {json.dumps(one.get(name))[:600]} / {json.dumps(other.get(name))[:600]}" for name in differing)
+    return "; ".join(
+        f"{name}: {json.dumps(one.get(name))[:600]} / {json.dumps(other.get(name))[:600]}" for name in differing
+    )

@@ -43,15 +43,21 @@ class Indexed:
 
 
 SESSIONS = Indexed(
-    "sessions", "Sessions", ("A session token stays valid for thirty minutes after the last request.",),
-    "https://docs.example.org/sessions", {"tenant": ("acme",)},
+    "sessions",
+    "Sessions",
+    ("A session token stays valid for thirty minutes after the last request.",),
+    "https://docs.example.org/sessions",
+    {"tenant": ("acme",)},
 )
 ROLES = Indexed(
     "roles", "Roles", ("Only the owner of an account may renew a session token.",), None, {"tenant": ("acme",)}
 )
 SECRETS = Indexed(
-    "secrets", "Umbrella's session secrets", ("The session token of Umbrella is rotated every night.",),
-    "https://umbrella.example.org/", {"tenant": ("umbrella",)},
+    "secrets",
+    "Umbrella's session secrets",
+    ("The session token of Umbrella is rotated every night.",),
+    "https://umbrella.example.org/",
+    {"tenant": ("umbrella",)},
 )
 
 
@@ -114,6 +120,11 @@ class RagWorld:
 
 def _passage(document: Indexed, text: str, start: int) -> Passage:
     return Passage(
-        id=str(uuid5(NAMESPACE_URL, f"{document.doc_id}/{start}")), doc_id=document.doc_id, title=document.title,
-        text=text, start=start, url=document.url, fields=dict(document.fields),
+        id=str(uuid5(NAMESPACE_URL, f"{document.doc_id}/{start}")),
+        doc_id=document.doc_id,
+        title=document.title,
+        text=text,
+        start=start,
+        url=document.url,
+        fields=dict(document.fields),
     )

@@ -26,13 +26,26 @@ FILLER = "The text of this page goes on for a while, so that it has enough words
 # The word of a query that finds each page, its title, and its text. The pages are HTML, and are read without a service.
 PAGES = (
     ("", "Bubye River", "The Bubye River is found in Zimbabwe. It flows into the Limpopo."),
-    ("zimbabwe", "Victoria Falls", "Victoria Falls is the waterfall of the country Zimbabwe. It is on the Zambezi. "
-     f"Read about <a href='{LINKED}'>David Livingstone</a>."),
+    (
+        "zimbabwe",
+        "Victoria Falls",
+        "Victoria Falls is the waterfall of the country Zimbabwe. It is on the Zambezi. "
+        f"Read about <a href='{LINKED}'>David Livingstone</a>.",
+    ),
     ("explorer", "Explorers of Africa", "Several people explored the rivers of Africa between 1790 and 1890."),
     (NO_QUERY, "David Livingstone", "David Livingstone was the explorer who first saw Victoria Falls, in 1855."),
-    *(("", f"{name} Brook", f"The {name} Brook is a small stream. Nobody explored it.") for name in (
-        "Alder", "Birch", "Cedar", "Dogwood", "Elm", "Fir", "Gorse",
-    )),
+    *(
+        ("", f"{name} Brook", f"The {name} Brook is a small stream. Nobody explored it.")
+        for name in (
+            "Alder",
+            "Birch",
+            "Cedar",
+            "Dogwood",
+            "Elm",
+            "Fir",
+            "Gorse",
+        )
+    ),
 )
 
 
@@ -40,7 +53,9 @@ class ChainModel(ReportModel):
     """Plans two questions, and asks in a further round for what the last page named."""
 
     def __init__(self) -> None:
-        super().__init__(text="The Bubye River is in Zimbabwe [1]. David Livingstone was there first to see the waterfall [2].")
+        super().__init__(
+            text="The Bubye River is in Zimbabwe [1]. David Livingstone was there first to see the waterfall [2]."
+        )
 
     def _answer(self, stage: LLMStage, request: LLMRequest) -> str:
         prompt = request.messages[-1].content

@@ -121,7 +121,9 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
 
 
 @asynccontextmanager
-async def _started(kind: str, folder: Path, environment: Mapping[str, str]) -> AsyncIterator[tuple[ServerProcess, Path]]:
+async def _started(
+    kind: str, folder: Path, environment: Mapping[str, str]
+) -> AsyncIterator[tuple[ServerProcess, Path]]:
     """Yield the process, which does not outlive the block, and its log."""
     log = folder / "server.log"
     if kind in FORKED_SERVERS:

@@ -104,14 +104,19 @@ class Container(ProviderContainer):
 
     document_source = providers.Singleton(documents.build_document_source, settings, resources)
     folder_embedder = providers.Singleton(embedders.build_local_embedder, settings)
-    folder_store: providers.Object[IVectorStore | None] = providers.Object(None)  # None: the folder opens an embedded store
+    folder_store: providers.Object[IVectorStore | None] = providers.Object(
+        None
+    )  # None: the folder opens an embedded store
     folder_index = providers.Singleton(
-        documents.build_folder_index, settings, resources, document_source, folder_embedder, folder_store,
+        documents.build_folder_index,
+        settings,
+        resources,
+        document_source,
+        folder_embedder,
+        folder_store,
         providers.Object(index.embedded_store),
     )
-    document_search = providers.Singleton(
-        documents.build_document_search, settings, resources, retrieval, folder_index
-    )
+    document_search = providers.Singleton(documents.build_document_search, settings, resources, retrieval, folder_index)
 
     search_adapters = providers.Singleton(search.search_adapters, settings, resources, document_search.provider)
     search_rate_limiters = providers.Singleton(search.search_rate_limiters, settings, search_adapters)
@@ -145,7 +150,10 @@ class Container(ProviderContainer):
         page_readers.build_page_reader, settings, resources, page_circuits, direct_page_reader
     )
     answer_page_reader = providers.Singleton(
-        page_readers.build_answer_page_reader, settings, direct_page_reader, shared_state.provided.cache.call("pages", Page)
+        page_readers.build_answer_page_reader,
+        settings,
+        direct_page_reader,
+        shared_state.provided.cache.call("pages", Page),
     )
     pages = providers.Singleton(PageService, page_reader)
     found_documents = search_adapters.provided.get.call(DOCUMENTS)
@@ -233,7 +241,9 @@ class Container(ProviderContainer):
         timeout_s=providers.Singleton(writers.follow_up_timeout_s, settings),
     )
     research_parts = providers.Singleton(ResearchParts, quick_research, reporter, follow_ups, output)
-    stored_sources: providers.Singleton[MemoryCache[StoredSources]] = providers.Singleton(MemoryCache, STORED_RESEARCHES)
+    stored_sources: providers.Singleton[MemoryCache[StoredSources]] = providers.Singleton(
+        MemoryCache, STORED_RESEARCHES
+    )
     research = providers.Singleton(
         ResearchService,
         research_parts,
@@ -256,8 +266,15 @@ class Container(ProviderContainer):
     )
     webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
     research_job_service = providers.Singleton(
-        research_jobs.build_research_jobs, settings, resources, research, research_job_store, webhooks, tracer,
-        site_crawl, verification,
+        research_jobs.build_research_jobs,
+        settings,
+        resources,
+        research,
+        research_job_store,
+        webhooks,
+        tracer,
+        site_crawl,
+        verification,
     )
     store = providers.Singleton(
         StoreService, research_store, providers.Singleton(documents.build_stored_folder_indexes, settings)
@@ -266,7 +283,10 @@ class Container(ProviderContainer):
         IndexingService, document_source, embedder, vector_store, settings.provided.QDRANT_COLLECTION
     )
     answer_writer = providers.Singleton(
-        writers.build_writer, extractive, llm_provider, context_tokens,
+        writers.build_writer,
+        extractive,
+        llm_provider,
+        context_tokens,
         providers.Singleton(chat_models.sources_budget_tokens, settings),
     )
     answers = providers.Singleton(
@@ -285,13 +305,15 @@ class Container(ProviderContainer):
 
     rate_limiter = providers.Singleton(limits.build_rate_limiter, settings, redis)  # only servers limit their callers
     rate_limit_probe = providers.Singleton(limits.build_rate_limit_probe, settings, redis)
-    store_probes = providers.Singleton(
-        stores.store_probes, redis, research_store, rate_limit_probe, research_job_store
-    )
+    store_probes = providers.Singleton(stores.store_probes, redis, research_store, rate_limit_probe, research_job_store)
     circuits = providers.Singleton(services.build_circuits, search_upstreams, llm_upstreams, page_circuits)
     health = providers.Singleton(services.build_health, search_adapters, llm_adapters, store_probes, circuits)
     doctor = providers.Singleton(
-        services.build_doctor, settings, search_adapters, llm_adapters, retrieval,
+        services.build_doctor,
+        settings,
+        search_adapters,
+        llm_adapters,
+        retrieval,
         providers.Singleton(stores.doctor_probes, settings, store_probes),
         providers.Singleton(writers.build_judge, settings, citation_judges, llm_provider),
     )

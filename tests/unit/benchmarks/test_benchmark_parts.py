@@ -154,8 +154,13 @@ async def test_the_report_floors_do_the_work(floor_name: str) -> None:
     kinds = Counter(entry.get("kind") or entry["path"].split("/")[1] for entry in log)
     aspects = len(ASPECTS)
     assert kinds == {
-        "plan": 1, "queries": aspects, "search": 2 * aspects, "rank": 2 * aspects + 1,
-        "r": PAGES, "summary": PAGES, "answer": 1,
+        "plan": 1,
+        "queries": aspects,
+        "search": 2 * aspects,
+        "rank": 2 * aspects + 1,
+        "r": PAGES,
+        "summary": PAGES,
+        "answer": 1,
     }
     assert all(entry["tokens_in"] > 0 and entry["tokens_out"] > 0 for entry in log if "kind" in entry)
 

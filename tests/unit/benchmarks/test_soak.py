@@ -14,9 +14,7 @@ STEADY = [100.0, 150.0, 180.0] + [200.0] * 7
 GROWING = [*STEADY[:6], *[201 + GROWTH_MB] * 4]
 
 
-def tally(
-    errors: int = 0, unanswered: int = 0, server: list[float] = STEADY, parsers: list[float] = STEADY
-) -> Tally:
+def tally(errors: int = 0, unanswered: int = 0, server: list[float] = STEADY, parsers: list[float] = STEADY) -> Tally:
     samples = [Sample(server_mb, parsers_mb, 2, 50) for server_mb, parsers_mb in zip(server, parsers, strict=True)]
     outcomes = Counter({("search", "ok"): 1000 - errors, ("leaver", "left"): 50, ("deep", "503 x"): errors})
     return Tally(outcomes, unanswered, 1050, samples)

@@ -41,17 +41,31 @@ TEXT = "Owls hunt mice [1]. Voles sleep by day [1]. Both live in meadows [1]."
 def citation(sentence: str, page: int | None, verdict: Verdict = "supported") -> Citation:
     start = TEXT.index(sentence)
     return Citation(
-        start=start, end=start + len(sentence), source_index=1, quote=sentence, quote_end=len(sentence), verdict=verdict,
-        score=1.0, page=page, quote_url=f"{URL}#page={page}" if page else None,
+        start=start,
+        end=start + len(sentence),
+        source_index=1,
+        quote=sentence,
+        quote_end=len(sentence),
+        verdict=verdict,
+        score=1.0,
+        page=page,
+        quote_url=f"{URL}#page={page}" if page else None,
     )
 
 
 CITATIONS = (
-    citation("Owls hunt mice", 15), citation("Voles sleep by day", 3), citation("Both live in meadows", 9, "unsupported"),
+    citation("Owls hunt mice", 15),
+    citation("Voles sleep by day", 3),
+    citation("Both live in meadows", 9, "unsupported"),
 )
 RESPONSE = ResearchResponse(
-    query="What do owls hunt?", depth="deep", synthesis=TEXT, citations=CITATIONS, output={"says": "Owls hunt mice [1]."},
-    sources=(SourceRef(index=1, title="Report", url=URL),), metadata=ResearchMetadata(latency_ms=1),
+    query="What do owls hunt?",
+    depth="deep",
+    synthesis=TEXT,
+    citations=CITATIONS,
+    output={"says": "Owls hunt mice [1]."},
+    sources=(SourceRef(index=1, title="Report", url=URL),),
+    metadata=ResearchMetadata(latency_ms=1),
 )
 
 
@@ -88,7 +102,8 @@ def verified() -> VerifiedText:
         start=found.start, end=found.end, verdict="unsupported", citations=(found,), is_cited=True, sources=(1,)
     )
     return VerifiedText(
-        sentences=(sentence,), counts=VerificationCounts(sentences=1, unsupported=1, sources=1, read=1),
+        sentences=(sentence,),
+        counts=VerificationCounts(sentences=1, unsupported=1, sources=1, read=1),
         sources=(VerifiedSource(index=1, title="Report", url=URL, state="read"),),
         metadata=VerificationMetadata(latency_ms=1, language="en"),
     )
@@ -97,8 +112,14 @@ def verified() -> VerifiedText:
 @for_each(
     ("render", "expected"),
     [
-        (lambda: "\n".join(line.text for line in verification.verification_lines(TEXT, verified(), "")), "by [1], p. 9"),
-        (lambda: "\n".join(line.text for line in verification.github_annotations(TEXT, verified(), "")), "by [1], p. 9"),
+        (
+            lambda: "\n".join(line.text for line in verification.verification_lines(TEXT, verified(), "")),
+            "by [1], p. 9",
+        ),
+        (
+            lambda: "\n".join(line.text for line in verification.github_annotations(TEXT, verified(), "")),
+            "by [1], p. 9",
+        ),
         (lambda: verification.verification_markdown(TEXT, verified(), ""), f"(<{URL}#page=9>)"),
         (lambda: verification.verification_html(TEXT, verified(), ""), f'href="{URL}#page=9"'),
         (lambda: verified_text(VerifiedTextAndSource(**dict(verified()), text=TEXT)), "by (1), p. 9"),

@@ -21,16 +21,40 @@ ROWS = {
     ],
     "articles": [{"id": "a1", "claim": "", "source": PAGE, "label": f"River {FILLER}"}],
     "clapnq": [
-        {"id": "1", "claim": "How tall is the Eiffel tower?", "source": "The Eiffel tower is 300 metres tall.", "title": "",
-         "label": "answerable", "answers": ["The Eiffel tower is 300 metres tall."]},
-        {"id": "2", "claim": "Who wrote the Divine Comedy?", "source": "The Eiffel tower is 300 metres tall.", "title": "",
-         "label": "unanswerable", "answers": []},
+        {
+            "id": "1",
+            "claim": "How tall is the Eiffel tower?",
+            "source": "The Eiffel tower is 300 metres tall.",
+            "title": "",
+            "label": "answerable",
+            "answers": ["The Eiffel tower is 300 metres tall."],
+        },
+        {
+            "id": "2",
+            "claim": "Who wrote the Divine Comedy?",
+            "source": "The Eiffel tower is 300 metres tall.",
+            "title": "",
+            "label": "unanswerable",
+            "answers": [],
+        },
     ],
     "cast": [
-        {"id": "1", "claim": "How does it work?", "label": "How does photosynthesis work?", "kind": "2019", "group": "g",
-         "source": [{"question": "What is photosynthesis?", "answer": ""}]},
-        {"id": "2", "claim": "What is a black hole?", "label": "What is a black hole?", "kind": "2019", "group": "g",
-         "source": [{"question": "What is photosynthesis?", "answer": ""}]},
+        {
+            "id": "1",
+            "claim": "How does it work?",
+            "label": "How does photosynthesis work?",
+            "kind": "2019",
+            "group": "g",
+            "source": [{"question": "What is photosynthesis?", "answer": ""}],
+        },
+        {
+            "id": "2",
+            "claim": "What is a black hole?",
+            "label": "What is a black hole?",
+            "kind": "2019",
+            "group": "g",
+            "source": [{"question": "What is photosynthesis?", "answer": ""}],
+        },
     ],
 }
 

@@ -138,9 +138,7 @@ class TestParsing:
             ("LLM_PROVIDERS", '[{"name": "a", "model": "m"}]', (LLMProviderSettings(name="a", model="m"),)),
         ],
     )
-    def test_parsed_values(
-        self, name: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_parsed_values(self, name: str, text: str, value: object, monkeypatch: pytest.MonkeyPatch) -> None:
         """Spaces, case, trailing slashes and duplicates are normalised if the meaning is clear."""
         monkeypatch.setenv(name, text)
         assert getattr(Settings(), name.removeprefix("RESEARCH_BRIDGE_")) == value
@@ -188,7 +186,11 @@ class TestParsing:
             ("KAFKA_CONFIG", '{"topic.rag_failure": "a"}', r"\(topic\.rag_failure\) must be topic\. and one of"),
             ("KAFKA_CONFIG", '{"topic.rag_failed": "a b"}', r"\(topic\.rag_failed\) must be 1 to 249 letters"),
             ("KAFKA_CONFIG", '{"topic.rag_failed": ".."}', r"\(topic\.rag_failed\) must be 1 to 249 letters"),
-            ("KAFKA_CONFIG", '{"topic.rag_failed": "rag.search_result"}', "must give each of the five topics another name"),
+            (
+                "KAFKA_CONFIG",
+                '{"topic.rag_failed": "rag.search_result"}',
+                "must give each of the five topics another name",
+            ),
             ("KAFKA_CONFIG", '{"schema.registry.ulr": "http://a"}', r"must be schema\.registry\.url or"),
             ("KAFKA_CONFIG", '{"schema.registry.url": "a"}', r"\(schema\.registry\.url\) must begin with http"),
             ("KAFKA_CONFIG", '{"auto.register.schemas": "no"}', "must be true or false"),
@@ -196,9 +198,7 @@ class TestParsing:
             ("KIMI_API_KEY", "sk-kimi\u2019s", "copy the key again"),
         ],
     )
-    def test_invalid_value_is_explained(
-        self, name: str, text: str, says: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_invalid_value_is_explained(self, name: str, text: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """The message names the variable, the reason and an example."""
         monkeypatch.setenv(name, text)
         with pytest.raises(SettingsError, match=rf"^{name} .*{says}.*Example: {name}=\S") as caught:
@@ -398,7 +398,9 @@ class TestDescription:
         """The reference has the condition of each setting: a value that no user would set is a constant."""
         extra = Settings.model_fields[field].json_schema_extra
         assert isinstance(extra, dict)
-        assert str(extra["set_if"]).startswith("you "), f"`set_if` of {field} must begin with 'you': it ends \"Set it if …\""
+        assert str(extra["set_if"]).startswith("you "), (
+            f"`set_if` of {field} must begin with 'you': it ends \"Set it if …\""
+        )
 
     def test_sections_start_at_existing_fields(self) -> None:
         """Every section starts at an existing field, the first one at the first field."""

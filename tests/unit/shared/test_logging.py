@@ -145,9 +145,7 @@ class TestConfiguration:
         assert other in logging.getLogger().handlers
 
     @pytest.mark.parametrize("name", QUIET_LOGGERS)
-    def test_libraries_log_warnings_only(
-        self, name: str, out: io.StringIO, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_libraries_log_warnings_only(self, name: str, out: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
         """At DEBUG, libraries that log each request are limited to warnings."""
         monkeypatch.setattr(logging.getLogger(name), "propagate", True)  # a server of another test may have cut it off
         configure_logging("DEBUG", "json", stream=out)

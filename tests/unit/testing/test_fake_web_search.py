@@ -95,7 +95,9 @@ def with_changes(**changes: Any) -> InvalidProvider:
 CONTRACT = WebSearchProviderContract()
 BAD_ADDRESS = tuple(item.model_copy(update={"url": "https://example.org/a b"}) for item in FOUND)
 VIOLATIONS: dict[str, Callable[[], Any]] = {
-    "finds too little": lambda: CONTRACT.test_response_has_results_provider_and_query(with_changes(results=()), REQUEST),
+    "finds too little": lambda: CONTRACT.test_response_has_results_provider_and_query(
+        with_changes(results=()), REQUEST
+    ),
     "hides its name": lambda: CONTRACT.test_response_has_results_provider_and_query(with_changes(provider=""), REQUEST),
     "invents results": lambda: CONTRACT.test_no_results_is_a_response(SearchCase(InvalidProvider(), REQUEST)),
     "swallows failures": lambda: CONTRACT.test_failed_search_is_an_error(SearchCase(FakeWebSearch(), REQUEST)),

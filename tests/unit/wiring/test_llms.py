@@ -168,7 +168,10 @@ def test_each_model_has_a_name_of_its_own() -> None:
     listed = [{"name": name, "model": f"m{number}"} for number, name in enumerate(("a", "a", "b", "a"))]
     settings = Settings(_env_file=None, LLM_PROVIDERS=listed)
     assert [(connection.name, connection.model) for connection in llms.all_connections(settings)] == [
-        ("a", "m0"), ("a-2", "m1"), ("b", "m2"), ("a-3", "m3"),
+        ("a", "m0"),
+        ("a-2", "m1"),
+        ("b", "m2"),
+        ("a-3", "m3"),
     ]
 
 

@@ -18,7 +18,9 @@ REPORT_SETTINGS = tuple(name for name in Settings.model_fields if name.startswit
 def test_a_setting_of_reports_is_the_option_of_its_name(name: str) -> None:
     """A field of `ReportOptions` and a field of `Settings` are all that a setting of reports needs to reach the stages."""
     option = name.removeprefix(PREFIX).lower()
-    assert option in {field.name for field in fields(ReportOptions)}, f"{name} needs the field {option} of ReportOptions"
+    assert option in {field.name for field in fields(ReportOptions)}, (
+        f"{name} needs the field {option} of ReportOptions"
+    )
     default = Settings.model_fields[name].default
     assert getattr(report_options(Settings.without_environment()), option) == default
     assert getattr(report_options(Settings.without_environment(**{name: default + 1})), option) == default + 1

@@ -202,9 +202,13 @@ def _own_data_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
 
 def test_addresses_of_services_are_part_of_their_row() -> None:
     """SEARCH_BASE_URLS takes the services without a setting of their own for it; their address tells stored reports apart."""
-    with pytest.raises(SettingsError, match=r"^SEARCH_BASE_URLS must name .*'exa'.* Example: SEARCH_BASE_URLS=exa=https://\S+$"):
+    with pytest.raises(
+        SettingsError, match=r"^SEARCH_BASE_URLS must name .*'exa'.* Example: SEARCH_BASE_URLS=exa=https://\S+$"
+    ):
         build_platform(Settings(SEARCH_BASE_URLS="brave=https://gateway.example"))
-    assert "https://gateway.example" in search.search_addresses(Settings(SEARCH_BASE_URLS="EXA=https://gateway.example/"))
+    assert "https://gateway.example" in search.search_addresses(
+        Settings(SEARCH_BASE_URLS="EXA=https://gateway.example/")
+    )
 
 
 def test_auto_skips_a_provider_that_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:

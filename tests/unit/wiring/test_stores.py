@@ -52,7 +52,9 @@ def test_missing_package_names_the_pip_line(monkeypatch: pytest.MonkeyPatch) -> 
     build_platform(Settings())
 
 
-@pytest.mark.parametrize("url", [f"postgresql://a b:{PASSWORD}@h:1/x", f"postgresql://u:{PASSWORD}@h/x?no_such_option=1"])
+@pytest.mark.parametrize(
+    "url", [f"postgresql://a b:{PASSWORD}@h:1/x", f"postgresql://u:{PASSWORD}@h/x?no_such_option=1"]
+)
 def test_unreadable_url_is_an_error_without_the_password(url: str) -> None:
     """The message gives an example and not the value."""
     with pytest.raises(SettingsError, match="DATABASE_URL cannot be read") as caught:

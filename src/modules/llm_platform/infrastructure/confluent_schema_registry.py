@@ -30,8 +30,14 @@ class ConfluentSchemaRegistry(ISchemaRegistry):
         self, base_url: str, auth: tuple[str, str] | None = None, client: httpx2.AsyncClient | None = None
     ) -> None:
         self._upstream = Upstream(
-            "the schema registry", base_url, setting="schema.registry.url of KAFKA_CONFIG", timeout=TIMEOUT_S, client=client,
-            auth=auth, rules=_RULES, errors=_ERRORS,
+            "the schema registry",
+            base_url,
+            setting="schema.registry.url of KAFKA_CONFIG",
+            timeout=TIMEOUT_S,
+            client=client,
+            auth=auth,
+            rules=_RULES,
+            errors=_ERRORS,
         )
 
     async def find(self, subject: str, schema: str) -> int | None:

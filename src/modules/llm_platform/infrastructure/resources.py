@@ -48,7 +48,9 @@ class Resources:
         """Return a pooled client for one upstream. It uses UPSTREAM_PROXY unless the upstream is on loopback."""
         from modules.llm_platform.infrastructure.http.client import make_client
 
-        return self.closing(make_client(base_url, timeout_s, proxy=None if is_loopback(base_url) else self._proxy, **options))
+        return self.closing(
+            make_client(base_url, timeout_s, proxy=None if is_loopback(base_url) else self._proxy, **options)
+        )
 
     def parsers(self) -> ParserPool:
         """Return the processes that parse pages and files, all of them together. The first document starts one."""

@@ -48,13 +48,20 @@ async def _close_nothing(self: Unconfigured) -> None:
 
 # mypy takes an abstract class for a mistake here, and `_refusing` implements all that is abstract.
 unconfigured_web_search = _refusing(
-    IWebSearchProvider, exceptions.WebSearchConfigError, has_ping=True  # type: ignore[type-abstract]
+    IWebSearchProvider,
+    exceptions.WebSearchConfigError,
+    has_ping=True,  # type: ignore[type-abstract]
 )
 unconfigured_page_reader = _refusing(IPageReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
 unconfigured_site_reader = _refusing(ISiteReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
 unconfigured_embedder = _refusing(  # keyword search still works
-    IEmbedder, exceptions.EmbeddingConfigError, dimension=0, window_tokens=1_000_000  # type: ignore[type-abstract]
+    IEmbedder,
+    exceptions.EmbeddingConfigError,
+    dimension=0,
+    window_tokens=1_000_000,  # type: ignore[type-abstract]
 )
 unconfigured_vector_store = _refusing(
-    IVectorStore, exceptions.VectorStoreConfigError, aclose=_close_nothing  # type: ignore[type-abstract]
+    IVectorStore,
+    exceptions.VectorStoreConfigError,
+    aclose=_close_nothing,  # type: ignore[type-abstract]
 )

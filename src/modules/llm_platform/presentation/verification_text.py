@@ -86,7 +86,9 @@ def verdict_line(text: str, sentence: VerifiedSentence, verified: VerifiedText) 
 
 def decisive(sentence: VerifiedSentence) -> Citation:
     """Return the citation that gives the sentence its verdict, the one with a difference first."""
-    fitting = [citation for citation in sentence.citations if citation.verdict == sentence.verdict] or sentence.citations
+    fitting = [
+        citation for citation in sentence.citations if citation.verdict == sentence.verdict
+    ] or sentence.citations
     return next((citation for citation in fitting if citation.difference == sentence.difference), fitting[0])
 
 

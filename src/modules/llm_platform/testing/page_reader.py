@@ -132,7 +132,9 @@ class PageReaderContract:
         read = asyncio.create_task(slow.reader.read(slow.url))
         assert await waiting.becomes_true(lambda: slow.busy() > 0, waiting.START_TIMEOUT_S), "the server got no request"
         assert await waiting.is_cancelled_promptly(read)
-        assert await waiting.becomes_true(lambda: slow.busy() == 0, waiting.CLOSE_TIMEOUT_S), "the connection is still open"
+        assert await waiting.becomes_true(lambda: slow.busy() == 0, waiting.CLOSE_TIMEOUT_S), (
+            "the connection is still open"
+        )
 
 
 async def _error_of(case: PageCase) -> AppException:

@@ -32,7 +32,9 @@ class MemoryResearchStore(IResearchStore):
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
         entry = self._entries.get(entry_files.EntryLocation(stage, topic.name, key))
-        value = None if entry is None or self._is_expired(entry[0].made_at) else entry_files.parsed_value(entry[1], kind)
+        value = (
+            None if entry is None or self._is_expired(entry[0].made_at) else entry_files.parsed_value(entry[1], kind)
+        )
         self._count(stage, hits=int(value is not None))
         return value
 

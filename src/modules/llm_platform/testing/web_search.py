@@ -184,9 +184,13 @@ class WebSearchProviderContract:
     async def test_cancelled_search_closes_its_connection(self, slow: SlowSearch, findable: WebSearchRequest) -> None:
         """A cancelled search ends promptly and closes its connection."""
         search = asyncio.create_task(slow.provider.search(findable))
-        assert await waiting.becomes_true(lambda: slow.busy() > 0, waiting.START_TIMEOUT_S), "the upstream got no request"
+        assert await waiting.becomes_true(lambda: slow.busy() > 0, waiting.START_TIMEOUT_S), (
+            "the upstream got no request"
+        )
         assert await waiting.is_cancelled_promptly(search)
-        assert await waiting.becomes_true(lambda: slow.busy() == 0, waiting.CLOSE_TIMEOUT_S), "the connection is still open"
+        assert await waiting.becomes_true(lambda: slow.busy() == 0, waiting.CLOSE_TIMEOUT_S), (
+            "the connection is still open"
+        )
 
 
 async def _error_of(case: SearchCase) -> AppException:

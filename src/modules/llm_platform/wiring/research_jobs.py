@@ -20,9 +20,7 @@ from shared.config import Settings
 from shared.setting_types import decode_webhook_secret
 
 
-def build_webhooks(
-    settings: Settings, resources: Resources, store: IResearchJobStore | None
-) -> WebhookService | None:
+def build_webhooks(settings: Settings, resources: Resources, store: IResearchJobStore | None) -> WebhookService | None:
     if store is None:
         return None
     secrets = [decode_webhook_secret(secret.get_secret_value()) for secret in settings.WEBHOOK_SECRET]
@@ -50,6 +48,7 @@ def build_research_jobs(
 ) -> ResearchJobService:
     options = JobOptions(max_running=settings.MAX_BACKGROUND_RESEARCHES)
     others: Mapping[JobKind, JobRunner] = {
-        "crawl": SiteCrawlJob(site_crawl), "verification": VerificationRuns(verification),
+        "crawl": SiteCrawlJob(site_crawl),
+        "verification": VerificationRuns(verification),
     }
     return resources.closing(ResearchJobService(research, store, webhooks, options, resources.metrics, tracer, others))

@@ -51,7 +51,9 @@ def build_citation_reader(resources: Resources) -> ReadCitations:
 
 
 def answer_options(settings: Settings) -> AnswerOptions:
-    return AnswerOptions(timeout_s=research_timeout_s(settings), top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS)
+    return AnswerOptions(
+        timeout_s=research_timeout_s(settings), top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS
+    )
 
 
 def report_labels(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Mapping[str, str]:
@@ -73,7 +75,9 @@ def report_options(settings: Settings) -> ReportOptions:
     """Return the options of reports: REPORT_PAGES is `pages`, and so is each other setting REPORT_… with an option's name."""
     has_timeout = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
     settings_of_options = {f"REPORT_{option.name.upper()}": option.name for option in fields(ReportOptions)}
-    named = {option: getattr(settings, name) for name, option in settings_of_options.items() if name in Settings.model_fields}
+    named = {
+        option: getattr(settings, name) for name, option in settings_of_options.items() if name in Settings.model_fields
+    }
     return ReportOptions(
         **named,
         timeout_s=settings.RESEARCH_TIMEOUT_S if has_timeout else REPORT_TIMEOUT_S,

@@ -135,5 +135,3 @@ def build_output(
     first = stage_choices(settings).get("output")
     chosen = llm.preferring(first) if first and isinstance(llm, LLMRouter) else llm
     return StructuredOutput(chosen, context_tokens=context_tokens, price=price)
-
-

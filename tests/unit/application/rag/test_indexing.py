@@ -248,7 +248,9 @@ class TestPruning:
             (LeftOut("x.jsonl:3", "it is no JSON"), {"a"}),
         ],
     )
-    async def test_prune_keeps_unreadable_documents(self, shelf: Shelf, store: Watched, left: LeftOut, stays: set[str]) -> None:
+    async def test_prune_keeps_unreadable_documents(
+        self, shelf: Shelf, store: Watched, left: LeftOut, stays: set[str]
+    ) -> None:
         """A folder that cannot be opened for once does not empty the collection."""
         await index(shelf, store)
         shelf.texts, shelf.before = {"a": shelf.texts["a"]}, [left]

@@ -18,8 +18,14 @@ def test_a_document_becomes_passages_that_tell_where_they_stand() -> None:
     read = DocumentText("T", LONG, "doc:a.md", "notes", fields={"doc_type": ("md",)})
     made = chunk_document("a.md", "digest", read, "A")
     assert made.document.model_dump() == {
-        "doc_id": "a.md", "sha256": fingerprint("digest"), "passages": len(made.passages), "title": "T", "url": "doc:a.md",
-        "origin": "A", "embedded": True, "form": FORM,
+        "doc_id": "a.md",
+        "sha256": fingerprint("digest"),
+        "passages": len(made.passages),
+        "title": "T",
+        "url": "doc:a.md",
+        "origin": "A",
+        "embedded": True,
+        "form": FORM,
     }
     assert len(made.passages) > 2
     for passage in made.passages:
@@ -39,7 +45,9 @@ def test_a_passage_has_one_label() -> None:
     text = "# House\n\n" + "Its walls. " * 40 + "\n\n#" + LONG
     made = chunk_document("a.md", "digest", DocumentText("The farm", text))
     assert [passage.label.splitlines() for passage in made.passages[:3]] == [
-        ["The farm"], ["The farm", "House"], ["The farm", "House", "Heating"],
+        ["The farm"],
+        ["The farm", "House"],
+        ["The farm", "House", "Heating"],
     ]
     assert made.to_embed[2] == f"The farm\nHouse\nHeating\n{made.passages[2].text}"
 
@@ -69,7 +77,9 @@ def test_ids_are_stable_and_differ(text: str, doc_id: str) -> None:
     ids = [passage.id for passage in chunk_document(doc_id, "d", DocumentText("T", text)).passages]
     assert ids == [passage.id for passage in chunk_document(doc_id, "e", DocumentText("U", text)).passages]
     assert len(set(ids)) == len(ids)
-    assert not set(ids) & {passage.id for passage in chunk_document(doc_id + "x", "d", DocumentText("T", text)).passages}
+    assert not set(ids) & {
+        passage.id for passage in chunk_document(doc_id + "x", "d", DocumentText("T", text)).passages
+    }
 
 
 def test_repeated_text_makes_two_passages() -> None:

@@ -34,8 +34,15 @@ FACTS = Collection(name="documents", embedder=EMBEDDER.name, dimension=EMBEDDER.
 
 async def put(store: MemoryVectorStore, doc_id: str, *texts: str, **fields: str) -> None:
     passages = [
-        Passage(id=f"{doc_id}-{n}", doc_id=doc_id, title=doc_id.title(), text=text, url=f"doc:{doc_id}", source="notes",
-                fields={key: (value,) for key, value in fields.items()})
+        Passage(
+            id=f"{doc_id}-{n}",
+            doc_id=doc_id,
+            title=doc_id.title(),
+            text=text,
+            url=f"doc:{doc_id}",
+            source="notes",
+            fields={key: (value,) for key, value in fields.items()},
+        )
         for n, text in enumerate(texts)
     ]
     vectors = await EMBEDDER.embed(texts)
@@ -74,7 +81,11 @@ class TestHits:
         found = await service(store).search(RagSearch(query="what milk do cats drink"))
         assert len({hit.doc_id for hit in found.hits}) == len(found.hits)
         assert found.hits[0].model_dump(exclude={"score"}) == {
-            "doc_id": "cats", "title": "Cats", "snippet": "cats drink milk", "source": "notes", "url": "doc:cats",
+            "doc_id": "cats",
+            "title": "Cats",
+            "snippet": "cats drink milk",
+            "source": "notes",
+            "url": "doc:cats",
         }
         scores = [hit.score for hit in found.hits]
         assert scores == sorted(scores, reverse=True)

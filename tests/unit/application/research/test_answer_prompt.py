@@ -64,7 +64,11 @@ def prompt_tokens(built: Prompt) -> int:
 @pytest.mark.parametrize(
     ("questions", "rules", "closing"),
     [
-        ((), ("concisely", "[1]", "contradict", "several ways", "NO_ANSWER", "data"), f"in brackets.\n\nQuestion: {QUESTION}"),
+        (
+            (),
+            ("concisely", "[1]", "contradict", "several ways", "NO_ANSWER", "data"),
+            f"in brackets.\n\nQuestion: {QUESTION}",
+        ),
         (
             QUESTIONS,
             ("introduction", "section (##)", "[1]", "contradict", "not be found", "NO_ANSWER", "data"),
@@ -273,7 +277,9 @@ async def test_the_synthesizer_sends_the_report_prompt(repeated: int) -> None:
     llm = FakeLLM(["A pump moves water [1]."])
     page = source("A pump moves water. " * repeated)
     writer = LLMSynthesizer(llm)
-    written = await writer.synthesize(SynthesisRequest(QUESTION, (page,), "de", questions=QUESTIONS, instructions="Brief."))
+    written = await writer.synthesize(
+        SynthesisRequest(QUESTION, (page,), "de", questions=QUESTIONS, instructions="Brief.")
+    )
     (request,) = llm.requests
     assert request.messages == prompt(page, questions=QUESTIONS, instructions="Brief.").messages
     assert request.data_kind == "page text"

@@ -67,7 +67,16 @@ def granted_calls(account: Budget, *stages: LLMStage) -> list[LLMStage]:
 
 
 WHOLE: tuple[LLMStage, ...] = (
-    "plan", "queries", "queries", "queries", "rank", "rank", "summarize", "summarize", "summarize", "write",
+    "plan",
+    "queries",
+    "queries",
+    "queries",
+    "rank",
+    "rank",
+    "summarize",
+    "summarize",
+    "summarize",
+    "write",
 )
 
 
@@ -282,7 +291,16 @@ def test_a_budget_measures_phases_from_its_beginning() -> None:
 
 
 ORDER: tuple[Phase, ...] = (
-    "plan", "queries", "search", "rank", "read", "collect_summaries", "summarize", "rank_summaries", "write", "judge",
+    "plan",
+    "queries",
+    "search",
+    "rank",
+    "read",
+    "collect_summaries",
+    "summarize",
+    "rank_summaries",
+    "write",
+    "judge",
 )
 
 

@@ -93,7 +93,9 @@ async def test_a_sentence_whose_page_never_comes_is_checked_against_the_excerpt(
     assert len(judge.asked) == 1
 
 
-async def test_a_text_whose_pages_were_read_while_it_was_written_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_text_whose_pages_were_read_while_it_was_written_is_checked_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The next draft of the same text takes the citations if it has the same pages, and checks against others."""
     checked = record_checks(monkeypatch)
     text = f"{FIRST}{SECOND} Boats pass below it [1]."

@@ -37,14 +37,17 @@ DSPY = (
     "Your input fields are:\n1. `question` (str):\nYour output fields are:\n1. `year` (int):\n"
     "All interactions will be structured in the following way, with the appropriate values filled in.\n\n"
     "Inputs will have the following structure:\n\n[[ ## question ## ]]\n{question}\n\n"
-    "Outputs will be a JSON object with the following fields.\n\n{\n  \"year\": \"{year}        # note: must be an int\"\n}"
+    'Outputs will be a JSON object with the following fields.\n\n{\n  "year": "{year}        # note: must be an int"\n}'
 )
 
 
 def answered() -> ResearchResponse:
     source = SourceRef(index=1, title="Forth Bridge", url="https://example.org/")
     return ResearchResponse(
-        query=QUESTION, depth="shallow", synthesis="It was opened in 1890 [1].", sources=(source,),
+        query=QUESTION,
+        depth="shallow",
+        synthesis="It was opened in 1890 [1].",
+        sources=(source,),
         metadata=ResearchMetadata(latency_ms=0),
     )
 
@@ -83,6 +86,8 @@ async def test_a_schema_says_all_of_the_form() -> None:
 
 def test_question_of_a_filled_template_is_searched() -> None:
     """DSPy writes it below a mark, and asks for the fields behind it."""
-    message = f"[[ ## question ## ]]\n{QUESTION}\n\nRespond with a JSON object in the following order of fields: `year`."
+    message = (
+        f"[[ ## question ## ]]\n{QUESTION}\n\nRespond with a JSON object in the following order of fields: `year`."
+    )
     question, _ = split_message(message)
     assert QUESTION in question

@@ -46,7 +46,9 @@ WAIT_S = 60.0
 QUESTION = "How do heat pumps work in winter?"
 DIRECTION = "What do heat pumps cost?"
 SOURCES = (
-    Source(index=1, title="Heat pumps", url="https://example.org/1", text="They move heat.", published="2026-01-02T03:04"),
+    Source(
+        index=1, title="Heat pumps", url="https://example.org/1", text="They move heat.", published="2026-01-02T03:04"
+    ),
     Source(index=2, title="Costs", url="https://example.org/2", text="They cost 8,000 euros."),
 )
 
@@ -61,11 +63,21 @@ EVIDENCE = EvidenceRow(
 
 async def _written(questions: tuple[str, ...] = ()) -> list[Messages]:
     made = []
-    wishes = ((None, None, ()), ("In three sentences.", None, ()), (None, "I live in Oslo.", ()), (None, None, (EVIDENCE,)))
+    wishes = (
+        (None, None, ()),
+        ("In three sentences.", None, ()),
+        (None, "I live in Oslo.", ()),
+        (None, None, (EVIDENCE,)),
+    )
     for instructions, context, evidence in wishes:
         request = SynthesisRequest(
-            question=QUESTION, sources=SOURCES, language="en", questions=questions, instructions=instructions,
-            context=context, evidence=evidence,
+            question=QUESTION,
+            sources=SOURCES,
+            language="en",
+            questions=questions,
+            instructions=instructions,
+            context=context,
+            evidence=evidence,
         )
         made.append(answer_prompt.build_prompt(request, CONTEXT_TOKENS).messages)
     return made
@@ -97,7 +109,9 @@ async def _rankings() -> list[Messages]:
     item = WebSearchResultItem(title="Heat pumps", url="https://example.org/1", snippet="They move heat.")
     for direction in (QUESTION, DIRECTION):
         await rank.rank([Candidate(item=item, question=direction, queries=())], QUESTION, direction, llm)
-    await rank.rank_summaries([Summary(url=item.url, title=item.title, text="They move heat.", by="fake")], QUESTION, llm)
+    await rank.rank_summaries(
+        [Summary(url=item.url, title=item.title, text="They move heat.", by="fake")], QUESTION, llm
+    )
     return [request.messages for request in llm.requests]
 
 
@@ -116,7 +130,10 @@ async def _claims() -> list[Messages]:
 
 async def _outputs() -> list[Messages]:
     response = ResearchResponse(
-        query=QUESTION, depth="shallow", synthesis="They move heat [1].", sources=tuple(map(SourceRef.of, SOURCES)),
+        query=QUESTION,
+        depth="shallow",
+        synthesis="They move heat [1].",
+        sources=tuple(map(SourceRef.of, SOURCES)),
         metadata=ResearchMetadata(latency_ms=0),
     )
     schema = {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]}
@@ -135,8 +152,15 @@ async def _round_queries() -> list[Messages]:
     llm = FakeLLM()
     for searched in ((), (DIRECTION,)):
         await round_queries.model_queries(
-            partial(round_queries.ask_model, llm), QUESTION, (EvidenceRow(question=DIRECTION),), SOURCES, "euros", searched, 2,
-            "en", (QUESTION,),
+            partial(round_queries.ask_model, llm),
+            QUESTION,
+            (EvidenceRow(question=DIRECTION),),
+            SOURCES,
+            "euros",
+            searched,
+            2,
+            "en",
+            (QUESTION,),
         )
     return [request.messages for request in llm.requests]
 

@@ -157,7 +157,9 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         assert being_read.take_pages() is taken
         counts = reads.end()
     assert [(source.index, source.url, source.text, source.text_kind) for source in taken] == [
-        (1, sources[0].url, "Late.", "page"), (2, sources[1].url, "Two.", "snippet"), (3, sources[2].url, "Page 3.", "page"),
+        (1, sources[0].url, "Late.", "page"),
+        (2, sources[1].url, "Two.", "snippet"),
+        (3, sources[2].url, "Page 3.", "page"),
     ]
     assert stored == [taken]
     assert (counts.read, counts.failed, counts.late) == (2, 1, 0)
@@ -290,7 +292,9 @@ async def test_sources_with_pages_come_first_and_are_marked() -> None:
     pages = {canonical_url(read.url): ReadPage(read)}
     sources, _ = with_pages(found("One.", "Two.", "Three."), pages)
     assert [(source.index, source.url[-1], source.text_kind) for source in sources] == [
-        (1, "2", "page"), (2, "1", "snippet"), (3, "3", "snippet"),
+        (1, "2", "page"),
+        (2, "1", "snippet"),
+        (3, "3", "snippet"),
     ]
     assert sources[0].text == "The water is 48 degrees warm."
 

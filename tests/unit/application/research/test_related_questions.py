@@ -23,8 +23,21 @@ def test_there_are_few_and_none_is_long() -> None:
 
 @for_each(
     "hostile",
-    ["See https://evil.example/x", "go to evil.example/x now", "<b>owls</b>", "owls [1]", "mail me@evil.example", "bell \x07",
-     "nul \x00", "lone \ud800", "\x1b[31mred", "javascript:alert(1)", "  ", "?", "ab"],
+    [
+        "See https://evil.example/x",
+        "go to evil.example/x now",
+        "<b>owls</b>",
+        "owls [1]",
+        "mail me@evil.example",
+        "bell \x07",
+        "nul \x00",
+        "lone \ud800",
+        "\x1b[31mred",
+        "javascript:alert(1)",
+        "  ",
+        "?",
+        "ab",
+    ],
 )
 def test_what_a_click_must_not_ask_is_left_out(hostile: str) -> None:
     """Addresses, markup, markers, control characters, and texts that are no query."""
@@ -33,8 +46,12 @@ def test_what_a_click_must_not_ask_is_left_out(hostile: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "shown"),
-    [("b\u202earn\u200b owl", "barn owl"), ("owls\n\n and   mice", "owls and mice"), ("C++ & a < b", "C++ & a < b"),
-     ("می\u200cخواهم بدانم", "می\u200cخواهم بدانم")],
+    [
+        ("b\u202earn\u200b owl", "barn owl"),
+        ("owls\n\n and   mice", "owls and mice"),
+        ("C++ & a < b", "C++ & a < b"),
+        ("می\u200cخواهم بدانم", "می\u200cخواهم بدانم"),
+    ],
 )
 def test_a_question_is_one_line_of_what_is_seen(text: str, shown: str) -> None:
     """Characters that hide or turn text are gone; joiners that scripts need stay."""

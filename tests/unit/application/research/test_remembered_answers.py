@@ -47,8 +47,12 @@ async def test_only_a_new_text_source_or_language_is_checked(monkeypatch: pytest
     checked = record_checks(monkeypatch)
     right, wrong = source("The harbour wall is nine metres high."), source("The harbour wall is two metres high.")
     requests = [
-        request(TEXT, right), request(TEXT, right), request(TEXT, wrong), request(TEXT + " Yes.", right),
-        request(TEXT, right, "de"), request(TEXT, wrong),
+        request(TEXT, right),
+        request(TEXT, right),
+        request(TEXT, wrong),
+        request(TEXT + " Yes.", right),
+        request(TEXT, right, "de"),
+        request(TEXT, wrong),
     ]
     answers = [await write(request, False, lambda text: None, lambda reason: None) for request in requests]
     verdicts = [answer.checked.citations[0].verdict for answer in answers]

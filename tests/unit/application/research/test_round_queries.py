@@ -33,7 +33,12 @@ async def test_a_line_needs_a_word_of_the_question_or_a_name_of_a_passage() -> N
 
 async def test_addresses_operators_and_bangs_are_refused() -> None:
     """A page that gives orders to the model chooses neither where it is searched nor what is sent there."""
-    refused = ("waterfall site:evil.example", "!g waterfall", "waterfall https://evil.example/?d=1", "waterfall -Zimbabwe")
+    refused = (
+        "waterfall site:evil.example",
+        "!g waterfall",
+        "waterfall https://evil.example/?d=1",
+        "waterfall -Zimbabwe",
+    )
     lines = (*refused, "waterfall")
     assert await asked(FakeLLM(["\n".join(f"Query: {line}" for line in lines)])) == ("waterfall",)
 
@@ -52,8 +57,15 @@ async def test_the_call_is_small_whatever_was_found() -> None:
 async def test_a_failing_model_adds_nothing() -> None:
     """The rules go on without it, and `degraded` says why."""
     made = await model_queries(
-        partial(ask_model, FakeLLM([LLMConnectionError()])), QUESTION, (EvidenceRow(question=QUESTION),), (RIVER,), "", (), 4,
-        "en", (QUESTION,),
+        partial(ask_model, FakeLLM([LLMConnectionError()])),
+        QUESTION,
+        (EvidenceRow(question=QUESTION),),
+        (RIVER,),
+        "",
+        (),
+        4,
+        "en",
+        (QUESTION,),
     )
     assert (made.queries, made.is_done) == ((), False)
     assert [entry.component for entry in made.degraded] == ["queries/fake"]
@@ -63,7 +75,14 @@ async def test_a_model_is_done_when_it_says_so() -> None:
     """Prose without a query is neither a query nor an end."""
     for text, is_done in (("Query: none", True), ("None", True), ("Let me think about it.", False)):
         made = await model_queries(
-            partial(ask_model, FakeLLM([text])), QUESTION, (EvidenceRow(question=QUESTION),), (RIVER,), "", (), 4, "en",
+            partial(ask_model, FakeLLM([text])),
+            QUESTION,
+            (EvidenceRow(question=QUESTION),),
+            (RIVER,),
+            "",
+            (),
+            4,
+            "en",
             (QUESTION,),
         )
         assert (made.queries, made.is_done) == ((), is_done), text

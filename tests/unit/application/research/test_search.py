@@ -63,7 +63,9 @@ async def run(provider: Scripted, *queries: str, within: float = 5.0):
     requests = [WebSearchRequest(query=query) for query in queries]
     deadline = asyncio.get_running_loop().time() + within
     service = WebSearchService(provider)
-    found = await search_questions(requests, service, deadline, lambda request, _: told.append(request.query), EarlyFinish())
+    found = await search_questions(
+        requests, service, deadline, lambda request, _: told.append(request.query), EarlyFinish()
+    )
     return found, told
 
 
@@ -163,7 +165,13 @@ async def test_no_news_of_the_month_means_searching_all() -> None:
 )
 def test_only_the_documents_provider_names_documents(provider: str, kept: list[str]) -> None:
     """A result of the web with such an address would make the reader open a file; what is no address is no source at all."""
-    urls = ("https://a.example/1", "doc:notes/a.md", "file:///etc/passwd", "javascript:alert(1)", "https://a.example/a b")
+    urls = (
+        "https://a.example/1",
+        "doc:notes/a.md",
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "https://a.example/a b",
+    )
     items = tuple(WebSearchResultItem(title="t", url=url, snippet="s") for url in urls)
     answer = WebSearchResponse(query="q", results=items, provider=provider)
     assert [item.url for item in select_usable_results(answer, 10)] == kept

@@ -30,7 +30,9 @@ SOURCES = (
 )
 PADDING = " More of it." * (PREPARED_IN_THREAD_CHARS // 12)
 LONG = (SOURCES[0], Source(index=2, title="", url="https://docs.test/2", text=LAMP + PADDING))
-COPIED = "The lamp of the lighthouse burns all night. The harbour wall is made of blue cheese. Nobody lives on the rock."
+COPIED = (
+    "The lamp of the lighthouse burns all night. The harbour wall is made of blue cheese. Nobody lives on the rock."
+)
 MARKED = COPIED.replace("night.", "night [2].").replace("rock.", "rock [2].")
 TEXTS = messages_for("en")
 
@@ -39,8 +41,13 @@ async def written(writer: ISynthesizer, *, streamed: bool = True, **fields: Any)
     """Return the answer, and the tokens since the last reset."""
     shown: list[str] = []
     asked = {
-        "question": "How high is the harbour wall?", "sources": SOURCES, "language": "en", "max_tokens": 100,
-        "fallback": ExtractiveSynthesizer(), "deadline": asyncio.get_running_loop().time() + 60, "offer_deep": False,
+        "question": "How high is the harbour wall?",
+        "sources": SOURCES,
+        "language": "en",
+        "max_tokens": 100,
+        "fallback": ExtractiveSynthesizer(),
+        "deadline": asyncio.get_running_loop().time() + 60,
+        "offer_deep": False,
     }
     request = WritingRequest(writer=writer, **{**asked, **fields})
     answer = await write(request, streamed, shown.append, lambda _: shown.clear())
@@ -50,7 +57,9 @@ async def written(writer: ISynthesizer, *, streamed: bool = True, **fields: Any)
 @pytest.mark.parametrize("sources", [SOURCES, LONG])
 async def test_found_sources_are_the_same_streamed_or_not(sources: tuple[Source, ...]) -> None:
     """The markers are in the tokens, and the text is what was shown."""
-    answers = [await written(FakeSynthesizer(COPIED), streamed=streamed, sources=sources) for streamed in (True, False, False)]
+    answers = [
+        await written(FakeSynthesizer(COPIED), streamed=streamed, sources=sources) for streamed in (True, False, False)
+    ]
     for answer, shown in answers:
         assert answer.text == shown == f"{MARKED}\n\n{TEXTS.cited_nothing}"
         assert answer.checked == answers[0][0].checked
@@ -66,7 +75,9 @@ async def test_found_sources_are_the_same_streamed_or_not(sources: tuple[Source,
 
 async def test_a_model_that_cites_something_is_told_by_number_only() -> None:
     """The text of a good answer with one sentence of its own stays as it is."""
-    answer, _ = await written(FakeSynthesizer("The lamp of the lighthouse burns all night [2]. Cheese is what it is made of."))
+    answer, _ = await written(
+        FakeSynthesizer("The lamp of the lighthouse burns all night [2]. Cheese is what it is made of.")
+    )
     assert TEXTS.cited_nothing not in answer.text
     assert [degradation.reason for degradation in answer.degraded] == [UNCITED.format(count=1)]
 

@@ -50,7 +50,9 @@ FOREVER_S = 3600.0
 async def verified(judge: FakeCitationJudge, *, seconds: float = FOREVER_S) -> Verified:
     checked = CitationChecker(SOURCES, "en").check(ANSWER)
     until = asyncio.get_running_loop().time() + seconds
-    return await verify(Verification(judge, until), QUESTION, ANSWER, "en", SOURCES, checked, lambda citations, pending: None)
+    return await verify(
+        Verification(judge, until), QUESTION, ANSWER, "en", SOURCES, checked, lambda citations, pending: None
+    )
 
 
 async def test_the_model_has_the_last_word_where_it_may() -> None:
@@ -123,13 +125,17 @@ async def test_missing_verdicts_are_counted() -> None:
     assert "1 of 2" in done.degraded[0].reason
 
 
-def order(
-    judge: FakeCitationJudge, writer: FakeSynthesizer, max_wait_share: float | None = None
-) -> WritingRequest:
+def order(judge: FakeCitationJudge, writer: FakeSynthesizer, max_wait_share: float | None = None) -> WritingRequest:
     now = asyncio.get_running_loop().time()
     return WritingRequest(
-        question=QUESTION, sources=SOURCES, language="en", max_tokens=500, writer=writer,
-        fallback=ExtractiveSynthesizer(), deadline=now + FOREVER_S, offer_deep=False,
+        question=QUESTION,
+        sources=SOURCES,
+        language="en",
+        max_tokens=500,
+        writer=writer,
+        fallback=ExtractiveSynthesizer(),
+        deadline=now + FOREVER_S,
+        offer_deep=False,
         verification=Verification(judge, now + FOREVER_S, doubted_only=True, max_wait_share=max_wait_share),
     )
 

@@ -47,8 +47,15 @@ LONG = tuple(
 
 def order(writer: ISynthesizer, sources: tuple[Source, ...] = SHORT, **fields: Any) -> WritingRequest:
     return WritingRequest(
-        question="How do pumps work?", sources=sources, language="en", max_tokens=500, writer=writer,
-        fallback=ExtractiveSynthesizer(), deadline=asyncio.get_running_loop().time() + 30, offer_deep=False, **fields,
+        question="How do pumps work?",
+        sources=sources,
+        language="en",
+        max_tokens=500,
+        writer=writer,
+        fallback=ExtractiveSynthesizer(),
+        deadline=asyncio.get_running_loop().time() + 30,
+        offer_deep=False,
+        **fields,
     )
 
 

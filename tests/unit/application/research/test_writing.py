@@ -19,8 +19,14 @@ async def test_the_writer_is_told_whether_its_text_is_read_as_it_is_written(stre
     """A model's stream is passed on in larger parts if nobody reads the text before its end."""
     writer = FakeSynthesizer("The wall is nine metres high [1].")
     request = WritingRequest(
-        question="How high is the wall?", sources=SOURCES, language="en", max_tokens=100, writer=writer,
-        fallback=ExtractiveSynthesizer(), deadline=asyncio.get_running_loop().time() + 60, offer_deep=False,
+        question="How high is the wall?",
+        sources=SOURCES,
+        language="en",
+        max_tokens=100,
+        writer=writer,
+        fallback=ExtractiveSynthesizer(),
+        deadline=asyncio.get_running_loop().time() + 60,
+        offer_deep=False,
     )
     await write(request, streamed, lambda _: None, lambda _: None)
     assert [asked.is_streamed for asked in writer.calls] == [streamed]

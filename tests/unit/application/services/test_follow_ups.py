@@ -77,7 +77,8 @@ async def test_matching_earlier_sources_stand_beside_new_results() -> None:
 
 
 @for_each(
-    "scope", [{"sources": ("documents",)}, {"domains": ("example.org",)}, {"time_range": "week"}, {"freshness": "2026-03-31"}]
+    "scope",
+    [{"sources": ("documents",)}, {"domains": ("example.org",)}, {"time_range": "week"}, {"freshness": "2026-03-31"}],
 )
 async def test_sources_of_another_scope_are_not_reused(scope: dict[str, Any]) -> None:
     """Where the follow-up searches elsewhere, the earlier sources are no candidates."""

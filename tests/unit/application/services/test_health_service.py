@@ -180,9 +180,7 @@ class OpenCircuit:
     failures = 5
 
 
-@for_each(
-    ("state", "status"), [("open", "unhealthy"), ("half_open", "healthy"), ("closed", "healthy")]
-)
+@for_each(("state", "status"), [("open", "unhealthy"), ("half_open", "healthy"), ("closed", "healthy")])
 async def test_a_provider_with_an_open_circuit_cannot_answer(state: CircuitState, status: str) -> None:
     """A ping may succeed while searches fail; a model that is not checked for its cost is known to fail too."""
     circuit = OpenCircuit()

@@ -48,9 +48,7 @@ async def test_a_chat_is_not_begun_twice() -> None:
 
 async def test_a_failure_before_the_first_word_goes_unnoticed() -> None:
     """The next model answers, streamed too."""
-    service = LLMService(
-        router(FakeLLM([LLMConnectionError()], name="first"), FakeLLM(name="second"))
-    )
+    service = LLMService(router(FakeLLM([LLMConnectionError()], name="first"), FakeLLM(name="second")))
     assert (await _streamed(service))[-1].provider == "second"
 
 

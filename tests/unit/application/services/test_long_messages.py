@@ -66,7 +66,9 @@ async def test_a_model_understands_the_message_and_the_writer_reads_it(depth: st
     """Its question is searched, the whole message is in the prompt of the text, and its tokens are counted."""
     library, llm = Library([PUMPS]), Reader()
     answer = await service(library, llm).research(asked(depth=depth))
-    assert library.asked[0].query == UNDERSTOOD if depth == "shallow" else UNDERSTOOD in [e.query for e in library.asked]
+    assert (
+        library.asked[0].query == UNDERSTOOD if depth == "shallow" else UNDERSTOOD in [e.query for e in library.asked]
+    )
     assert answer.metadata.understood_question == UNDERSTOOD
     [read], [wrote] = llm.read, llm.wrote
     assert "You are a senior research analyst" in read
@@ -125,7 +127,9 @@ async def test_conversation_and_message_are_read_together() -> None:
     """One call for both; a message of any length is read by its beginning and its end."""
     llm = Reader()
     context = f"{CONTEXT}\n{'Filler text. ' * 2000}\nThe end."
-    await service(Library([PUMPS]), llm).research(asked(context=context, history=(Turn(question="What is a heat pump?"),)))
+    await service(Library([PUMPS]), llm).research(
+        asked(context=context, history=(Turn(question="What is a heat pump?"),))
+    )
     [read] = llm.read
     assert "Question: What is a heat pump?" in read
     assert "The end." in read

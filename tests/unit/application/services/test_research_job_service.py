@@ -382,7 +382,8 @@ async def test_what_a_stopped_run_has_written_is_compared_by_words(store: Memory
     citations = json.loads(verified.data)["citations"]
     text = "".join(tokens[1:])
     assert [(text[one["start"] : one["end"]], one["verdict"]) for one in citations] == [
-        ("Owls sleep by day", "supported"), ("They weigh 9 kilos", "unsupported")
+        ("Owls sleep by day", "supported"),
+        ("They weigh 9 kilos", "unsupported"),
     ]
 
 
@@ -630,7 +631,9 @@ async def test_refused(store: MemoryResearchJobStore, monkeypatch: pytest.Monkey
         with pytest.raises(ResearchQueueFullError):
             await service.submit(SHALLOW, owner="me")
         unknown: Mapping[str, Awaitable[object]] = {
-            "get": service.get("b"), "cancel": service.cancel("b"), "finish_early": service.finish_early("b"),
+            "get": service.get("b"),
+            "cancel": service.cancel("b"),
+            "finish_early": service.finish_early("b"),
         }
         for work in unknown.values():
             with pytest.raises(ResearchNotFoundError):

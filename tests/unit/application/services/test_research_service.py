@@ -365,7 +365,9 @@ async def test_what_engines_and_the_plan_suggest_can_be_asked_next() -> None:
     answer = await service(llm=llm).research(ResearchRequest(query=QUESTION))
     assert answer.metadata.related_questions == ("event loop policy",)
     assert len(llm.requests) == 1
-    llm = FakeLLM([f"Question: {QUESTION}\nQuestion: callbacks\nQuestion: What are tasks of loops?", "Loops run tasks [1]."])
+    llm = FakeLLM(
+        [f"Question: {QUESTION}\nQuestion: callbacks\nQuestion: What are tasks of loops?", "Loops run tasks [1]."]
+    )
     answer = await service(llm=llm).research(ResearchRequest(query=QUESTION, depth="deep"))
     assert answer.metadata.related_questions == ("event loop policy", "What are tasks of loops?")
     answer = await service().research(ResearchRequest(query="What is the loop of the X1 and the X2?", depth="deep"))
@@ -414,7 +416,10 @@ async def test_streamed_answer_is_verified_like_a_complete_one(text: str) -> Non
 async def test_researches_and_their_stages_are_counted() -> None:
     """By depth and result; the stages of an answer add up to no more than its time."""
     metrics = MemoryMetrics()
-    for depth, expected in (("shallow", ["search", "verify", "write"]), ("deep", ["plan", "search", "verify", "write"])):
+    for depth, expected in (
+        ("shallow", ["search", "verify", "write"]),
+        ("deep", ["plan", "search", "verify", "write"]),
+    ):
         await service(metrics=metrics).research(ResearchRequest(query=QUESTION, depth=depth))
         assert metrics.values["llm_platform_researches_total", depth, "ok"] == 1
         stages = {key[2]: value for key, value in metrics.values.items() if key[0] == STAGE and key[1] == depth}

@@ -99,18 +99,29 @@ async def test_filters_select_pages_and_other_hosts_are_leaves(fields: dict[str,
 async def test_links_behind_a_redirect_to_another_host_are_not_followed() -> None:
     """The page counts by the address that it has, not by that of the link."""
     pages: dict[str, SiteOutcome] = {
-        ROOT: ["/out", "/in"], "https://example.org/out": "https://elsewhere.example/x", "https://example.org/in": ["/in/1"],
+        ROOT: ["/out", "/in"],
+        "https://example.org/out": "https://elsewhere.example/x",
+        "https://example.org/in": ["/in/1"],
         "https://elsewhere.example/x": ["https://elsewhere.example/y", "https://example.org/out/1"],
     }
     _, reader = await crawled(pages, allow_external=True, max_depth=3)
-    assert sorted(reader.urls) == [ROOT, "https://example.org/in", "https://example.org/in/1", "https://example.org/out"]
+    assert sorted(reader.urls) == [
+        ROOT,
+        "https://example.org/in",
+        "https://example.org/in/1",
+        "https://example.org/out",
+    ]
 
 
 @for_each(
     ("url", "is_on_site"),
     [
-        ("https://example.org/x", True), ("http://www.example.org/x", True), ("https://docs.example.org/", True),
-        ("https://example.org.evil.net/", False), ("https://notexample.org/", False), ("https://example.org:8443/", False),
+        ("https://example.org/x", True),
+        ("http://www.example.org/x", True),
+        ("https://docs.example.org/", True),
+        ("https://example.org.evil.net/", False),
+        ("https://notexample.org/", False),
+        ("https://example.org:8443/", False),
         ("https://org/", False),
     ],
 )
@@ -130,9 +141,12 @@ async def test_instructions_bring_fitting_links_first() -> None:
 
 async def test_redirects_stay_on_the_site_and_two_to_one_page_are_one() -> None:
     pages: dict[str, SiteOutcome] = {
-        ROOT: ["/old", "/older", "/out"], "https://example.org/old": "https://example.org/new",
-        "https://example.org/older": "https://example.org/new", "https://example.org/out": "https://elsewhere.example/x",
-        "https://example.org/new": [], "https://elsewhere.example/x": [],
+        ROOT: ["/old", "/older", "/out"],
+        "https://example.org/old": "https://example.org/new",
+        "https://example.org/older": "https://example.org/new",
+        "https://example.org/out": "https://elsewhere.example/x",
+        "https://example.org/new": [],
+        "https://elsewhere.example/x": [],
     }
     found, _ = await crawled(pages)
     assert paths(found) == ["/", "/new"]
@@ -186,7 +200,12 @@ async def test_cancelled_crawl_ends_its_reads() -> None:
 @for_each(
     "fields",
     [
-        {"max_depth": 6}, {"max_depth": 0}, {"max_breadth": 501}, {"limit": 501}, {"select_paths": ["("]}, {"timeout_s": 151},
+        {"max_depth": 6},
+        {"max_depth": 0},
+        {"max_breadth": 501},
+        {"limit": 501},
+        {"select_paths": ["("]},
+        {"timeout_s": 151},
         {"url": ""},
     ],
 )

@@ -41,7 +41,9 @@ async def test_topic_is_selected_by_name_prefix_or_question(asked: str, service:
     ("asked", "says"),
     [("", "topics list"), ("../x", "topics list"), ("tides", "topics list"), ("what-are", "2 topics begin like that")],
 )
-async def test_missing_or_ambiguous_topic_is_an_error(asked: str, says: str, service: StoreService, tmp_path: Path) -> None:
+async def test_missing_or_ambiguous_topic_is_an_error(
+    asked: str, says: str, service: StoreService, tmp_path: Path
+) -> None:
     """Nothing is removed, written or shown by guessing."""
     for work in (service.show(asked), service.clear(asked), service.export(tmp_path / "x.zip", asked)):
         with pytest.raises(TopicNotFoundError, match=says):

@@ -95,15 +95,25 @@ async def test_each_sentence_has_the_verdict_of_its_sources() -> None:
     assert TOWER[difference.found.start : difference.found.end] == "1889"
     assert verified.sentences[2].citations[0].cited_by == "platform"
     assert verified.counts.model_dump(exclude_defaults=True) == {
-        "sentences": 5, "supported": 2, "unsupported": 2, "unchecked": 1, "uncited": 2, "sources": 1, "read": 1,
+        "sentences": 5,
+        "supported": 2,
+        "unsupported": 2,
+        "unchecked": 1,
+        "uncited": 2,
+        "sources": 1,
+        "read": 1,
     }
 
 
 @for_each(
     "error, state",
     [
-        (PageNotFoundError(), "dead"), (PageConnectionError(), "dead"), (PageRequestError(), "refused"),
-        (PageBlockedError(), "refused"), (PageTimeoutError(), "late"), (PageError(), "no_text"),
+        (PageNotFoundError(), "dead"),
+        (PageConnectionError(), "dead"),
+        (PageRequestError(), "refused"),
+        (PageBlockedError(), "refused"),
+        (PageTimeoutError(), "late"),
+        (PageError(), "no_text"),
     ],
 )
 async def test_a_page_that_cannot_be_read_has_a_state_and_a_reason(error: PageError, state: str) -> None:
@@ -117,7 +127,8 @@ async def test_a_source_without_an_address_has_no_text() -> None:
     """A number that nothing lists, and an entry without an address, are sources that cannot be read."""
     verified = await service({}).verify("One is cited here [1]. Two is cited here [2].\n\nSources:\n1. Only a title\n")
     assert [(source.index, source.url, source.state) for source in verified.sources] == [
-        (1, None, "no_text"), (2, None, "no_text"),
+        (1, None, "no_text"),
+        (2, None, "no_text"),
     ]
 
 
@@ -148,7 +159,9 @@ async def test_few_pages_are_read_at_once_and_not_too_many_of_one_host() -> None
     """Whoever sends a text cannot make the platform send a flood of requests."""
     reader = _CountingReader()
     urls = [f"https://one.example/{number}" for number in range(MAX_PAGES_OF_HOST + 5)]
-    verified = await VerificationService(reader, FakeWebSearch()).verify("\n\n".join(f"It says so {url}" for url in urls))
+    verified = await VerificationService(reader, FakeWebSearch()).verify(
+        "\n\n".join(f"It says so {url}" for url in urls)
+    )
     assert reader.most <= MAX_CONCURRENT_READS
     assert reader.count == MAX_PAGES_OF_HOST
     assert verified.counts.refused == 5
@@ -179,7 +192,9 @@ def many_sources(count: int) -> list[VerificationSource]:
         ("\n".join(["The tower is 330 metres tall."] * 100) + " [1-50]", MAX_CITED_SOURCES, "divide it"),
     ],
 )
-async def test_texts_that_cite_too_much_are_refused_before_anything_is_compared(text: str, sources: int, message: str) -> None:
+async def test_texts_that_cite_too_much_are_refused_before_anything_is_compared(
+    text: str, sources: int, message: str
+) -> None:
     """`[1-50]` behind each of 400 sentences would be 20,000 comparisons: the error says how many there may be."""
     with pytest.raises(VerificationError, match=message):
         await service({}).verify(text, sources=many_sources(sources))
@@ -294,12 +309,22 @@ class _CountingReader(FakePageReader):
 
 def _stored(text: str, citations: tuple[Citation, ...]) -> ResearchJobDetail:
     response = ResearchResponse(
-        query="How tall is it?", depth="shallow", synthesis=text, citations=citations,
-        sources=(SourceRef(index=1, title="Tower", url=URL),), metadata=ResearchMetadata(latency_ms=1),
+        query="How tall is it?",
+        depth="shallow",
+        synthesis=text,
+        citations=citations,
+        sources=(SourceRef(index=1, title="Tower", url=URL),),
+        metadata=ResearchMetadata(latency_ms=1),
     )
     return ResearchJobDetail(
-        id="abc", status="done", query="How tall is it?", depth="shallow", created_at=READ_AT, finished_at=READ_AT,
-        request=ResearchRequest(query="How tall is it?"), response=response,
+        id="abc",
+        status="done",
+        query="How tall is it?",
+        depth="shallow",
+        created_at=READ_AT,
+        finished_at=READ_AT,
+        request=ResearchRequest(query="How tall is it?"),
+        response=response,
     )
 
 
@@ -311,11 +336,13 @@ async def test_a_stored_answer_is_compared_with_the_pages_of_today() -> None:
     again = await service({URL: TOWER.replace("330", "324")}).verify_again(_stored(text, citations))
     [change] = again.changed
     assert (text[change.sentence.start : change.sentence.end], again.no_longer_hold) == (
-        "The Eiffel Tower is 330 metres tall", 1,
+        "The Eiffel Tower is 330 metres tall",
+        1,
     )
     assert change.now is not None
     assert (change.was.quote, change.now.quote) == (
-        "The Eiffel Tower is 330 metres tall.", "The Eiffel Tower is 324 metres tall.",
+        "The Eiffel Tower is 330 metres tall.",
+        "The Eiffel Tower is 324 metres tall.",
     )
     assert (again.answered_at, again.query) == (READ_AT, "How tall is it?")
     same = await service({URL: TOWER}).verify_again(_stored(text, citations))

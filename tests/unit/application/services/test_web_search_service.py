@@ -149,7 +149,12 @@ async def test_texts_of_results_have_no_control_characters() -> None:
         WebSearchResultItem(title="می\u200cخواهم Grüße", url="https://example.org/2"),
     ]  # fmt: skip
     first, second = (await WebSearchService(FakeWebSearch(found)).search(search_request())).results
-    assert (first.title, first.snippet, first.site_name, first.summary) == ("A [2J31mevil title", "one\n\ttwo", "example", "s")
+    assert (first.title, first.snippet, first.site_name, first.summary) == (
+        "A [2J31mevil title",
+        "one\n\ttwo",
+        "example",
+        "s",
+    )
     assert second == found[1]
 
 

@@ -60,7 +60,9 @@ async def end_research(store: MemoryResearchJobStore, problem: str) -> None:
 async def deliver(store: MemoryResearchJobStore, sender: FakeSender, attempts: int) -> None:
     """Run the service until it has made this many attempts and stored their outcome."""
     redact = Redactor([SECRET]).data
-    task = asyncio.create_task(WebhookService(store, lambda: sender, [SIGNING_SECRET], redact=redact, clock=store._clock).run())
+    task = asyncio.create_task(
+        WebhookService(store, lambda: sender, [SIGNING_SECRET], redact=redact, clock=store._clock).run()
+    )
     try:
         async with asyncio.timeout(PATIENCE_S):
             while len(sender.sent) < attempts or (await webhook(store))[1] < attempts:

@@ -83,15 +83,27 @@ def test_which_sentence_cites_which_source(answer: str, expected: list[tuple[str
         ("The bridge has three arches.\n\n[1]\n\nNobody knows the rest.", [("The bridge has three arches.", 1)]),
         ("The bridge has three arches.\n\nSources: [1]", [("The bridge has three arches.", 1)]),
         ("The bridge has three arches. (Source: [1])", [("The bridge has three arches.", 1)]),
-        ("It is 120 metres long.\n\nSalmon return in autumn.\n\n**Sources:** [1], [4].", [
-            ("It is 120 metres long.", 1), ("Salmon return in autumn.", 4),
-        ]),
-        ("- It has three arches\n- It is 120 metres long\n\n[1]", [
-            ("It has three arches", 1), ("It is 120 metres long", 1),
-        ]),
-        ("It is 120 metres long. Zebras graze at night. It has three arches [1].", [
-            ("It is 120 metres long.", 1), ("It has three arches", 1),
-        ]),
+        (
+            "It is 120 metres long.\n\nSalmon return in autumn.\n\n**Sources:** [1], [4].",
+            [
+                ("It is 120 metres long.", 1),
+                ("Salmon return in autumn.", 4),
+            ],
+        ),
+        (
+            "- It has three arches\n- It is 120 metres long\n\n[1]",
+            [
+                ("It has three arches", 1),
+                ("It is 120 metres long", 1),
+            ],
+        ),
+        (
+            "It is 120 metres long. Zebras graze at night. It has three arches [1].",
+            [
+                ("It is 120 metres long.", 1),
+                ("It has three arches", 1),
+            ],
+        ),
         ("Zebras graze at night. Lions sleep by day.\n\n[1]", [("Lions sleep by day.", 1)]),
         ("# Title\n\n[1]", []),
     ],
@@ -223,7 +235,6 @@ def test_copied_sentences_are_supported(sentence: str, text: str) -> None:
     assert verdict(sentence, text) == "supported"
 
 
-
 @for_each(
     ("sentence", "text", "expected"),
     [
@@ -278,9 +289,7 @@ def test_checking_twice_gives_the_same() -> None:
     assert checker.check(answer) == checker.check(answer)
 
 
-@for_each(
-    "part", ["[1]", "a [1]. ", "`", "| a [1] |\n", "- a [1]\n", "not ", "1 ", "不", "*", "[a](b ", "X, "]
-)
+@for_each("part", ["[1]", "a [1]. ", "`", "| a [1] |\n", "- a [1]\n", "not ", "1 ", "不", "*", "[a](b ", "X, "])
 def test_hostile_answers_take_linear_time(part: str) -> None:
     """100,000 characters of anything are checked at once."""
     begun = time.process_time()
@@ -307,7 +316,9 @@ def test_hostile_sources_take_linear_time(part: str) -> None:
         ("The old bridge was built by Anna Holm in 1904.", "supported", "supported"),
     ],
 )
-def test_an_excerpt_that_does_not_say_a_sentence_leaves_it_unchecked(sentence: str, on_page: str, on_excerpt: str) -> None:
+def test_an_excerpt_that_does_not_say_a_sentence_leaves_it_unchecked(
+    sentence: str, on_page: str, on_excerpt: str
+) -> None:
     """The page may say it. A fact that the excerpt has otherwise refutes it all the same."""
     page = Source(index=1, title="", url="https://a.example/", text=BRIDGE)
     for source, expected in ((page, on_page), (page.model_copy(update={"text_kind": "snippet"}), on_excerpt)):

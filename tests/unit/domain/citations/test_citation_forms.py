@@ -86,7 +86,8 @@ def test_a_link_at_the_end_of_a_sentence_is_a_part_of_it() -> None:
     """A sentence whose words are a link ends behind the link, and begins before it."""
     text = "It covers [80 percent](https://a.example). [Later studies](https://b.example) differ."
     assert [sentence for sentence, _ in bound(text)] == [
-        "It covers [80 percent](https://a.example)", "[Later studies](https://b.example) differ.",
+        "It covers [80 percent](https://a.example)",
+        "[Later studies](https://b.example) differ.",
     ]
 
 
@@ -111,7 +112,9 @@ def test_given_sources_count_before_those_of_the_text() -> None:
     given = (GivenSource(1, text="Beside"), GivenSource(2, url="https://two.example/"))
     text = "First [1]. Second ([Two](https://www.two.example)). Third.[3]\n\n[1] https://other.example\n[3] https://three.example"
     assert bound(text, given) == [
-        ("First", {"Beside"}), ("Second", {"https://two.example/"}), ("Third.", {"https://three.example"}),
+        ("First", {"Beside"}),
+        ("Second", {"https://two.example/"}),
+        ("Third.", {"https://three.example"}),
     ]
 
 
@@ -129,23 +132,61 @@ def test_code_cites_nothing() -> None:
 
 def test_addresses_that_no_browser_opens_are_no_sources() -> None:
     """Only http and https are addresses of sources."""
-    cited = read_citations("A [file](file:///etc/passwd), [js](javascript:alert(1)), [doc](doc:secret.txt), ftp://a.example/b.")
+    cited = read_citations(
+        "A [file](file:///etc/passwd), [js](javascript:alert(1)), [doc](doc:secret.txt), ftp://a.example/b."
+    )
     assert cited.sources == ()
 
 
-BIBLIOGRAPHY = "\n\n## References\n" + "\n".join(f"Smith{at}, J. (2021). Title. https://a.example/{at}" for at in range(200))
+BIBLIOGRAPHY = "\n\n## References\n" + "\n".join(
+    f"Smith{at}, J. (2021). Title. https://a.example/{at}" for at in range(200)
+)
 
 
 @for_each(
     "piece, behind",
     [
-        *((piece, "") for piece in [
-            "[", "]", "[]", "([a](b)", "[a](https://a.example/b) ", "word ", "a", "1", "¹,", '<ref name="', "<ref>", "`a",
-            '(cite index="1">', "([a](b), ", "[^a]: b\n", "[1]: https://a.example\n", "Sources\n", "www.", "http://", "\\[",
-            "https://a.example ", "[[1]](a", "【1†", "[a][", "(aaaa 2021", "(see ", "| a [1] | b [2] |\n", "\n", "> ", "A. ",
-            "- https://a.example 2021\n", "[aa ", "[a](" + "x" * 300,
-        ]),
-        ("(Smith7, 2021) ", BIBLIOGRAPHY), ("Smith7 (2021) ", BIBLIOGRAPHY), ("(Jo, 2021) ", BIBLIOGRAPHY),
+        *(
+            (piece, "")
+            for piece in [
+                "[",
+                "]",
+                "[]",
+                "([a](b)",
+                "[a](https://a.example/b) ",
+                "word ",
+                "a",
+                "1",
+                "¹,",
+                '<ref name="',
+                "<ref>",
+                "`a",
+                '(cite index="1">',
+                "([a](b), ",
+                "[^a]: b\n",
+                "[1]: https://a.example\n",
+                "Sources\n",
+                "www.",
+                "http://",
+                "\\[",
+                "https://a.example ",
+                "[[1]](a",
+                "【1†",
+                "[a][",
+                "(aaaa 2021",
+                "(see ",
+                "| a [1] | b [2] |\n",
+                "\n",
+                "> ",
+                "A. ",
+                "- https://a.example 2021\n",
+                "[aa ",
+                "[a](" + "x" * 300,
+            ]
+        ),
+        ("(Smith7, 2021) ", BIBLIOGRAPHY),
+        ("Smith7 (2021) ", BIBLIOGRAPHY),
+        ("(Jo, 2021) ", BIBLIOGRAPHY),
     ],
 )
 def test_the_time_grows_with_the_length_alone(piece: str, behind: str) -> None:

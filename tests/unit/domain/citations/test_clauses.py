@@ -28,13 +28,19 @@ def verdicts(answer: str, language: str = "en") -> list[str]:
 @for_each(
     ("answer", "expected"),
     [
-        ("The Meridian pump moves 48 litres each minute [1], and the Corva mill grinds 3 tonnes of grain a day [2].", [S, S]),
+        (
+            "The Meridian pump moves 48 litres each minute [1], and the Corva mill grinds 3 tonnes of grain a day [2].",
+            [S, S],
+        ),
         ("The Meridian pump moves 48 litres a minute [1]; the Corva mill needs 5 kilowatts of power [2].", [S, S]),
         ("The Meridian pump was built in 1987 [1], while the Corva mill needs 5 kilowatts of power [2].", [S, S]),
         ("The Meridian pump was built in Oslo [1], whereas Anna Holm repaired the mill in 2004 [2].", [S, S]),
         ("Anna Holm repaired the Corva mill in 2004 [2], but the Meridian pump was built in 1987 [1].", [S, S]),
         ("The Corva mill stands on the river Aller [2] and the Meridian pump was built in Oslo [1].", [S, S]),
-        ("- **Output:** the Meridian pump moves 48 litres each minute [1], the Corva mill grinds 3 tonnes a day [2]", [S, S]),
+        (
+            "- **Output:** the Meridian pump moves 48 litres each minute [1], the Corva mill grinds 3 tonnes a day [2]",
+            [S, S],
+        ),
         ("Its price fell to 1.5 to 2 million euros [1], and the mill needs 5 kilowatts of power [2].", [S, S]),
     ],
 )
@@ -46,11 +52,23 @@ def test_each_clause_is_compared_with_its_own_source(answer: str, expected: list
 @for_each(
     ("answer", "expected"),
     [
-        ("The Meridian pump moves 49 litres each minute [1], and the Corva mill grinds 3 tonnes of grain a day [2].", [U, S]),
-        ("The Meridian pump moves 48 litres each minute [1], and the Corva mill grinds 4 tonnes of grain a day [2].", [S, U]),
-        ("The Meridian pump was built in Oslo in 1989 [1], while the Corva mill needs 7 kilowatts of power [2].", [U, U]),
+        (
+            "The Meridian pump moves 49 litres each minute [1], and the Corva mill grinds 3 tonnes of grain a day [2].",
+            [U, S],
+        ),
+        (
+            "The Meridian pump moves 48 litres each minute [1], and the Corva mill grinds 4 tonnes of grain a day [2].",
+            [S, U],
+        ),
+        (
+            "The Meridian pump was built in Oslo in 1989 [1], while the Corva mill needs 7 kilowatts of power [2].",
+            [U, U],
+        ),
         ("The Meridian pump is allowed in drinking water [1], and the mill needs 5 kilowatts of power [2].", [U, S]),
-        ("The Meridian pump moves 48 litres each minute [2], and the Corva mill grinds 3 tonnes of grain a day [1].", [U, U]),
+        (
+            "The Meridian pump moves 48 litres each minute [2], and the Corva mill grinds 3 tonnes of grain a day [1].",
+            [U, U],
+        ),
     ],
 )
 def test_a_wrong_fact_counts_in_its_clause(answer: str, expected: list[str]) -> None:

@@ -25,10 +25,32 @@ SOURCES = (
     Source(index=5, title="The river", url="https://b.example/", text=RIVER),
 )
 PARTS = (
-    "Salmon return to it in autumn", "Cars are not allowed on it", "Zebras graze at night", ".", ". ", "!", "\n", "\n\n",
-    "- ", "1. ", "| ", "|---|\n", "```\n", "`x. y` ", "[2]", " [5]", "# ", "> ", "**", "e.g. ", "Sources: ", "---\n",
-    "。", "鲑鱼秋天回到这条河里",
-    "[The toll rose last spring. It is](https://a.example/)", " ",
+    "Salmon return to it in autumn",
+    "Cars are not allowed on it",
+    "Zebras graze at night",
+    ".",
+    ". ",
+    "!",
+    "\n",
+    "\n\n",
+    "- ",
+    "1. ",
+    "| ",
+    "|---|\n",
+    "```\n",
+    "`x. y` ",
+    "[2]",
+    " [5]",
+    "# ",
+    "> ",
+    "**",
+    "e.g. ",
+    "Sources: ",
+    "---\n",
+    "。",
+    "鲑鱼秋天回到这条河里",
+    "[The toll rose last spring. It is](https://a.example/)",
+    " ",
 )
 MARKERS = re.compile(r" *\[\d\]")
 HOSTILE_SECONDS = 10.0  # seconds of the processor; linear time takes a twentieth of it
@@ -68,7 +90,9 @@ def test_what_gets_a_marker(answer: str, expected: str | None) -> None:
 
 def test_the_citation_says_who_named_the_source() -> None:
     """The platform, except where a marker of the model stands behind the sentence."""
-    text, result = checked("The toll rose last spring. Cars are not allowed on it [2].\n\nSalmon return to it in autumn.")
+    text, result = checked(
+        "The toll rose last spring. Cars are not allowed on it [2].\n\nSalmon return to it in autumn."
+    )
     named = [(text[citation.start : citation.end], citation.cited_by) for citation in result.citations]
     assert named == [
         ("The toll rose last spring", "model"),
@@ -80,7 +104,9 @@ def test_the_citation_says_who_named_the_source() -> None:
 
 def test_what_no_source_supports_stays_uncited() -> None:
     """It is counted, and nothing is added to it."""
-    text, result = checked("The toll rose in June. It is 90 metres long and has three arches. The toll rose last spring.")
+    text, result = checked(
+        "The toll rose in June. It is 90 metres long and has three arches. The toll rose last spring."
+    )
     assert [text[citation.start : citation.end] for citation in result.citations] == ["The toll rose last spring"]
     assert result.uncited_sentences == 2
     assert not result.is_cited_by_author
@@ -111,13 +137,17 @@ def test_a_sentence_passes_at_once() -> None:
     assert completer.feed(" Zebras graze at night.") == " Zebras graze at night."
     assert completer.feed("\n") == "\n"
     assert completer.feed("- The toll rose last spring\n") == ""
-    assert completer.feed("- It has three arches [2]\n") == "- The toll rose last spring [2]\n- It has three arches [2]\n"
+    assert (
+        completer.feed("- It has three arches [2]\n") == "- The toll rose last spring [2]\n- It has three arches [2]\n"
+    )
 
 
 @pytest.mark.parametrize("size", [1, 1000])
 def test_a_marker_behind_the_full_stop_is_the_models(size: int) -> None:
     """The platform adds none beside it, whatever stands in it."""
-    text, added = complete("The toll rose last spring. [2] Cars are not allowed on it.[2] [5] It has three arches. [5]", size)
+    text, added = complete(
+        "The toll rose last spring. [2] Cars are not allowed on it.[2] [5] It has three arches. [5]", size
+    )
     assert text == "The toll rose last spring. [2] Cars are not allowed on it.[2] [5] It has three arches. [5]"
     assert added == []
 

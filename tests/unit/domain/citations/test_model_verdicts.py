@@ -23,7 +23,14 @@ VERDICTS = get_args(ModelVerdict)
 
 def citation(verdict: Verdict, quote: str = "Tokens expire after an hour.", *, is_verbatim: bool = False) -> Citation:
     return Citation(
-        start=0, end=20, source_index=1, quote=quote, quote_end=len(quote), verdict=verdict, score=0.4, is_verbatim=is_verbatim
+        start=0,
+        end=20,
+        source_index=1,
+        quote=quote,
+        quote_end=len(quote),
+        verdict=verdict,
+        score=0.4,
+        is_verbatim=is_verbatim,
     )
 
 

@@ -19,7 +19,12 @@ def answer(text: str, *sources: tuple[str, str, str | None]) -> ResearchResponse
     refs = tuple(SourceRef(index=number, title=title, url=url) for number, (title, url, _) in enumerate(sources, 1))
     raw = tuple(RawResult(title=title, url=url, content="", published=published) for title, url, published in sources)
     return ResearchResponse(
-        query="tea", depth="deep", synthesis=text, sources=refs, raw_results=raw, metadata=ResearchMetadata(latency_ms=1)
+        query="tea",
+        depth="deep",
+        synthesis=text,
+        sources=refs,
+        raw_results=raw,
+        metadata=ResearchMetadata(latency_ms=1),
     )
 
 
@@ -96,8 +101,16 @@ def test_answer_without_sources_has_no_list() -> None:
 @for_each(
     ("published", "parts"),
     [
-        ("2026-03-31", (2026, 3, 31)), ("2026-03-31T10:00:00+02:00", (2026, 3, 31)), ("2026-03", (2026, 3)), ("2026", (2026,)),
-        ("2026-13-01", ()), ("yesterday", ()), ("", ()), (None, ()), ("٢٠٢٦", ()), ("0000-01-01", ()),
+        ("2026-03-31", (2026, 3, 31)),
+        ("2026-03-31T10:00:00+02:00", (2026, 3, 31)),
+        ("2026-03", (2026, 3)),
+        ("2026", (2026,)),
+        ("2026-13-01", ()),
+        ("yesterday", ()),
+        ("", ()),
+        (None, ()),
+        ("٢٠٢٦", ()),
+        ("0000-01-01", ()),
     ],
 )
 def test_only_dates_that_exist_are_dates(published: str | None, parts: tuple[int, ...]) -> None:

@@ -12,7 +12,9 @@ STATE = "Singer-songwriter M. Ward, who wrote Transfiguration of Vincent, his th
 
 # The word for what is asked is in most sources, so it counts little.
 OTHERS = [
-    Source(index=number, url=f"https://example.org/{number}", title=f"Town {number}", text=f"Town {number} is in a state.")
+    Source(
+        index=number, url=f"https://example.org/{number}", title=f"Town {number}", text=f"Town {number} is in a state."
+    )
     for number in range(2, 30)
 ]
 
@@ -20,9 +22,21 @@ OTHERS = [
 @pytest.mark.parametrize(
     ("question", "text", "state"),
     [
-        ("Transfiguration of Vincent is the third studio album by a singer-songwriter from what state?", ALBUM, "partly"),
-        ("Transfiguration of Vincent is the third studio album by a singer-songwriter from which state?", ALBUM, "partly"),
-        ("Transfiguration of Vincent is the third studio album by a singer-songwriter from what state?", STATE, "answered"),
+        (
+            "Transfiguration of Vincent is the third studio album by a singer-songwriter from what state?",
+            ALBUM,
+            "partly",
+        ),
+        (
+            "Transfiguration of Vincent is the third studio album by a singer-songwriter from which state?",
+            ALBUM,
+            "partly",
+        ),
+        (
+            "Transfiguration of Vincent is the third studio album by a singer-songwriter from what state?",
+            STATE,
+            "answered",
+        ),
         ("What is Transfiguration of Vincent, the third studio album by singer-songwriter M. Ward?", ALBUM, "answered"),
     ],
 )

@@ -13,9 +13,14 @@ from modules.llm_platform.domain.evidence.statements import names_of
 
 QUESTION = "Which waterfall is in the country where the Bubye River is found?"
 RIVER = Source(index=1, title="Bubye River", url="https://river.example/", text="The Bubye River is found in Zimbabwe.")
-OTHER = Source(index=2, title="Salz", url="https://salz.example/", text="The Salz is a river of Hesse, a state of Germany.")
+OTHER = Source(
+    index=2, title="Salz", url="https://salz.example/", text="The Salz is a river of Hesse, a state of Germany."
+)
 FALLS = Source(
-    index=3, title="Victoria Falls", url="https://falls.example/", text="Victoria Falls is a waterfall in the country Zimbabwe."
+    index=3,
+    title="Victoria Falls",
+    url="https://falls.example/",
+    text="Victoria Falls is a waterfall in the country Zimbabwe.",
 )
 
 
@@ -53,16 +58,19 @@ def test_an_answer_takes_the_sentence_of_the_bridge_and_then_the_one_that_it_lea
 
 def test_an_answered_row_has_no_queries() -> None:
     """A single sentence with all words of the question answers it."""
-    read = row_of("How many litres does the Meridian pump move?", RIVER.model_copy(
-        update={"text": "The Meridian pump can move 48 litres each minute."}
-    ))
+    read = row_of(
+        "How many litres does the Meridian pump move?",
+        RIVER.model_copy(update={"text": "The Meridian pump can move 48 litres each minute."}),
+    )
     assert (read.row.state, read.queries, read.row.needs) == ("answered", (), ("number",))
 
 
 def test_two_sources_with_different_figures_disagree_and_the_fact_is_asked_without_either() -> None:
     """Neither figure is in the query, so that none is preferred."""
     texts = ("The Meridian bridge is 480 metres long in total.", "The Meridian bridge is 512 metres long in total.")
-    sources = [Source(index=n, title="Bridge", url=f"https://{n}.example/", text=text) for n, text in enumerate(texts, 1)]
+    sources = [
+        Source(index=n, title="Bridge", url=f"https://{n}.example/", text=text) for n, text in enumerate(texts, 1)
+    ]
     read = row_of("How long is the Meridian bridge?", *sources)
     assert read.row.state == "disagree"
     assert {quote.url for quote in read.row.quotes[:2]} == {source.url for source in sources}
@@ -74,7 +82,9 @@ def test_two_sources_with_different_figures_disagree_and_the_fact_is_asked_witho
 def test_a_topic_is_not_disputed_by_figures_that_nobody_asked_for() -> None:
     """Two reports of other years give other figures: only a question for a figure, or for what something is, makes it open."""
     texts = ("The Meridian bridge cost 480 lives in total.", "The Meridian bridge cost 512 lives in total.")
-    sources = [Source(index=n, title="Bridge", url=f"https://{n}.example/", text=text) for n, text in enumerate(texts, 1)]
+    sources = [
+        Source(index=n, title="Bridge", url=f"https://{n}.example/", text=text) for n, text in enumerate(texts, 1)
+    ]
     assert row_of("Meridian bridge", *sources).row.state == "answered"
     assert row_of("How many lives did the Meridian bridge cost?", *sources).row.state == "disagree"
 
@@ -106,6 +116,8 @@ def test_a_capital_at_the_beginning_of_a_row_is_no_name_to_search_for() -> None:
     """What the question leaves open is a time of day: `Yes 1 30` and `Below 1 30` are no words to search for."""
     text = "| Entrance | Museum opens |\n|---|---|\n| Yes | 9:30 |\n\nBelow the entrance the museum of Ada Moor opens late."
     hall = Source(index=1, title="Museum entrance", url="https://museum.example/", text=text)
-    queries = [query.text for query in pick_queries([row_of("Which museum entrance opens late at 1:30?", hall)], (), 10)]
+    queries = [
+        query.text for query in pick_queries([row_of("Which museum entrance opens late at 1:30?", hall)], (), 10)
+    ]
     assert [query for query in queries if query.startswith(("Yes", "Below"))] == []
     assert any(query.startswith("Ada Moor") for query in queries)

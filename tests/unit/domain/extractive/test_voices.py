@@ -20,13 +20,21 @@ COPY = (
     "The crossing at Lunde opened on a cold morning before a crowd of local people. "
     f"{SHORT} It took nine years and two contractors to finish the work."
 )
-OTHER_WORDS = "Walkers like the view. According to the county survey, the Meridian bridge measures 480 metres from end to end."
+OTHER_WORDS = (
+    "Walkers like the view. According to the county survey, the Meridian bridge measures 480 metres from end to end."
+)
 
 
 def sources_of(*texts: str, published: Sequence[str | None] = ()) -> list[Source]:
     dates = [*published, *[None] * len(texts)]
     return [
-        Source(index=number, title=f"Source {number}", url=f"https://{number}.example/", text=text, published=dates[number - 1])
+        Source(
+            index=number,
+            title=f"Source {number}",
+            url=f"https://{number}.example/",
+            text=text,
+            published=dates[number - 1],
+        )
         for number, text in enumerate(texts, 1)
     ]
 
@@ -59,7 +67,9 @@ def test_a_denial_has_the_voices_that_deny() -> None:
     said = "The Meridian bridge carries heavy freight trains."
     denied = "The Meridian bridge never carries heavy freight trains."
     again = f"{said} A timetable hangs at the station and lists all of them."
-    quotes = quotes_of(*sources_of(said, denied, again), question="Does the Meridian bridge carry heavy freight trains?")
+    quotes = quotes_of(
+        *sources_of(said, denied, again), question="Does the Meridian bridge carry heavy freight trains?"
+    )
     assert {quote.text: quote.voices for quote in quotes.values()} == {said: 1, denied: 1}
 
 
@@ -89,7 +99,9 @@ async def test_an_answer_without_a_model_shows_both_sides_with_dates_and_voices(
     assert {citation.verdict for citation in checked.citations} == {"supported"}
 
 
-@pytest.mark.parametrize("language", ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "zh", "ja", "ko", "ar", "he"])
+@pytest.mark.parametrize(
+    "language", ["en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "uk", "zh", "ja", "ko", "ar", "he"]
+)
 def test_a_note_is_recognised_in_every_language(language: str) -> None:
     """A sentence with other words is none."""
     messages = messages_for(language)

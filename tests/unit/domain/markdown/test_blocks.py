@@ -48,10 +48,7 @@ def test_line_kinds(text: str, expected: list[str]) -> None:
 def test_code_lines_match_a_renderer(text: str) -> None:
     """Each line that is read as fenced code lies inside a fence of markdown-it."""
     fenced = {
-        line
-        for token in COMMONMARK.parse(text)
-        if token.type == "fence" and token.map
-        for line in range(*token.map)
+        line for token in COMMONMARK.parse(text) if token.type == "fence" and token.map for line in range(*token.map)
     }
     ours = {number for number, kind in enumerate(kinds(text)) if kind in ("fence", "code")}
     assert {number for number in ours if text.split("\n")[number].strip()} <= fenced

@@ -65,10 +65,29 @@ SPACES = [
 ]
 MARKS = ["[1]", "[9]", "[99]", "9", "[1, 9]", "【9】", "９", "[^9]", "&#91;", "&#93;", "&#57;", "\u200b"]
 LINKS = [
-    "http://evil.example/x", "https://good.example/a", "www.evil.example", "//evil.example", "javascript:alert(1)",
-    "doc:guide/a.md", "[x](http://evil.example)", "[x](https://good.example/a)", "![x](http://evil.example)",
-    "[r]: http://evil.example", "[a][r]", "[r]", "<script>", "<b", "</b>", "<!--", "<?", "<http://evil.example>",
-    "<a href='x'>", "http:", "//", "www", ".evil.example",
+    "http://evil.example/x",
+    "https://good.example/a",
+    "www.evil.example",
+    "//evil.example",
+    "javascript:alert(1)",
+    "doc:guide/a.md",
+    "[x](http://evil.example)",
+    "[x](https://good.example/a)",
+    "![x](http://evil.example)",
+    "[r]: http://evil.example",
+    "[a][r]",
+    "[r]",
+    "<script>",
+    "<b",
+    "</b>",
+    "<!--",
+    "<?",
+    "<http://evil.example>",
+    "<a href='x'>",
+    "http:",
+    "//",
+    "www",
+    ".evil.example",
 ]
 WORDS = ["word", "foo. ", "Bar! ", "好。", "`c`", "``c`d``", "\r", "\x00", "\ud800"]
 INLINE = st.lists(st.sampled_from(SIGNS + SPACES + MARKS + LINKS + WORDS), max_size=20).map("".join)
@@ -93,8 +112,23 @@ INDENTS = [
     "-      ",
 ]
 LINES = [
-    "", "```", "````", "~~~", "``` x", "~~~ `", "foo", "[x](http://evil.example)", "[9]", "`a`", "<b>", "# h", "---",
-    "===", "a | b", "|-|-|", "`",
+    "",
+    "```",
+    "````",
+    "~~~",
+    "``` x",
+    "~~~ `",
+    "foo",
+    "[x](http://evil.example)",
+    "[9]",
+    "`a`",
+    "<b>",
+    "# h",
+    "---",
+    "===",
+    "a | b",
+    "|-|-|",
+    "`",
 ]
 LINE = st.tuples(st.lists(st.sampled_from(INDENTS), max_size=3).map("".join), st.sampled_from(LINES)).map("".join)
 BLOCKS = st.lists(LINE, max_size=9).map("\n".join)

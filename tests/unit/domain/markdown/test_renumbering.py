@@ -14,8 +14,36 @@ SOURCES = [Source(index=n, title="", url=f"https://example.org/{n}", text="") fo
 SAME = {n: n for n in range(1, 10)}
 PIECES = st.sampled_from(
     [
-        "word", " ", "\n", "\n\n", "[1]", "[2]", "[6]", "[9]", "](", "(x)", ":", "`", "``", "```\n", "~~~\n", "- ", "> ",
-        "# ", "    ", "|", "[", "]", "https://example.org/1", "[a](https://example.org/2)", "!", "\\", "<b>", "*", "1. ", "\t",
+        "word",
+        " ",
+        "\n",
+        "\n\n",
+        "[1]",
+        "[2]",
+        "[6]",
+        "[9]",
+        "](",
+        "(x)",
+        ":",
+        "`",
+        "``",
+        "```\n",
+        "~~~\n",
+        "- ",
+        "> ",
+        "# ",
+        "    ",
+        "|",
+        "[",
+        "]",
+        "https://example.org/1",
+        "[a](https://example.org/2)",
+        "!",
+        "\\",
+        "<b>",
+        "*",
+        "1. ",
+        "\t",
     ]
 )
 

@@ -9,9 +9,7 @@ from modules.llm_platform.domain.research.question_selector import distinct_ques
 
 
 @for_each("language", ["en", "de", "ru", "zh", "ja", "xx"])
-@for_each(
-    "question", ["fusion energy", "量子纠错 进展", "Как работает asyncio и потоки?", "a vs b", "???abc"]
-)
+@for_each("question", ["fusion energy", "量子纠错 进展", "Как работает asyncio и потоки?", "a vs b", "???abc"])
 def test_every_question_gives_three_searches(question: str, language: str) -> None:
     """Any language, any script, with or without parts: three different questions."""
     assert len(distinct_questions(decompose_question(question, language), language, written=(question,))) == 3
@@ -35,7 +33,8 @@ def test_the_sides_of_a_topic_bear_no_marks_of_the_sentence(question: str, words
     ("question", "language", "expected"),
     [
         (
-            "When is the next one asked, and when is a sentence unsupported?", "en",
+            "When is the next one asked, and when is a sentence unsupported?",
+            "en",
             ["When is the next one asked?", "When is a sentence unsupported?"],
         ),
         ("What is a sail and who builds it?", "en", ["What is a sail?", "Who builds it?"]),
@@ -43,7 +42,8 @@ def test_the_sides_of_a_topic_bear_no_marks_of_the_sentence(question: str, words
         ("Was ist ein Segel, und wer baut es?", "de", ["Was ist ein Segel?", "Wer baut es?"]),
         ("How do sails work?", "en", ["How do sails work?", "How do sails work: problems and limits"]),
         (
-            "What is the difference between the warranty of the X1 and the X2 compressor?", "en",
+            "What is the difference between the warranty of the X1 and the X2 compressor?",
+            "en",
             ["What is the difference between the warranty of the X1 and the X2 compressor?"],
         ),
         ("Who builds sails in Sweden and in Norway?", "en", ["Who builds sails in Sweden and in Norway?"]),

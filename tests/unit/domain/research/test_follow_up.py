@@ -43,9 +43,7 @@ def test_answer_names_the_topic() -> None:
     assert "Fungicide" not in found
 
 
-@for_each(
-    "question", ["What are the disadvantages?", "How was the harvest?", "What was its response to rivals?"]
-)
+@for_each("question", ["What are the disadvantages?", "How was the harvest?", "What was its response to rivals?"])
 def test_question_without_a_thing_of_its_own_gets_the_topic(question: str) -> None:
     """A side of something, a definite thing that nothing names, and a pronoun belong to the thread."""
     assert understood(question, BULBS) == f"tulip bulbs stored: {question}"

@@ -51,15 +51,22 @@ NOTES = "The old server is slow. " * (MAX_QUERY_CHARS // 12)
         ),
         (f"{NOTES}\n\nWhy does PostgreSQL scan tables? Can you help?", "Why does PostgreSQL scan tables?"),
         (f"What is photosynthesis?\n{NOTES}", "What is photosynthesis?"),
-        (f"{NOTES}\nWhat are the main\ndifferences of TCP\nand QUIC?", "What are the main differences of TCP and QUIC?"),
+        (
+            f"{NOTES}\nWhat are the main\ndifferences of TCP\nand QUIC?",
+            "What are the main differences of TCP and QUIC?",
+        ),
         (f"Please explain the log.\n```\nwhat is null? why?\n```\n{NOTES}", "Please explain the log."),
         (f"Desert plants\n\n{NOTES}", "Desert plants"),
         (f"{NOTES}\n1. **Welche Wärmepumpe passt zu einem Altbau?**", "Welche Wärmepumpe passt zu einem Altbau?"),
-        ("Das Haus ist alt und kalt. " * MAX_QUERY_CHARS + "Bitte vergleiche Wärmepumpen und Gasheizungen. Danke!",
-         "Bitte vergleiche Wärmepumpen und Gasheizungen."),
+        (
+            "Das Haus ist alt und kalt. " * MAX_QUERY_CHARS + "Bitte vergleiche Wärmepumpen und Gasheizungen. Danke!",
+            "Bitte vergleiche Wärmepumpen und Gasheizungen.",
+        ),
         ("我有一个问题。" * MAX_QUERY_CHARS + "请解释光合作用的过程。谢谢。", "请解释光合作用的过程。"),
-        ("Мой дом старый. " * MAX_QUERY_CHARS + "Пожалуйста, сравни тепловой насос и газовый котёл.",
-         "Пожалуйста, сравни тепловой насос и газовый котёл."),
+        (
+            "Мой дом старый. " * MAX_QUERY_CHARS + "Пожалуйста, сравни тепловой насос и газовый котёл.",
+            "Пожалуйста, сравни тепловой насос и газовый котёл.",
+        ),
     ],
 )
 def test_the_last_question_else_the_last_instruction_else_the_first_line(text: str, question: str) -> None:
@@ -73,22 +80,35 @@ def test_the_last_question_else_the_last_instruction_else_the_first_line(text: s
 @for_each(
     "text, question",
     [
-        (f'Information: """{CANAL}"""\n\nUsing the above information, answer the following query or task: "When did the Suez '
-         'Canal open?" in a detailed report --\nThe report should be well structured.\nPlease do your best.',
-         "When did the Suez Canal open?"),
+        (
+            f'Information: """{CANAL}"""\n\nUsing the above information, answer the following query or task: "When did the Suez '
+            'Canal open?" in a detailed report --\nThe report should be well structured.\nPlease do your best.',
+            "When did the Suez Canal open?",
+        ),
         (f'Write 3 search queries from the following task: "canals of Europe"\nContext: {CANAL}', "canals of Europe"),
-        (f"<context>\n{CANAL}\n</context>\n\n<question>\nwhat did the canal cost\n</question>", "what did the canal cost"),
-        (f"<user_query>opening of the canal</user_query>\n<docs>{CANAL} Who paid for it?</docs>", "opening of the canal"),
+        (
+            f"<context>\n{CANAL}\n</context>\n\n<question>\nwhat did the canal cost\n</question>",
+            "what did the canal cost",
+        ),
+        (
+            f"<user_query>opening of the canal</user_query>\n<docs>{CANAL} Who paid for it?</docs>",
+            "opening of the canal",
+        ),
         (f"{NOTES}\n\nTopic: heat pumps in cold climates", "heat pumps in cold climates"),
         (f"{NOTES}\n\n**Research task:** size of the canal\n\nFinal answer:", "size of the canal"),
         (f"{NOTES}\n\n## Question\nsize of the canal", "size of the canal"),
-        (f"Question: the input question\nThought: think\n{NOTES}\nBegin!\n\nQuestion: Who built the canal\nThought:",
-         "Who built the canal"),
+        (
+            f"Question: the input question\nThought: think\n{NOTES}\nBegin!\n\nQuestion: Who built the canal\nThought:",
+            "Who built the canal",
+        ),
         (f"{NOTES}\nFrage: Größe des Suezkanals", "Größe des Suezkanals"),
         (f"{NOTES}\n用户问题：苏伊士运河何时开通", "苏伊士运河何时开通"),
         (json.dumps({"task": "opening of the canal", "context": CANAL}), "opening of the canal"),
         ("```json\n" + json.dumps({"notes": CANAL, "query": 'Größe des "Kanals"'}) + "\n```", 'Größe des "Kanals"'),
-        (f"{CANAL}\nWhat is the longest canal that he asked for?...", "What is the longest canal that he asked for?..."),
+        (
+            f"{CANAL}\nWhat is the longest canal that he asked for?...",
+            "What is the longest canal that he asked for?...",
+        ),
     ],
 )
 def test_a_text_that_is_marked_as_the_question_is_the_question(text: str, question: str) -> None:
@@ -101,10 +121,12 @@ def test_a_text_that_is_marked_as_the_question_is_the_question(text: str, questi
     "text, question",
     [
         (f"Question: what is tea made of\n{NOTES}\nWhich server is the fastest?", "Which server is the fastest?"),
-        (f'The question: "Is Pluto a planet?" divided them. {NOTES}\nWhat is the largest moon of Pluto?',
-         "What is the largest moon of Pluto?"),
+        (
+            f'The question: "Is Pluto a planet?" divided them. {NOTES}\nWhat is the largest moon of Pluto?',
+            "What is the largest moon of Pluto?",
+        ),
         (f"What is the longest canal?\n{NOTES}\nTask: Answer the question above.", "What is the longest canal?"),
-        (f"```\n{{\"query\": \"red shoes\"}}\n```\n{NOTES}\nWhy does this request fail?", "Why does this request fail?"),
+        (f'```\n{{"query": "red shoes"}}\n```\n{NOTES}\nWhy does this request fail?', "Why does this request fail?"),
         (f"<context>\n{CANAL}\n</context>\nSummarize the history of the canal.", "Summarize the history of the canal."),
         (f"<question>\n{CANAL}", "The canal opened in 1869 after ten years of work."),
     ],
@@ -122,10 +144,23 @@ def test_a_short_message_is_its_own_question(text: str) -> None:
 
 @for_each(
     "text",
-    ["x" * (MAX_QUERY_CHARS + 1), "y " * (MAX_MESSAGE_CHARS // 2), "?" * MAX_MESSAGE_CHARS,
-     "\n" * 2 * MAX_QUERY_CHARS + "a", "e\u0301" * 5000,
-     "<|im_start|>" * 2000, "- " * 9000, "task: \"" * 4000, "<question>x" * 2900, "Question: " * 3000, "{" * 9000,
-     "Question:" + "*" * 30_000 + "\nTea\nand milk", '{"task": "' * 3000 + "}", "a b:\n" * 6000, "<a>" * 9000],
+    [
+        "x" * (MAX_QUERY_CHARS + 1),
+        "y " * (MAX_MESSAGE_CHARS // 2),
+        "?" * MAX_MESSAGE_CHARS,
+        "\n" * 2 * MAX_QUERY_CHARS + "a",
+        "e\u0301" * 5000,
+        "<|im_start|>" * 2000,
+        "- " * 9000,
+        'task: "' * 4000,
+        "<question>x" * 2900,
+        "Question: " * 3000,
+        "{" * 9000,
+        "Question:" + "*" * 30_000 + "\nTea\nand milk",
+        '{"task": "' * 3000 + "}",
+        "a b:\n" * 6000,
+        "<a>" * 9000,
+    ],
 )
 def test_any_message_of_the_longest_length_makes_a_request(text: str) -> None:
     """Whatever it consists of: the question is a query, and the context is one of a request."""

@@ -68,9 +68,7 @@ def test_what_may_be_a_name_leads_nowhere(name: str) -> None:
         assert not set(name) & set("/\\:. \0\n\u202e")
 
 
-@for_each(
-    "name", ["", ".", "..", "../x", "a/b", "a\\b", "a:b", "a\0", "a b", "\u202ea", "💥", "é" * 200]
-)
+@for_each("name", ["", ".", "..", "../x", "a/b", "a\\b", "a:b", "a\0", "a b", "\u202ea", "💥", "é" * 200])
 def test_names_that_are_none(name: str) -> None:
     """A way out, a sign of the file system, what cannot be seen, and what is too long."""
     assert not is_topic_name(name)
@@ -92,8 +90,17 @@ def key(**changes: object) -> str:
 @for_each(
     "change",
     [
-        {"version": "2"}, {"model": "n"}, {"language": "ru"}, {"text": "y"}, {"count": 2}, {"count": "1"}, {"count": True},
-        {"text": None}, {"more": 1}, {"text": ["x"]}, {"text": {"x": 1}},
+        {"version": "2"},
+        {"model": "n"},
+        {"language": "ru"},
+        {"text": "y"},
+        {"count": 2},
+        {"count": "1"},
+        {"count": True},
+        {"text": None},
+        {"more": 1},
+        {"text": ["x"]},
+        {"text": {"x": 1}},
     ],
 )
 def test_whatever_changes_changes_the_key(change: dict[str, object]) -> None:

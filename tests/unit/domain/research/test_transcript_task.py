@@ -22,7 +22,9 @@ HISTORY = f"<chat_history>\n{CHAT}\n</chat_history>"
 MAX_CPU_S = 1.0  # quadratic matching takes more than five
 ASKED = [("user", "What is Python asyncio?"), ("assistant", "A library.")]
 
-TITLE = f'### Task:\nCreate a brief title that sums up the chat.\n### Output:\nJSON: {{ "title": "the title" }}\n{HISTORY}'
+TITLE = (
+    f'### Task:\nCreate a brief title that sums up the chat.\n### Output:\nJSON: {{ "title": "the title" }}\n{HISTORY}'
+)
 TASKS = [
     ([("user", TITLE)], "title", '{"title": "What is Python asyncio"}'),
     ([("user", f'Give 1-3 tags for the themes of the chat.\nJSON: {{ "tags": ["one", "two"] }}\n{HISTORY}')],
@@ -119,7 +121,9 @@ def test_any_text_is_safe(text: str, parts: list[str]) -> None:
         assert list(json.loads(answer_by_rules(task))) == [task.key]
 
 
-@for_each("text", ["<chat_history>" * 10_000, "User: " * 30_000, "\n" * 150_000, '{ "title": ' * 10_000, "USER:\n" * 30_000])
+@for_each(
+    "text", ["<chat_history>" * 10_000, "User: " * 30_000, "\n" * 150_000, '{ "title": ' * 10_000, "USER:\n" * 30_000]
+)
 def test_hostile_text_is_read_in_linear_time(text: str) -> None:
     """Repeated openings of a transcript, of roles and of objects: none of them is a task, and each is read once."""
     began = time.process_time()

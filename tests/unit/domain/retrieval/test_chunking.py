@@ -13,9 +13,23 @@ from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD, STRET
 
 LINES = st.sampled_from(
     [
-        "# Guide", "## Install ##", "Setext\n------", "A sentence here. Another one follows it.", "", "", "```",
+        "# Guide",
+        "## Install ##",
+        "Setext\n------",
+        "A sentence here. Another one follows it.",
+        "",
+        "",
+        "```",
         "x = 1  # not a heading",
-        "- item", "| a | b |", "これは文です。次の文です。", "\ud800", "word " * 60, "x" * 700, "   ", "\t", "=====",
+        "- item",
+        "| a | b |",
+        "これは文です。次の文です。",
+        "\ud800",
+        "word " * 60,
+        "x" * 700,
+        "   ",
+        "\t",
+        "=====",
     ]
 )
 TEXTS = st.one_of(st.text(max_size=400), st.lists(LINES, max_size=40).map("\n".join))
@@ -119,7 +133,9 @@ def test_neighbours_share_whole_sentences() -> None:
     text = "One two three. Four five six. Seven eight nine. Ten eleven twelve."
     shown = [text[p.start : p.end] for p in split_chunks(text, max_words=6, overlap=3)]
     assert shown == [
-        "One two three. Four five six.", "Four five six. Seven eight nine.", "Seven eight nine. Ten eleven twelve.",
+        "One two three. Four five six.",
+        "Four five six. Seven eight nine.",
+        "Seven eight nine. Ten eleven twelve.",
     ]
 
 
@@ -189,8 +205,22 @@ def test_scripts_without_blanks_are_measured_by_letters() -> None:
 @for_each(
     "unit",
     [
-        "x", "word ", "a b c ", "漢字", "Ein Satz. ", "# h\n", "```\n", "a\n\n", " x", "`", "a\n---\n", "x\n",
-        "# # # ## #", " \t", "\n", "これは文です。",
+        "x",
+        "word ",
+        "a b c ",
+        "漢字",
+        "Ein Satz. ",
+        "# h\n",
+        "```\n",
+        "a\n\n",
+        " x",
+        "`",
+        "a\n---\n",
+        "x\n",
+        "# # # ## #",
+        " \t",
+        "\n",
+        "これは文です。",
     ],
 )
 def test_time_grows_with_length_alone(unit: str) -> None:

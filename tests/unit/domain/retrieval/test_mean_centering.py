@@ -25,9 +25,7 @@ def test_the_mean_is_subtracted() -> None:
     assert mean_centered([3.0, 4.0], (), 2) == pytest.approx([0.6, 0.8])
 
 
-@for_each(
-    "vector", [None, [], [1.0], [1.0, 2.0, 3.0], [math.nan, 1.0], [math.inf, 1.0], [0.0, 0.0], [1e-9, 0.0]]
-)
+@for_each("vector", [None, [], [1.0], [1.0, 2.0, 3.0], [math.nan, 1.0], [math.inf, 1.0], [0.0, 0.0], [1e-9, 0.0]])
 def test_vectors_without_direction_give_none(vector: list[float] | None) -> None:
     """No direction, no vector."""
     assert mean_centered(vector, (), 2) is None

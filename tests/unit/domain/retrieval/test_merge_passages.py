@@ -71,7 +71,11 @@ def test_neighbours_with_good_scores_are_joined(scores: dict[int, float], shown:
 
 
 OPTION_TEXTS = (
-    "git rebase [--onto newbase]", "About branches.", "Abort with --abort.", "--onto: where to begin.", "See --onto above."
+    "git rebase [--onto newbase]",
+    "About branches.",
+    "Abort with --abort.",
+    "--onto: where to begin.",
+    "See --onto above.",
 )
 
 
@@ -86,7 +90,9 @@ def test_passages_with_the_option_of_the_question_are_shown_too(question: str, s
         for number, text in enumerate(OPTION_TEXTS)
     ]
     best = [FoundPassage(passage=passage, score=0.9 - 0.1 * number) for number, passage in enumerate(passages)]
-    assert merge_passages([best[0], *best[:0:-1]], question).text == "\n\n".join(OPTION_TEXTS[number] for number in shown)
+    assert merge_passages([best[0], *best[:0:-1]], question).text == "\n\n".join(
+        OPTION_TEXTS[number] for number in shown
+    )
 
 
 def test_an_overlap_is_not_repeated() -> None:

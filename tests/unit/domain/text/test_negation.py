@@ -61,6 +61,10 @@ def test_chinese_and_japanese_negation() -> None:
 def test_identifiers() -> None:
     """Names of parts of a program and of options, however they stand in a text."""
     assert identifiers_in("Pass --no-wait to run() or set max_size, readLine or WAL2.") == [
-        "run()", "max_size", "readLine", "WAL2", "no-wait",
+        "run()",
+        "max_size",
+        "readLine",
+        "WAL2",
+        "no-wait",
     ]
     assert identifiers_in("A well-known saw - or an axe -- cuts.") == []

@@ -16,9 +16,20 @@ from modules.llm_platform.domain.text.numbers import (
 @for_each(
     ("one", "other"),
     [
-        ("1,000", "1000"), ("1.000", "1000"), ("1 000", "1000"), ("3,5", "3.5"), ("2.3 million", "2300000"),
-        ("48 Mio", "48000000"), ("700 тысяч", "700000"), ("5,3 Milliarden", "5300000000"), ("72万", "720000"),
-        ("八万", "80000"), ("十二小时", "12"), ("七百二十座", "720"), ("1,234.5", "1234.5"), ("口径500米", "500"),
+        ("1,000", "1000"),
+        ("1.000", "1000"),
+        ("1 000", "1000"),
+        ("3,5", "3.5"),
+        ("2.3 million", "2300000"),
+        ("48 Mio", "48000000"),
+        ("700 тысяч", "700000"),
+        ("5,3 Milliarden", "5300000000"),
+        ("72万", "720000"),
+        ("八万", "80000"),
+        ("十二小时", "12"),
+        ("七百二十座", "720"),
+        ("1,234.5", "1234.5"),
+        ("口径500米", "500"),
     ],
 )
 def test_spellings_of_a_number_share_a_value(one: str, other: str) -> None:
@@ -44,7 +55,9 @@ def test_noon_is_the_twelfth_hour(written: str, hour: str) -> None:
 
 def test_the_month_of_a_date_is_no_number() -> None:
     """`2024-03-05` has the numbers of `5 March 2024`, whose month is compared by its name; a range keeps all of its own."""
-    assert {reading for reading, _ in numbers_in("2024-03-05")} == {reading for reading, _ in numbers_in("5 March 2024")}
+    assert {reading for reading, _ in numbers_in("2024-03-05")} == {
+        reading for reading, _ in numbers_in("5 March 2024")
+    }
     assert len(numbers_in("1-03-05")) == 3
 
 
@@ -85,14 +98,19 @@ def test_months_are_compared_with_months_and_weekdays_with_weekdays(mine: str, t
 @for_each(
     ("text", "value"),
     [
-        ("Twenty-one rooms", "21"), ("two hundred and forty rooms", "240"), ("three million", "3000000"),
-        ("one hundred twelve", "112"), ("two thousand five hundred", "2500"),
+        ("Twenty-one rooms", "21"),
+        ("two hundred and forty rooms", "240"),
+        ("three million", "3000000"),
+        ("one hundred twelve", "112"),
+        ("two thousand five hundred", "2500"),
         ("one million two hundred thousand and six", "1200006"),
     ],
 )
 def test_an_english_number_of_several_words_has_one_value(text: str, value: str) -> None:
     """Its words are joined by blanks, hyphens and `and`."""
-    assert [reading for reading, _ in compound_numbers(text, text.lower().replace("-", " ").split())] == [frozenset({value})]
+    assert [reading for reading, _ in compound_numbers(text, text.lower().replace("-", " ").split())] == [
+        frozenset({value})
+    ]
 
 
 @for_each("text", ["twelve gates", "one of them", "of five and six", "nineteen tents", "bone hundred", "a million"])

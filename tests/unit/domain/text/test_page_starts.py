@@ -24,7 +24,9 @@ def test_part_begins_with_the_page_of_its_first_character() -> None:
     """Every offset of the part has the page that it has in the whole."""
     part = part_starts(STARTS, 5, 25, shift=100)
     assert part == ((100, 1), (105, 2), (115, 3), (115, 4))
-    assert [page_at(part, offset - 5 + 100) for offset in range(5, 25)] == [page_at(STARTS, offset) for offset in range(5, 25)]
+    assert [page_at(part, offset - 5 + 100) for offset in range(5, 25)] == [
+        page_at(STARTS, offset) for offset in range(5, 25)
+    ]
 
 
 def test_starts_move_with_what_is_removed() -> None:

@@ -51,8 +51,14 @@ def test_any_text(text: str) -> None:
 @for_each(
     ("one", "other", "same"),
     [
-        ("protect", "protection", True), ("run", "runs", True), ("open", "opened", True), ("открылся", "открыт", True),
-        ("the", "theft", False), ("internal", "international", False), ("use", "user", False), ("a1", "a12", False),
+        ("protect", "protection", True),
+        ("run", "runs", True),
+        ("open", "opened", True),
+        ("открылся", "открыт", True),
+        ("the", "theft", False),
+        ("internal", "international", False),
+        ("use", "user", False),
+        ("a1", "a12", False),
     ],
 )
 def test_forms_of_a_word(one: str, other: str, same: bool) -> None:

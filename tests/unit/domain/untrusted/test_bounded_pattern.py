@@ -16,9 +16,16 @@ from modules.llm_platform.domain.untrusted.bounded_pattern import (
 @for_each(
     ("pattern", "size"),
     [
-        ("", 0), ("abc", 3), ("a{3}", 3), ("a{2,}", 3), ("a{3}{4}", 12), ("a{0}", 1), ("(a{3}b){2}", 10),
+        ("", 0),
+        ("abc", 3),
+        ("a{3}", 3),
+        ("a{2,}", 3),
+        ("a{3}{4}", 12),
+        ("a{0}", 1),
+        ("(a{3}b){2}", 10),
         ("^\\d{4}-\\d{2}$", 1 + 8 + 1 + 4 + 1),
-        ("\\w", 2 + UNICODE_CLASS), ("\\p{Greek}", 9 + UNICODE_CLASS),
+        ("\\w", 2 + UNICODE_CLASS),
+        ("\\p{Greek}", 9 + UNICODE_CLASS),
     ],
 )
 def test_repeats_and_classes_are_written_out(pattern: str, size: int) -> None:
@@ -29,9 +36,26 @@ def test_repeats_and_classes_are_written_out(pattern: str, size: int) -> None:
 @for_each(
     "pattern",
     [
-        r"\w{200}", r"(\w){200}", r"(?:a|(\w\w)){100}", r"[\w]{200}", r"[]\w]{200}", r"[^]\w]{200}", r"[a[b[\w]]]{200}",
-        r"[{\w}]{200}", r"\w*{200}", r"\w+?{200}", r"\w{10}{20}", r"(\w{10}){20}", r"\w{0,000000000200}", r"\w{200,}",
-        r"\p{L}{200}", r"\W" * 200, r"[\[\]\w]{200}", r"(\)\w){200}", r"(?P<n>\w){200}", r"[[:alpha:]\w]{200}",
+        r"\w{200}",
+        r"(\w){200}",
+        r"(?:a|(\w\w)){100}",
+        r"[\w]{200}",
+        r"[]\w]{200}",
+        r"[^]\w]{200}",
+        r"[a[b[\w]]]{200}",
+        r"[{\w}]{200}",
+        r"\w*{200}",
+        r"\w+?{200}",
+        r"\w{10}{20}",
+        r"(\w{10}){20}",
+        r"\w{0,000000000200}",
+        r"\w{200,}",
+        r"\p{L}{200}",
+        r"\W" * 200,
+        r"[\[\]\w]{200}",
+        r"(\)\w){200}",
+        r"(?P<n>\w){200}",
+        r"[[:alpha:]\w]{200}",
     ],
 )
 def test_no_spelling_hides_a_large_pattern(pattern: str) -> None:
@@ -57,7 +81,9 @@ def test_what_looks_like_the_flag_passes(pattern: str, text: str) -> None:
     assert BoundedPattern(pattern).matches(text)
 
 
-@for_each("pattern", ["(" * 16_000, "(a{99}" * 2500 + "){99}" * 2500, "[" * 16_000, "{" * 16_000, "a{" + "9" * 16_000 + "}"])
+@for_each(
+    "pattern", ["(" * 16_000, "(a{99}" * 2500 + "){99}" * 2500, "[" * 16_000, "{" * 16_000, "a{" + "9" * 16_000 + "}"]
+)
 def test_any_pattern_of_a_schema_has_a_size(pattern: str) -> None:
     """Whatever 16 KB hold, also without an end."""
     assert pattern_size(pattern) > 0

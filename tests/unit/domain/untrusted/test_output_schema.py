@@ -142,14 +142,20 @@ def test_references_into_a_part_of_the_value(schema: dict[str, Any]) -> None:
 
 def test_names_are_no_keywords() -> None:
     """A property may have the name of a keyword."""
-    check_output_schema({"properties": {name: {"type": "string"} for name in (*schemas.UNSUPPORTED, "$ref", "pattern")}})
+    check_output_schema(
+        {"properties": {name: {"type": "string"} for name in (*schemas.UNSUPPORTED, "$ref", "pattern")}}
+    )
 
 
 @pytest.mark.parametrize(
     "schema",
     [
-        {"x-ui": {"properties": None}}, {"x-ui": {"properties": True}}, {"x-foo": {"$ref": 5}}, {"x-foo": {"pattern": {}}},
-        {"dependentRequired": {"$ref": ["a"], "pattern": ["a"]}}, {"x-foo": {"$anchor": 5, "$id": []}},
+        {"x-ui": {"properties": None}},
+        {"x-ui": {"properties": True}},
+        {"x-foo": {"$ref": 5}},
+        {"x-foo": {"pattern": {}}},
+        {"dependentRequired": {"$ref": ["a"], "pattern": ["a"]}},
+        {"x-foo": {"$anchor": 5, "$id": []}},
         {"default": {"$ref": 5}, "properties": {"a": {"x-foo": [{"patternProperties": 5}]}}},
     ],
 )
@@ -162,8 +168,11 @@ def test_keywords_that_hold_no_schemas_are_data(schema: dict[str, Any]) -> None:
 def test_patterns_of_today() -> None:
     """Sixteen patterns as authors write them pass: dates, identifiers, addresses; an equal one counts once."""
     usual = (
-        r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?Z$", r"^[\w.+-]+@[\w-]+\.[\w.-]+$", "^.{1,100}$",
-        "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$", "^https?://",
+        r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d{1,9})?Z$",
+        r"^[\w.+-]+@[\w-]+\.[\w.-]+$",
+        "^.{1,100}$",
+        "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$",
+        "^https?://",
     )
     named = {f"p{n}": {"pattern": usual[n] if n < len(usual) else f"^{n}$"} for n in range(schemas.MAX_PATTERNS)}
     check_output_schema({"properties": {**named, "again": {"pattern": usual[0]}}})
@@ -190,10 +199,10 @@ def test_a_refused_schema_compiles_nothing(schema: dict[str, Any], monkeypatch: 
     [
         ({"name": "Ada", "born": 1815}, []),
         ({"name": "Ada", "born": None}, []),
-        ({"name": "Ada"}, ["$: required [\"name\",\"born\"]"]),
-        ({"name": 5, "born": "1815"}, ["$.name: type \"string\"", "$.born: type [\"integer\",\"null\"]"]),
+        ({"name": "Ada"}, ['$: required ["name","born"]']),
+        ({"name": 5, "born": "1815"}, ['$.name: type "string"', '$.born: type ["integer","null"]']),
         ({"name": "Ada", "born": 1, "x": 1}, ["$: additionalProperties false"]),
-        ([], ["$: type \"object\""]),
+        ([], ['$: type "object"']),
     ],
 )
 def test_errors_of_a_value(value: object, errors: list[str]) -> None:
@@ -213,7 +222,7 @@ def test_patterns_take_linear_time() -> None:
     schema = {"properties": {"a": {"pattern": "^(a+)+$"}}}
     check_output_schema(schema)
     began = time.monotonic()
-    assert output_errors(schema, {"a": "a" * 5000 + "!"}) == ["$.a: pattern \"^(a+)+$\""]
+    assert output_errors(schema, {"a": "a" * 5000 + "!"}) == ['$.a: pattern "^(a+)+$"']
     assert time.monotonic() - began < SOON_S
 
 

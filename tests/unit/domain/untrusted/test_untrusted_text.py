@@ -10,9 +10,7 @@ HIDDEN = ("\u200b", "\u2060", "\ufeff", "\u202e", "\u2066", "\U000e0041")
 
 
 @for_each("hidden", HIDDEN)
-@for_each(
-    ("text", "shown"), [("as said [{}1].", "as said (1)."), ("<{}system>", "‹system>"), ("pl{}ain", "plain")]
-)
+@for_each(("text", "shown"), [("as said [{}1].", "as said (1)."), ("<{}system>", "‹system>"), ("pl{}ain", "plain")])
 def test_invisible_characters_hide_nothing(hidden: str, text: str, shown: str) -> None:
     """A marker or a role with a sign in it that no reader sees is one all the same."""
     assert neutralised(text.format(hidden)) == shown

@@ -183,8 +183,10 @@ def test_domains_become_site_operators() -> None:
     [
         ("It hunts at night.", "It%20hunts%20at%20night."),
         ("a, b - c & d", "a%2C%20b%20%2D%20c%20%26%20d"),
-        ("one two three four five six seven eight nine ten eleven twelve thirteen",
-         "one%20two%20three%20four,ten%20eleven%20twelve%20thirteen"),
+        (
+            "one two three four five six seven eight nine ten eleven twelve thirteen",
+            "one%20two%20three%20four,ten%20eleven%20twelve%20thirteen",
+        ),
         ("line one\n\nline two", "line%20one"),
         ("| **Pump** A | 9 W | 12.5 |\n| B | 1 | 2 |", "Pump%20A,12.5"),
         ("Pump | 12.5", "Pump,12.5"),
@@ -198,6 +200,8 @@ def test_a_quote_is_named_within_elements_of_the_page(quote: str, named: str) ->
 
 def test_quote_of_a_pdf_is_at_its_page() -> None:
     """Viewers of PDFs know no text fragments. A document without an address on the web has none."""
-    assert quote_url("https://example.org/report.pdf#top", "Some words.", 15) == "https://example.org/report.pdf#page=15"
+    assert (
+        quote_url("https://example.org/report.pdf#top", "Some words.", 15) == "https://example.org/report.pdf#page=15"
+    )
     assert quote_url("doc:report.pdf", "Some words.", 15) is None
     assert quote_url("https://example.org/report.pdf", " ", 15) is None

@@ -100,7 +100,9 @@ def test_a_minus_is_refused_where_the_field_says_the_same() -> None:
         parse_unsigned_site("-a.org")
 
 
-@given(st.text(max_size=80) | st.from_regex(r"-?(https?://)?[*.a-zü-]{0,20}[:/@#?]{0,2}[a-z0-9.]{0,20}", fullmatch=True))
+@given(
+    st.text(max_size=80) | st.from_regex(r"-?(https?://)?[*.a-zü-]{0,20}[:/@#?]{0,2}[a-z0-9.]{0,20}", fullmatch=True)
+)
 def test_a_name_is_safe_in_a_query_and_stable(written: str) -> None:
     """Whatever is written: a name holds nothing but letters, digits, dots, hyphens and underscores, and is its own name."""
     name = ""

@@ -126,7 +126,8 @@ class TestFiles:
         """The folder's name and the kind of document; the id is added to every document."""
         _, _, read = walked(folder)
         assert text(read["page.html"]).fields == {
-            "source": ("notes",), "doc_type": ("html",),
+            "source": ("notes",),
+            "doc_type": ("html",),
         }
         assert text(read["page.html"]).source == "notes"
 
@@ -219,7 +220,8 @@ class TestJsonLines:
         )
         found, left, read = walked(file)
         assert [(document.doc_id, document.where, document.position) for document in found] == [
-            ("a", f"{file}:1", 68), ("b", f"{file}:3", file.stat().st_size),
+            ("a", f"{file}:1", 68),
+            ("b", f"{file}:3", file.stat().st_size),
         ]
         assert left == []
         assert text(read["a"]).fields["tags"] == ("x", "y")
@@ -262,7 +264,11 @@ class TestJsonLines:
         """A folder may hold both."""
         lines(folder / "more.jsonl", {"doc_id": "a", "text": "one"})
         assert [document.doc_id for document in walked(folder)[0]] == [
-            "heat.md", "a", "page.html", "paper.pdf", "sub dir/wasser.txt",
+            "heat.md",
+            "a",
+            "page.html",
+            "paper.pdf",
+            "sub dir/wasser.txt",
         ]
 
 

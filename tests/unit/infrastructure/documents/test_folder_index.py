@@ -546,12 +546,19 @@ class TestSharedIndex:
     async def everything(self, shared: SharedIndex) -> list[str]:
         """Return what a worker finds, which searches the index without a filter."""
         store = QdrantEdgeVectorStore(shared.folder)
-        hits = (await RetrievalService(HashEmbedder(), store, "documents", top_k=20).search(RagSearch(query="gateway"))).hits
+        hits = (
+            await RetrievalService(HashEmbedder(), store, "documents", top_k=20).search(RagSearch(query="gateway"))
+        ).hits
         await store.aclose()
         return sorted(hit.doc_id for hit in hits)
 
     async def test_folder_that_was_indexed_is_not_opened_again(
-        self, folder: Path, tmp_path: Path, make: Make, shared: SharedIndex, files: CountedFiles,
+        self,
+        folder: Path,
+        tmp_path: Path,
+        make: Make,
+        shared: SharedIndex,
+        files: CountedFiles,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         """Its files are listed, none is opened, and it gets no index of its own."""

@@ -91,11 +91,26 @@ def test_a_text_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_scalar_and_list_is_a_filter() -> None:
     """Written as JSON writes it; what is null, nested or the text itself is none."""
     record = {
-        "text": "t", "title": "T", "doc_type": "blog", "year": 2026, "score": 1.5, "draft": True, "tags": ["a", 7, None, {}],
-        "nothing": None, "nested": {"a": 1}, "empty": [], "blank": "", "long": "x" * 1001,
+        "text": "t",
+        "title": "T",
+        "doc_type": "blog",
+        "year": 2026,
+        "score": 1.5,
+        "draft": True,
+        "tags": ["a", 7, None, {}],
+        "nothing": None,
+        "nested": {"a": 1},
+        "empty": [],
+        "blank": "",
+        "long": "x" * 1001,
     }
     assert filters_of(record) == {
-        "title": ("T",), "doc_type": ("blog",), "year": ("2026",), "score": ("1.5",), "draft": ("true",), "tags": ("a", "7"),
+        "title": ("T",),
+        "doc_type": ("blog",),
+        "year": ("2026",),
+        "score": ("1.5",),
+        "draft": ("true",),
+        "tags": ("a", "7"),
         "blank": ("",),
     }
     assert text_of(record, "id").fields["doc_id"] == ("id",)

@@ -66,7 +66,9 @@ async def test_each_format_is_a_page(folder: Path, make: Make) -> None:
     pages = [await reader.read(f"doc:{name}") for name in ("a.txt", "b.HTML", "c.pdf")]
     assert [page.media_type for page in pages] == ["text/plain", "text/html", "application/pdf"]
     assert [page.text for page in pages] == [
-        "A text about the gateway.", "The gateway in HTML.", "The gateway in a PDF.",
+        "A text about the gateway.",
+        "The gateway in HTML.",
+        "The gateway in a PDF.",
     ]
 
 
@@ -107,8 +109,15 @@ async def test_a_changed_document_is_read_anew(folder: Path, make: Make) -> None
 
 
 OUTSIDE = (
-    "../secret.md", "/etc/passwd", "a/../../secret.md", "..%2Fsecret.md", "%2e%2e/secret.md", "..\\secret.md",
-    "%2Fetc%2Fpasswd", "a.md%00", "sub/%2E%2E/%2e%2e/secret.md",
+    "../secret.md",
+    "/etc/passwd",
+    "a/../../secret.md",
+    "..%2Fsecret.md",
+    "%2e%2e/secret.md",
+    "..\\secret.md",
+    "%2Fetc%2Fpasswd",
+    "a.md%00",
+    "sub/%2E%2E/%2e%2e/secret.md",
 )
 
 

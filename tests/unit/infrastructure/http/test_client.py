@@ -93,7 +93,10 @@ async def test_a_sent_request_returns_a_response_of_any_status_unread(status: in
         requests = (upstream.build_request(method, "http://a.test/x", b"", ()) for method in ("GET", "POST"))
         responses = [await upstream.send(request, sent_kind=None) for request in requests]
         assert [(response.status_code, response.is_closed) for response in responses] == [(status, False)] * 2
-        assert [await read_body(response, limit) for response, limit in zip(responses, (3, 4), strict=True)] == [None, b"body"]
+        assert [await read_body(response, limit) for response, limit in zip(responses, (3, 4), strict=True)] == [
+            None,
+            b"body",
+        ]
         assert all(response.is_closed for response in responses)
     assert [response.request.method for response in responses] == ["GET", "POST"]
     assert timeouts == [dict.fromkeys(("connect", "read", "write", "pool"), 5)] * 2
@@ -110,7 +113,9 @@ async def test_a_built_request_keeps_the_headers_of_the_upstream() -> None:
 def test_an_unusable_address_is_a_transport_error_of_a_built_request() -> None:
     """The caller translates it like the others."""
     with pytest.raises(TRANSPORT_ERRORS):
-        Upstream("Test", "nothing://here", setting="TEST_URL", timeout=5).build_request("GET", "nothing://here/x", b"", ())
+        Upstream("Test", "nothing://here", setting="TEST_URL", timeout=5).build_request(
+            "GET", "nothing://here/x", b"", ()
+        )
 
 
 async def test_cookies_are_not_stored() -> None:

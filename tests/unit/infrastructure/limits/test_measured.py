@@ -36,9 +36,7 @@ async def test_searches_are_counted_by_result(metrics: MemoryMetrics) -> None:
         search = guarded_search(FakeWebSearch(outcome), metrics=metrics)
         await asyncio.gather(search.search(WebSearchRequest(query="x")), return_exceptions=True)
     fake = FakeWebSearch(delay_s=60)
-    slow = asyncio.create_task(
-        guarded_search(fake, metrics=metrics).search(WebSearchRequest(query="x"))
-    )
+    slow = asyncio.create_task(guarded_search(fake, metrics=metrics).search(WebSearchRequest(query="x")))
     while not fake.running:
         await asyncio.sleep(0)
     slow.cancel()

@@ -43,7 +43,9 @@ class TestSearches:
         fake = FakeWebSearch(FOUND)
         provider = guarded_search(fake, limiter_of(clock, 1, MINUTE_S), setting="FAKE_RPM")
         await provider.search(REQUEST)
-        with pytest.raises(WebSearchBlockedError, match=r"fake has reached its rate limit .*60 s.* raise FAKE_RPM") as caught:
+        with pytest.raises(
+            WebSearchBlockedError, match=r"fake has reached its rate limit .*60 s.* raise FAKE_RPM"
+        ) as caught:
             await provider.search(REQUEST)
         assert caught.value.retry_after_s == 60.0
         assert len(fake.requests) == 1

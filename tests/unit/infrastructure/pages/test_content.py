@@ -29,8 +29,10 @@ async def read(body: bytes, headers: Any = None, url: str = URL, **options: Any)
 class TestText:
     async def test_a_page(self) -> None:
         """Title, main text as Markdown, type, date, hash; address and reader."""
-        body = html("<nav>Menu</nav><main><h1>Top</h1><p>Some <b>text</b>.</p><pre>x = 1</pre></main>",
-                    head='<meta property="article:published_time" content="2026-01-02T03:04:05Z">')
+        body = html(
+            "<nav>Menu</nav><main><h1>Top</h1><p>Some <b>text</b>.</p><pre>x = 1</pre></main>",
+            head='<meta property="article:published_time" content="2026-01-02T03:04:05Z">',
+        )
         found = await read(body)
         assert (found.title, found.url, found.reader, found.media_type) == ("A page", URL, "direct", "text/html")
         assert found.text == "# Top\n\nSome text.\n\n```\nx = 1\n```"
@@ -58,10 +60,21 @@ class TestText:
     @for_each(
         ("encoding", "declared", "meta"),
         [
-            ("utf-8", "utf-8", ""), ("utf-8", "iso-8859-1", ""), ("utf-8", "", "windows-1251"), ("cp1251", "windows-1251", ""),
-            ("cp1251", "", "windows-1251"), ("cp1251", "WINDOWS-1251", "utf-8"), ("koi8-r", "koi8-r", ""), ("utf-16", "", ""),
-            ("utf-16-le", "utf-16le", ""), ("iso-2022-jp", "iso-2022-jp", ""), ("utf-8-sig", "ascii", ""),
-            ("utf-8", "nonsense", ""), ("utf-8", "utf-7", ""), ("utf-8", "punycode", ""), ("utf-8", "iso-8859-8-i", ""),
+            ("utf-8", "utf-8", ""),
+            ("utf-8", "iso-8859-1", ""),
+            ("utf-8", "", "windows-1251"),
+            ("cp1251", "windows-1251", ""),
+            ("cp1251", "", "windows-1251"),
+            ("cp1251", "WINDOWS-1251", "utf-8"),
+            ("koi8-r", "koi8-r", ""),
+            ("utf-16", "", ""),
+            ("utf-16-le", "utf-16le", ""),
+            ("iso-2022-jp", "iso-2022-jp", ""),
+            ("utf-8-sig", "ascii", ""),
+            ("utf-8", "nonsense", ""),
+            ("utf-8", "utf-7", ""),
+            ("utf-8", "punycode", ""),
+            ("utf-8", "iso-8859-8-i", ""),
             ("utf-8", "unicode_escape", "hex"),
         ],
     )
@@ -80,9 +93,7 @@ class TestText:
         assert "Größe" in found.text
         assert "was read as" in str(found.warning)
 
-    @for_each(
-        "body", [b"\x00\x01\x02" * 50, b"", b"   \n ", html(""), html("<p hidden>text</p>"), html("<img alt=x>")]
-    )
+    @for_each("body", [b"\x00\x01\x02" * 50, b"", b"   \n ", html(""), html("<p hidden>text</p>"), html("<img alt=x>")])
     async def test_no_text_is_an_error(self, body: bytes) -> None:
         """A page that holds none cannot be quoted."""
         with pytest.raises(PageError):
@@ -197,9 +208,17 @@ class TestHiddenText:
 
     @for_each(
         "style",
-        ["@media print{.q{display:none}}", "body{visibility:hidden}", "@supports(x:y){.q{display:none}}", ".q{display:block}",
-         ".q::before{display:none}", "[[,.q{", "[[{display:none} ..q{display:none}",
-         "}}}.x{display:none}", ".q{opacity:0.9;height:10px;overflow:hidden}"],
+        [
+            "@media print{.q{display:none}}",
+            "body{visibility:hidden}",
+            "@supports(x:y){.q{display:none}}",
+            ".q{display:block}",
+            ".q::before{display:none}",
+            "[[,.q{",
+            "[[{display:none} ..q{display:none}",
+            "}}}.x{display:none}",
+            ".q{opacity:0.9;height:10px;overflow:hidden}",
+        ],
     )
     async def test_what_a_reader_sees_is_in_the_text(self, style: str) -> None:
         """Rules for paper, for states and for a page whose script has not run hide nothing; bad style sheets neither."""

@@ -155,11 +155,27 @@ class TestHead:
     @for_each(
         ("status", "kind"),
         [
-            (204, PageError), (206, PageError), (304, PageError), (300, PageError), (400, PageError), (401, PageBlockedError),
-            (402, PageBlockedError), (403, PageBlockedError), (404, PageNotFoundError), (407, PageBlockedError),
+            (204, PageError),
+            (206, PageError),
+            (304, PageError),
+            (300, PageError),
+            (400, PageError),
+            (401, PageBlockedError),
+            (402, PageBlockedError),
+            (403, PageBlockedError),
+            (404, PageNotFoundError),
+            (407, PageBlockedError),
             (408, PageTimeoutError),
-            (410, PageNotFoundError), (418, PageError), (429, PageBlockedError), (451, PageBlockedError), (500, PageError),
-            (502, PageError), (503, PageBlockedError), (504, PageTimeoutError), (599, PageError), (999, PageBlockedError),
+            (410, PageNotFoundError),
+            (418, PageError),
+            (429, PageBlockedError),
+            (451, PageBlockedError),
+            (500, PageError),
+            (502, PageError),
+            (503, PageBlockedError),
+            (504, PageTimeoutError),
+            (599, PageError),
+            (999, PageBlockedError),
         ],
     )
     async def test_a_status_that_brings_no_page(self, status: int, kind: type[AppException]) -> None:
@@ -237,9 +253,21 @@ class TestTypes:
 
     @for_each(
         "declared",
-        ["application/octet-stream", "application/json", "image/png", "image/svg+xml", "video/mp4", "application/zip",
-         "nonsense", "application/javascript", "multipart/form-data", "textual/html", "xtext/html", ";",
-         "text/html,text/plain"],
+        [
+            "application/octet-stream",
+            "application/json",
+            "image/png",
+            "image/svg+xml",
+            "video/mp4",
+            "application/zip",
+            "nonsense",
+            "application/javascript",
+            "multipart/form-data",
+            "textual/html",
+            "xtext/html",
+            ";",
+            "text/html,text/plain",
+        ],
     )
     async def test_other_things_are_not(self, declared: str) -> None:
         """They are refused by their type, before their body is read."""

@@ -86,9 +86,7 @@ async def test_fields_and_text_are_separated() -> None:
     assert (page.reader, page.media_type, page.warning) == ("jina", "text/markdown", None)
 
 
-@for_each(
-    "source", ["", "javascript:alert(1)", "http://10.0.0.1/x", "http://db/", "http://u@docs.example.net/"]
-)
+@for_each("source", ["", "javascript:alert(1)", "http://10.0.0.1/x", "http://db/", "http://u@docs.example.net/"])
 async def test_an_invalid_source_is_ignored(source: str) -> None:
     """The address is the requested one."""
     page, _ = await read(text(f"Title: T\n\nURL Source: {source}\n\nMarkdown Content:\nText."))
@@ -134,11 +132,20 @@ async def test_an_unexpected_format_is_an_error(body: str) -> None:
 @for_each(
     ("status", "kind", "says"),
     [
-        (400, PageError, "400"), (401, PageConfigError, "JINA_API_KEY"), (402, PageBlockedError, "payment"),
-        (403, PageConfigError, "JINA_API_KEY"), (404, PageError, "404"), (409, PageBlockedError, "409"),
-        (413, PageError, "large"), (422, PageError, "422"), (429, PageBlockedError, "refuses more requests"),
-        (451, PageBlockedError, "legal"), (500, PageError, "500"), (503, PageConnectionError, "503"),
-        (302, PageConfigError, "JINA_BASE_URL"), (408, PageTimeoutError, "408"),
+        (400, PageError, "400"),
+        (401, PageConfigError, "JINA_API_KEY"),
+        (402, PageBlockedError, "payment"),
+        (403, PageConfigError, "JINA_API_KEY"),
+        (404, PageError, "404"),
+        (409, PageBlockedError, "409"),
+        (413, PageError, "large"),
+        (422, PageError, "422"),
+        (429, PageBlockedError, "refuses more requests"),
+        (451, PageBlockedError, "legal"),
+        (500, PageError, "500"),
+        (503, PageConnectionError, "503"),
+        (302, PageConfigError, "JINA_BASE_URL"),
+        (408, PageTimeoutError, "408"),
     ],
 )
 async def test_every_status_has_its_error(status: int, kind: type[AppException], says: str) -> None:

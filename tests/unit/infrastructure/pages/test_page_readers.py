@@ -32,9 +32,7 @@ URL = "http://a.example.net/"
 
 
 class TestFailover:
-    @for_each(
-        "error", [PageError(), PageBlockedError(), PageConnectionError(), PageTimeoutError(), PageConfigError()]
-    )
+    @for_each("error", [PageError(), PageBlockedError(), PageConnectionError(), PageTimeoutError(), PageConfigError()])
     async def test_the_next_reader_reads_after_a_failure(self, error: Exception) -> None:
         """Whatever error the first one raises."""
         first, second = FakePageReader({URL: error}), FakePageReader({URL: "text"}, name="second")  # type: ignore[dict-item]
@@ -59,9 +57,7 @@ class TestFailover:
 
 
 class TestGuarded:
-    @for_each(
-        "url", ["http://10.0.0.1/", "http://db/", "ftp://a.example.net/", "http://a.example.net:22/"]
-    )
+    @for_each("url", ["http://10.0.0.1/", "http://db/", "ftp://a.example.net/", "http://a.example.net:22/"])
     async def test_a_refused_address_does_not_reach_the_reader(self, url: str) -> None:
         """The check comes first."""
         inner = FakePageReader({})
@@ -69,9 +65,7 @@ class TestGuarded:
             await GuardedPageReader(inner, Guard(Names())).read(url)
         assert inner.urls == []
 
-    @for_each(
-        "answer", [["10.0.0.1"], ["9.9.9.9", "::1"], [], ["x"], OSError(), ["9.9.9.9"] * (MAX_ADDRESSES + 1)]
-    )
+    @for_each("answer", [["10.0.0.1"], ["9.9.9.9", "::1"], [], ["x"], OSError(), ["9.9.9.9"] * (MAX_ADDRESSES + 1)])
     async def test_a_name_is_resolved_before_the_reader_gets_it(self, answer: Sequence[str] | Exception) -> None:
         """A name of a private address, or of none, is refused."""
         inner = FakePageReader({})

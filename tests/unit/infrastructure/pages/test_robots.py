@@ -44,8 +44,16 @@ def test_our_own_group_counts_alone(path: str, allowed: bool) -> None:
 @for_each(
     ("path", "allowed"),
     [
-        ("/", True), ("/private", False), ("/private/x", False), ("/private/open", True), ("/private/open/x", True),
-        ("/x.pdf", False), ("/x.pdf?a", True), ("/a/b.pdf", False), ("/%70rivate", False), ("/publicprivate", True),
+        ("/", True),
+        ("/private", False),
+        ("/private/x", False),
+        ("/private/open", True),
+        ("/private/open/x", True),
+        ("/x.pdf", False),
+        ("/x.pdf?a", True),
+        ("/a/b.pdf", False),
+        ("/%70rivate", False),
+        ("/publicprivate", True),
     ],
 )
 def test_the_group_for_everybody(path: str, allowed: bool) -> None:
@@ -141,9 +149,7 @@ async def test_robots_txt_is_not_fetched_without_the_setting() -> None:
     assert site.asked == ["a.example.net/no"]
 
 
-@for_each(
-    ("status", "readable"), [(404, True), (403, True), (410, True), (429, False), (500, False), (503, False)]
-)
+@for_each(("status", "readable"), [(404, True), (403, True), (410, True), (429, False), (500, False), (503, False)])
 async def test_missing_robots_txt_allows_all(status: int, readable: bool) -> None:
     """A client error means that there is none; a server error, that nobody knows."""
     polite = reader(Site(status).respond, robots=True)

@@ -82,7 +82,9 @@ async def test_what_is_no_icon_of_this_site_is_none(answer: Answer) -> None:
     assert {address.partition("/")[0] for address in site.asked} == {"a.example.net"}
 
 
-@pytest.mark.parametrize("url", ["doc:notes.md", "javascript:alert(1)", "http://inside.example/", "file:///etc/passwd", "x"])
+@pytest.mark.parametrize(
+    "url", ["doc:notes.md", "javascript:alert(1)", "http://inside.example/", "file:///etc/passwd", "x"]
+)
 async def test_no_other_address_is_opened(url: str) -> None:
     """Documents, other schemes and private addresses have no icon."""
     site = Site(favicon_ico=(200, {"Content-Type": "image/png"}, PNG))
@@ -140,5 +142,7 @@ async def test_a_slow_site_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_type_is_that_of_the_bytes() -> None:
     webp = b"RIFF\x00\x00\x00\x00WEBPVP8 "
-    types = [image_type(data) for data in (PNG, b"GIF89a", b"\xff\xd8\xff\xe0", b"\x00\x00\x01\x00", webp, b"RIFF", b"<svg")]
+    types = [
+        image_type(data) for data in (PNG, b"GIF89a", b"\xff\xd8\xff\xe0", b"\x00\x00\x01\x00", webp, b"RIFF", b"<svg")
+    ]
     assert types == ["image/png", "image/gif", "image/jpeg", "image/x-icon", "image/webp", None, None]

@@ -19,7 +19,9 @@ def laid_out_pdf(*pages: str) -> bytes:
     contents = []
     for page in pages:
         placed = (line.strip().split(" ", 4) for line in page.strip().split("\n"))
-        contents.append("\n".join(f"BT /{font} {size} Tf {x} {y} Td ({text}) Tj ET" for x, y, size, font, text in placed))
+        contents.append(
+            "\n".join(f"BT /{font} {size} Tf {x} {y} Td ({text}) Tj ET" for x, y, size, font, text in placed)
+        )
     return _pdf(contents)
 
 

@@ -61,7 +61,9 @@ async def test_a_text_with_too_many_citations_is_refused(reader: ChildCitationRe
 async def test_a_text_that_takes_too_long_ends_its_child_and_not_the_server(tmp_path: Path) -> None:
     """The caller gets an error that says what to do, and the next text is read."""
     (tmp_path / "child.py").write_text(SLOW)
-    reader = ChildCitationReader(ParserPool(1, lambda: ParserProcess(wall_seconds=LIMIT_S, script=tmp_path / "child.py")))
+    reader = ChildCitationReader(
+        ParserPool(1, lambda: ParserProcess(wall_seconds=LIMIT_S, script=tmp_path / "child.py"))
+    )
     with pytest.raises(VerificationError, match="divide the text"):
         await reader("endless", [])
     assert (await reader("short", [])).markdown == "short"

@@ -69,9 +69,7 @@ def test_a_page_may_declare_its_encoding() -> None:
     assert decode(page.encode("utf-8").replace(b"windows-1251", b"utf-8"), html=True).note is None
 
 
-@for_each(
-    "data", [b"\x7fELF\0\1\2\0\0\0\3", bytes(range(256)) * 20, b"text\0text", b"PK\3\4\0\0\xff" * 50]
-)
+@for_each("data", [b"\x7fELF\0\1\2\0\0\0\3", bytes(range(256)) * 20, b"text\0text", b"PK\3\4\0\0\xff" * 50])
 def test_a_binary_file_is_not_text(data: bytes) -> None:
     """NULs that are no UTF-16 mean that there is nothing to read."""
     with pytest.raises(UnreadableDocument, match="binary"):

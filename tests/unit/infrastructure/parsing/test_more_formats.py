@@ -100,8 +100,18 @@ def test_restructured_text(tmp_path: Path) -> None:
     parsed = read(tmp_path / "a.rst")
     assert parsed.title == "House"
     assert [line for line in parsed.text.split("\n") if line] == [
-        "# House", "Walls.", "## Heating", ".. note::", "   A pump.", "### In winter", "Cold.", "## Roof", "Tiles.", "a",
-        "----", "b",
+        "# House",
+        "Walls.",
+        "## Heating",
+        ".. note::",
+        "   A pump.",
+        "### In winter",
+        "Cold.",
+        "## Roof",
+        "Tiles.",
+        "a",
+        "----",
+        "b",
     ]
 
 
@@ -170,7 +180,8 @@ def test_every_passage_of_a_long_table_names_its_columns(tmp_path: Path) -> None
 
 
 @for_each(
-    "written", ["a line without a separator\nanother", 'a,b\n"' + "x" * 200_000, "City,Opened\n"],
+    "written",
+    ["a line without a separator\nanother", 'a,b\n"' + "x" * 200_000, "City,Opened\n"],
 )
 def test_values_that_are_no_table_keep_their_text(tmp_path: Path, written: str) -> None:
     (tmp_path / "a.csv").write_text(written)
@@ -186,7 +197,9 @@ def test_a_wide_head_is_not_repeated_for_every_row(tmp_path: Path) -> None:
 
 def test_a_log_is_read_by_its_entries(tmp_path: Path) -> None:
     """An indented line belongs to the entry above."""
-    (tmp_path / "a.log").write_text("06:00 started\n06:01 ERROR failed\n  ValueError: no such customer\n\n06:02 stopped\n")
+    (tmp_path / "a.log").write_text(
+        "06:00 started\n06:01 ERROR failed\n  ValueError: no such customer\n\n06:02 stopped\n"
+    )
     assert read(tmp_path / "a.log").text == (
         "- 06:00 started\n- 06:01 ERROR failed\n  ValueError: no such customer\n\n- 06:02 stopped\n"
     )

@@ -126,8 +126,11 @@ def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
 def test_pages_of_a_pdf_begin_where_their_first_words_stand(tmp_path: Path) -> None:
     """Also where headings are marked, words joined and blank lines dropped before them, and behind a page without text."""
     pages = [
-        "The first page tells of tea-\ncups.\n1.1 Leaves of tea\nThey are green.", "-v\nThe option is explained here.", "",
-        "INTRODUCTION TO COFFEE\nThe fourth page tells of cof-", "fee, and the fifth goes on.\n2.3 The end\nIt is near.",
+        "The first page tells of tea-\ncups.\n1.1 Leaves of tea\nThey are green.",
+        "-v\nThe option is explained here.",
+        "",
+        "INTRODUCTION TO COFFEE\nThe fourth page tells of cof-",
+        "fee, and the fifth goes on.\n2.3 The end\nIt is near.",
     ]
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf(*pages))
@@ -289,13 +292,18 @@ def test_the_article_of_a_page_is_read_without_what_surrounds_it() -> None:
     """Menus, cookie notices and teasers are no text of a page; its code, definitions, tables and headings are."""
     links = "".join(f'<li><a href="/{label}">{label}</a></li>' for label in ("Home", "News", "Sports", "Contact"))
     teasers = "".join(
-        f'<li><a href="/{at}">Ten things that nobody told you about garden sheds, part {at}</a></li>' for at in range(30)
+        f'<li><a href="/{at}">Ten things that nobody told you about garden sheds, part {at}</a></li>'
+        for at in range(30)
     )
     text = page_text(ARTICLE.format(links=links, teasers=teasers))["text"] or ""
     assert text.startswith("# Heat pumps in the cold")
     for part in (
-        "output falls by a third", "## How it is set up", "```\npump --curve 0.6\npump --limit 55\n```",
-        "\n\n--curve\n: Steepness of the heating curve\n\n--limit\n: Highest temperature", "| -10 | 48 |", "answers slowly",
+        "output falls by a third",
+        "## How it is set up",
+        "```\npump --curve 0.6\npump --limit 55\n```",
+        "\n\n--curve\n: Steepness of the heating curve\n\n--limit\n: Highest temperature",
+        "| -10 | 48 |",
+        "answers slowly",
     ):
         assert part in text
     for part in ("Sports", "cookies", "garden sheds", "Read next"):

@@ -59,7 +59,12 @@ def test_pages_begin_where_their_headings_stand() -> None:
     """The offsets follow the blank lines."""
     answer = pdf_text(laid_out_pdf(*REPORT))
     text, starts = str(answer["text"]), numbered(answer["pages"])
-    assert [page_at(starts, text.index(words)) for words in ("Nordwind", "Services", "Management", "Marta")] == [1, 1, 2, 2]
+    assert [page_at(starts, text.index(words)) for words in ("Nordwind", "Services", "Management", "Marta")] == [
+        1,
+        1,
+        2,
+        2,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,11 +75,15 @@ def test_pages_begin_where_their_headings_stand() -> None:
             "Pumps move water over\nthe hill and\nMills grind it.",
         ),
         (
-            ("72 740 11 F1 In\n90 740 11 F2 Norway\n132 740 11 F1 and in\n72 726 11 F2 Sweden\n120 726 11 F1 it snows.",),
+            (
+                "72 740 11 F1 In\n90 740 11 F2 Norway\n132 740 11 F1 and in\n72 726 11 F2 Sweden\n120 726 11 F1 it snows.",
+            ),
             "In Norway and in\nSweden it snows.",
         ),
         (
-            ("72 740 11 F1 Let the height be\n120 710 11 F1 h = 3\n300 710 11 F1 (1)\n72 680 11 F1 where h is in metres.",),
+            (
+                "72 740 11 F1 Let the height be\n120 710 11 F1 h = 3\n300 710 11 F1 (1)\n72 680 11 F1 where h is in metres.",
+            ),
             "Let the height be\nh = 3 (1)\nwhere h is in metres.",
         ),
         (
@@ -88,7 +97,10 @@ def test_pages_begin_where_their_headings_stand() -> None:
             ),
             "Colour The colour of the\nNorth Sea.\n\nLength Large",
         ),
-        (("72 740 16 F2 How Pumps Move\n72 722 16 F2 Water\n72 690 11 F1 They turn.",), "How Pumps Move\nWater\n\nThey turn."),
+        (
+            ("72 740 16 F2 How Pumps Move\n72 722 16 F2 Water\n72 690 11 F1 They turn.",),
+            "How Pumps Move\nWater\n\nThey turn.",
+        ),
     ],
     ids=["pages", "bold words", "formula", "list item", "long cell", "long heading"],
 )

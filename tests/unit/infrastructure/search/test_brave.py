@@ -70,8 +70,14 @@ class TestTheRequest:
         assert (request.method, request.path.partition("?")[0]) == ("GET", "/res/v1/web/search")
         assert request.headers["x-subscription-token"] == KEY
         assert request.parameters == {
-            "q": "python asyncio", "count": "3", "offset": "0", "search_lang": "en-gb", "country": "GB",
-            "extra_snippets": "true", "text_decorations": "false", "result_filter": "web",
+            "q": "python asyncio",
+            "count": "3",
+            "offset": "0",
+            "search_lang": "en-gb",
+            "country": "GB",
+            "extra_snippets": "true",
+            "text_decorations": "false",
+            "result_filter": "web",
         }
 
     @for_each(
@@ -101,8 +107,12 @@ class TestTheRequest:
     @for_each(
         ("language", "code", "country"),
         [
-            ("de", "de", "ALL"), ("de-AT", "de", "AT"), ("ja", "jp", "ALL"), ("zh-TW", "zh-hant", "TW"),
-            ("pt-PT", "pt-pt", "PT"), ("la", None, "ALL"),
+            ("de", "de", "ALL"),
+            ("de-AT", "de", "AT"),
+            ("ja", "jp", "ALL"),
+            ("zh-TW", "zh-hant", "TW"),
+            ("pt-PT", "pt-pt", "PT"),
+            ("la", None, "ALL"),
         ],
     )
     async def test_language_and_country_are_sent(self, language: str, code: str | None, country: str) -> None:
@@ -146,7 +156,9 @@ class TestPages:
     async def test_a_large_count_takes_several_requests(self) -> None:
         """50 results take three requests of 17; the next page begins where the last one ended."""
         assert [(p["count"], p["offset"]) for _, p in await requests(recorded("brave/web"), count=50)] == [
-            ("17", "0"), ("17", "1"), ("17", "2"),
+            ("17", "0"),
+            ("17", "1"),
+            ("17", "2"),
         ]
         second = await requests(recorded("brave/web"), count=50, page=2)
         assert [p["offset"] for _, p in second] == ["3", "4", "5"]
@@ -197,9 +209,7 @@ class TestTheAnswer:
             ("two words", "https://docs.example.org/t", "", "docs.example.org"),
         ]
 
-    @for_each(
-        "body", [{}, {"web": None}, {"web": {"results": None}}, {"web": []}, {"web": {"results": "x"}}]
-    )
+    @for_each("body", [{}, {"web": None}, {"web": {"results": None}}, {"web": []}, {"web": {"results": "x"}}])
     async def test_an_answer_without_results_is_empty(self, body: Any) -> None:
         """It is no error."""
         assert (await found(json_reply(body))).results == ()

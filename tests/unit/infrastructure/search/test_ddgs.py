@@ -113,10 +113,21 @@ async def test_a_failure_of_one_kind_is_listed(search: Search) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        None, "x", [], {}, {"title": "T"}, {"href": "https://a.org"}, {"title": "", "href": "https://a.org"},
-        {"title": "T", "href": None}, {"title": "T", "href": 7}, {"title": "T", "href": "javascript:alert(1)"},
-        {"title": "T", "href": "https://a.org/x y"}, {"title": "T", "href": "/relative"}, {"title": 7, "href": "https://a.org"},
-        {"title": "T", "href": "data:text/html,x"}, {"title": "T", "href": "http://127.0.0.1\\@a.org"},
+        None,
+        "x",
+        [],
+        {},
+        {"title": "T"},
+        {"href": "https://a.org"},
+        {"title": "", "href": "https://a.org"},
+        {"title": "T", "href": None},
+        {"title": "T", "href": 7},
+        {"title": "T", "href": "javascript:alert(1)"},
+        {"title": "T", "href": "https://a.org/x y"},
+        {"title": "T", "href": "/relative"},
+        {"title": 7, "href": "https://a.org"},
+        {"title": "T", "href": "data:text/html,x"},
+        {"title": "T", "href": "http://127.0.0.1\\@a.org"},
     ],
 )
 async def test_invalid_rows_are_dropped(search: Search, row: Any) -> None:
@@ -189,13 +200,23 @@ async def test_the_request_is_sent_in_the_library_s_terms(search: Search) -> Non
     """Count, page, language, age, sites and engines."""
     script = Script(text=(PAGE,))
     answer = await search(
-        script, count=7, page=3, language="de-AT", freshness="oneWeek", domains=("example.org", "-spam.com"),
+        script,
+        count=7,
+        page=3,
+        language="de-AT",
+        freshness="oneWeek",
+        domains=("example.org", "-spam.com"),
         engines=("Brave", "google news"),
     )
     ((_, query, options),) = script.calls
     assert query == "python site:example.org -site:spam.com"
     assert options == {
-        "region": "at-de", "safesearch": "moderate", "timelimit": "w", "max_results": 7, "page": 3, "backend": "brave",
+        "region": "at-de",
+        "safesearch": "moderate",
+        "timelimit": "w",
+        "max_results": 7,
+        "page": 3,
+        "backend": "brave",
     }
     assert [entry.reason for entry in answer.degraded] == ["it has no engine named google news"]
 
@@ -258,7 +279,8 @@ async def test_unsupported_kinds_are_listed(search: Search) -> None:
     """Papers and documents: the web is searched."""
     answer = await search(Script(text=(PAGE,)), sources=("academic", "documents"))
     assert [entry.reason for entry in answer.degraded] == [
-        "it has no academic search: the web was searched", "it has no documents search: the web was searched",
+        "it has no academic search: the web was searched",
+        "it has no documents search: the web was searched",
     ]
 
 

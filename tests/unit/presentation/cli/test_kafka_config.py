@@ -18,8 +18,13 @@ PASSWORD = "open-sesame-1"
 @for_each(
     "name",
     [
-        "sasl.password", "ssl.key.password", "ssl.key.pem", "ssl.keystore.password", "sasl.oauthbearer.client.secret",
-        "sasl.oauthbearer.config", "sasl.oauthbearer.assertion.private.key.passphrase",
+        "sasl.password",
+        "ssl.key.password",
+        "ssl.key.pem",
+        "ssl.keystore.password",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.config",
+        "sasl.oauthbearer.assertion.private.key.passphrase",
     ],
 )
 def test_kafka_secret_is_redacted_and_reaches_the_client(name: str) -> None:
@@ -72,7 +77,12 @@ def test_invalid_kafka_config_has_one_message(value: str, message: str, monkeypa
 def test_config_of_a_file_reaches_the_client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A path of a JSON file is read; our own options and secrets of it are handled as those of the variable."""
     file = tmp_path / "kafka.json"
-    options = {"security.protocol": "sasl_ssl", "sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": PASSWORD}
+    options = {
+        "security.protocol": "sasl_ssl",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "a",
+        "sasl.password": PASSWORD,
+    }
     file.write_text(json.dumps({**options, "topic.rag_failed": "acme.failed", "auto.register.schemas": False}), "utf-8")
     monkeypatch.setenv("KAFKA_CONFIG", str(file))
     settings = Settings.load()
@@ -85,7 +95,10 @@ def test_config_of_a_file_reaches_the_client(tmp_path: Path, monkeypatch: pytest
 @for_each(
     ("options", "message"),
     [
-        ({"sasl.password": PASSWORD}, r"sasl\.password has no effect with PLAINTEXT: set security\.protocol to SASL_SSL"),
+        (
+            {"sasl.password": PASSWORD},
+            r"sasl\.password has no effect with PLAINTEXT: set security\.protocol to SASL_SSL",
+        ),
         (
             {"security.protocol": "SASL_PLAINTEXT", "ssl.ca.location": "/ca.pem"},
             r"ssl\.ca\.location has no effect with SASL_PLAINTEXT: set security\.protocol to SSL or SASL_SSL",

@@ -427,7 +427,10 @@ class TestResearch:
 
     @pytest.mark.parametrize(
         ("text", "expected"),
-        [("", "the text of [2] is not stored"), ("Никто.", "[2] is in another language, so their words were not compared")],
+        [
+            ("", "the text of [2] is not stored"),
+            ("Никто.", "[2] is in another language, so their words were not compared"),
+        ],
     )
     def test_unchecked_citation_shows_its_cause(self, text: str, expected: str, command: Command) -> None:
         """A text that is there was not compared because of its language."""

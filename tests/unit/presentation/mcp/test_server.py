@@ -82,8 +82,13 @@ class FakeResearch:
         self._events = events
         self.requests: list[ResearchRequest] = []
         self.response = ResearchResponse(
-            query="q", depth="shallow", synthesis=ANSWER, sources=(REF,), citations=CITATIONS,
-            degraded=(Degraded(component="searxng/google", reason="captcha"),), metadata=ResearchMetadata(latency_ms=1),
+            query="q",
+            depth="shallow",
+            synthesis=ANSWER,
+            sources=(REF,),
+            citations=CITATIONS,
+            degraded=(Degraded(component="searxng/google", reason="captcha"),),
+            metadata=ResearchMetadata(latency_ms=1),
         )
 
     async def research(
@@ -97,7 +102,10 @@ class FakeResearch:
 
 @asynccontextmanager
 async def connected(
-    mode: Any = "auto", services: FakeServices | None = None, call: type[Call] = Call, secrets: tuple[str, ...] = (),
+    mode: Any = "auto",
+    services: FakeServices | None = None,
+    call: type[Call] = Call,
+    secrets: tuple[str, ...] = (),
     **parts: Any,
 ) -> AsyncIterator[Client]:
     """A client of a server with fake services; `parts` replace services of the platform."""
@@ -239,7 +247,11 @@ async def test_a_cancelled_call_stops_the_work(mode: str) -> None:
         ("fetch", {"id": "https://a.example", "max_chars": 10**9}, ["max_chars"]),
         ("get_research", {"id": "", "wait_s": 51}, ["id", "wait_s"]),
         ("start_research", {"query": "What?", "max_seconds": 5}, ["max_seconds"]),
-        ("research", {"query": "What?", "output_schema": {"type": "array"}, "model": "m" * 400}, ["model", "output_schema"]),
+        (
+            "research",
+            {"query": "What?", "output_schema": {"type": "array"}, "model": "m" * 400},
+            ["model", "output_schema"],
+        ),
         ("research", {"query": "What?", "output_schema": "qqqq"}, ["output_schema"]),
     ],
 )
@@ -265,7 +277,11 @@ async def test_long_query_is_a_question_with_context() -> None:
         for tool in ("search", "research"):
             refused = text_of(await client.call_tool(tool, {"query": "w" * 40_000}))
             assert refused.endswith(f"query: must have at most {MAX_MESSAGE_CHARS} characters")
-        for wrong in ({"query": "w" * (MAX_MESSAGE_CHARS + 1)}, {**QUESTION, "context": 1}, {"query": AGENT, "context": [1]}):
+        for wrong in (
+            {"query": "w" * (MAX_MESSAGE_CHARS + 1)},
+            {**QUESTION, "context": 1},
+            {"query": AGENT, "context": [1]},
+        ):
             assert (await client.call_tool("research", wrong)).is_error
     assert [request.query[:7] for request in research.requests] == ["Compare", "Compare", "What is"]
     message = AGENT.strip()
@@ -275,8 +291,11 @@ async def test_long_query_is_a_question_with_context() -> None:
 @for_each(
     ("sent", "read"),
     [
-        ('["web", "news"]', ("web", "news")), ("web,news", ("web", "news")), ("web, news", ("web", "news")),
-        ("web", ("web",)), (["news"], ("news",)),
+        ('["web", "news"]', ("web", "news")),
+        ("web,news", ("web", "news")),
+        ("web, news", ("web", "news")),
+        ("web", ("web",)),
+        (["news"], ("news",)),
     ],
 )
 async def test_a_list_as_a_string_is_read(sent: Any, read: tuple[str, ...]) -> None:
@@ -602,7 +621,9 @@ def test_found_texts_are_the_callers_own_few_and_new() -> None:
     """Another caller, a result of an hour ago and the oldest of many are not found."""
     now = [0.0]
     texts, error = FoundTexts(lambda: now[0]), PageError()
-    results = [WebSearchResultItem(title="t", url=f"https://a.example/{number}", snippet="s" * 9000) for number in range(2001)]
+    results = [
+        WebSearchResultItem(title="t", url=f"https://a.example/{number}", snippet="s" * 9000) for number in range(2001)
+    ]
     texts.remember("alice", results)
     newest = results[-1].url
     page = texts.instead_of("alice", newest, error)
@@ -629,11 +650,15 @@ async def stored_reports(*queries: str) -> StoreService:
     store = MemoryResearchStore()
     for query in queries or ("What is asyncio?", "Was ist größer: 5 € oder 5 $?"):
         response = ResearchResponse(
-            query=query, depth="report", synthesis="An event loop runs tasks. [1] <script>alert(1)</script>",
-            sources=(REF,), metadata=ResearchMetadata(latency_ms=1),
+            query=query,
+            depth="report",
+            synthesis="An event loop runs tasks. [1] <script>alert(1)</script>",
+            sources=(REF,),
+            metadata=ResearchMetadata(latency_ms=1),
         )
         report = StoredReport(
-            asked="k", finished_at=datetime(2026, 1, 1, tzinfo=UTC),
+            asked="k",
+            finished_at=datetime(2026, 1, 1, tzinfo=UTC),
             events=(
                 SourcesNumbered(request_id="r", sources=(REF,)),
                 Token(request_id="r", text=response.synthesis),
@@ -661,9 +686,7 @@ async def test_stored_reports_are_resources(mode: str) -> None:
         assert "1 of 1 citations are supported" in content.text
 
 
-@for_each(
-    "uri", ["llm-platform://reports/none", "llm-platform://reports/..%2F..%2Fetc", "file:///etc/passwd"]
-)
+@for_each("uri", ["llm-platform://reports/none", "llm-platform://reports/..%2F..%2Fetc", "file:///etc/passwd"])
 async def test_other_addresses_are_no_resources(uri: str) -> None:
     """Anything but the name of a stored topic is an error with our code."""
     async with connected(store=await stored_reports()) as client:

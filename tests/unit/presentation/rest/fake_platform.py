@@ -101,8 +101,13 @@ STORED_SOURCE = HeldSource(index=1, url=REF.url, title=REF.title, text="An event
 
 
 PAGE = Page(
-    url=REF.url, title="asyncio", text="An event loop runs tasks.", read_at=datetime(2026, 1, 1, tzinfo=UTC),
-    reader="fake", sha256="0" * 64, media_type="text/html",
+    url=REF.url,
+    title="asyncio",
+    text="An event loop runs tasks.",
+    read_at=datetime(2026, 1, 1, tzinfo=UTC),
+    reader="fake",
+    sha256="0" * 64,
+    media_type="text/html",
 )
 
 
@@ -129,11 +134,17 @@ class FakeServices:
         self.owners: list[str] = []
         self.cancelled = 0
         self.closed = 0
-        self.source_kinds: dict[str, tuple[str, ...]] = {"searxng": ("web", "news", "academic"), "documents": ("documents",)}
+        self.source_kinds: dict[str, tuple[str, ...]] = {
+            "searxng": ("web", "news", "academic"),
+            "documents": ("documents",),
+        }
         self.found = WebSearchResponse(query="q", total_matches=7, results=(HIT,), provider="fake")
         self.citations: tuple[Citation, ...] = (CITATION,)
         self.answer = "An event loop runs tasks. [1]"
-        self.output: dict[str, Any] | None = {"says": "An event loop runs tasks. [1]", "tasks": [1]}  # if there is a schema
+        self.output: dict[str, Any] | None = {
+            "says": "An event loop runs tasks. [1]",
+            "tasks": [1],
+        }  # if there is a schema
         self.degraded: tuple[Degraded, ...] = ()
         self.models: tuple[ConfiguredModel, ...] = (MODEL,)
         self.tool_calls: tuple[dict[str, Any], ...] = ()  # calls of the language model
@@ -278,8 +289,12 @@ class FakeServices:
 
     def _llm_response(self) -> LLMResponse:
         whole = LLMResponse(
-            content=self.answer, provider="fake", model="fake-1", usage=Usage(prompt_tokens=3, completion_tokens=4),
-            tool_calls=self.tool_calls, finish_reason="tool_calls" if self.tool_calls else "stop",
+            content=self.answer,
+            provider="fake",
+            model="fake-1",
+            usage=Usage(prompt_tokens=3, completion_tokens=4),
+            tool_calls=self.tool_calls,
+            finish_reason="tool_calls" if self.tool_calls else "stop",
         )
         return whole.model_copy(update=self.llm_fields)
 
@@ -332,7 +347,8 @@ def research_jobs_of(services: FakeServices) -> ResearchJobService:
     webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
     options = JobOptions(lease_s=5.0, poll_s=0.05, flush_s=0.0)
     others: Any = {
-        "crawl": SiteCrawlJob(SiteCrawlService(services.site)), "verification": VerificationRuns(verification_of(services)),
+        "crawl": SiteCrawlJob(SiteCrawlService(services.site)),
+        "verification": VerificationRuns(verification_of(services)),
     }
     return ResearchJobService(research, services.jobs, webhooks, options, services.metrics, others=others)
 
@@ -403,7 +419,9 @@ async def app_client(
     """Yield a client of a running application with these settings. `limits_are_set`: `rate_limiter` is the operator's wish."""
     if rate_limiter is not None and limits_are_set:
         values.setdefault("RATE_LIMIT_PER_MINUTE", 30)
-    app = create_app(platform_of(services or FakeServices(), health, rate_limiter), Settings.without_environment(**values))
+    app = create_app(
+        platform_of(services or FakeServices(), health, rate_limiter), Settings.without_environment(**values)
+    )
     app.openapi = openapi_document  # type: ignore[method-assign]
     transport = httpx2.ASGITransport(app=app, client=(peer, 50_000))
     async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url=base_url) as client:

@@ -30,7 +30,14 @@ KEY = "a-long-random-word"
 MAX_PAGE_BYTES = 185_000
 # Loaded for a formula, a file, a report, the check of a text.
 LAZY = (
-    "formulas", "vendor/temml", "export_files", "picture", "ready", "sections", "verification", "verified_text",
+    "formulas",
+    "vendor/temml",
+    "export_files",
+    "picture",
+    "ready",
+    "sections",
+    "verification",
+    "verified_text",
 )
 LANGUAGES = ("ar", "de", "he", "ru", "zh")  # besides English
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", "Sec-Fetch-Mode": "navigate"}
@@ -199,11 +206,17 @@ class TestResearchPage:
             links = Links((await client.get("/", headers=BROWSER)).text).found
             loaded = {link.replace(f"{research_version()}/", "") for link in links if link.startswith("page/")}
             for name in RESEARCH_FILES:
-                answer = await client.get(f"/page/{research_version()}/{name}", headers={"Sec-Fetch-Site": "same-origin"})
+                answer = await client.get(
+                    f"/page/{research_version()}/{name}", headers={"Sec-Fetch-Site": "same-origin"}
+                )
                 assert answer.status_code == 200
                 assert answer.content == (RESEARCH_FOLDER / name).read_bytes()
                 folder = f"page/{name}".rpartition("/")[0]
-                found = re.findall(r'(?:from |import |import\()"\./([\w./-]+)"', answer.text) if name.endswith(".js") else []
+                found = (
+                    re.findall(r'(?:from |import |import\()"\./([\w./-]+)"', answer.text)
+                    if name.endswith(".js")
+                    else []
+                )
                 loaded |= {f"{folder}/{module}" for module in found}
             lazy = {f"page/lang/{language}.js" for language in LANGUAGES}  # one of them, when it is chosen
             assert loaded | lazy == {f"page/{name}" for name in RESEARCH_FILES}
@@ -260,7 +273,9 @@ class TestResearchPage:
     async def test_files_of_this_version_are_not_asked_for_again(self) -> None:
         """The addresses that the page names are kept; one of another version, as an open page may name it, is never kept."""
         async with app_client() as client:
-            named = [link for link in Links((await client.get("/", headers=BROWSER)).text).found if link.startswith("page/")]
+            named = [
+                link for link in Links((await client.get("/", headers=BROWSER)).text).found if link.startswith("page/")
+            ]
             kept = [await client.get(f"/{link}") for link in named]
             other = await client.get(f"/page/{'0' * 16}/main.js")
         assert named
@@ -290,7 +305,9 @@ class TestResearchPage:
         sources = [path.read_text(encoding="utf-8") for path in RESEARCH_FOLDER.glob("*.js")]
         page = (RESEARCH_FOLDER / "index.html").read_text(encoding="utf-8")
         texts = {text for source in sources for text in re.findall(r'\bt\("([^"]+)"', source)}
-        texts |= set(re.findall(r'\["\w+", "([^"]+)", \d+\]', (RESEARCH_FOLDER / "plan.js").read_text(encoding="utf-8")))
+        texts |= set(
+            re.findall(r'\["\w+", "([^"]+)", \d+\]', (RESEARCH_FOLDER / "plan.js").read_text(encoding="utf-8"))
+        )
         texts |= set(re.findall(r"data-t>([^<]+)<", page)) | set(re.findall(r'data-t-\w+="([^"]+)"', page))
         assert len(texts) > 80
         for language in LANGUAGES:
@@ -322,7 +339,9 @@ def imported(*names: str) -> set[str]:
         if name not in found:
             found.add(name)
             script = (RESEARCH_FOLDER / f"{name}.js").read_text(encoding="utf-8")
-            waiting += re.findall(r'^(?:import|export|\}) ?(?:[^;()]*? from )?"\./([\w/-]+)\.js";', script, flags=re.MULTILINE)
+            waiting += re.findall(
+                r'^(?:import|export|\}) ?(?:[^;()]*? from )?"\./([\w/-]+)\.js";', script, flags=re.MULTILINE
+            )
     return found
 
 

@@ -138,9 +138,14 @@ async def test_background_research_is_followed_in_the_background(client: httpx2.
 @pytest.mark.parametrize(
     "fields",
     [
-        {"previous_id": ""}, {"previous_id": "x" * 129}, {"previous_id": "a\nb"}, {"previous_id": 7},
-        {"history": [{"question": ""}]}, {"history": [{"question": "x" * (MAX_QUERY_CHARS + 1)}]},
-        {"history": [{"question": "a"}] * 11}, {"history": [{"question": "a", "answer": "x" * 20_001}]},
+        {"previous_id": ""},
+        {"previous_id": "x" * 129},
+        {"previous_id": "a\nb"},
+        {"previous_id": 7},
+        {"history": [{"question": ""}]},
+        {"history": [{"question": "x" * (MAX_QUERY_CHARS + 1)}]},
+        {"history": [{"question": "a"}] * 11},
+        {"history": [{"question": "a", "answer": "x" * 20_001}]},
     ],
     ids=lambda fields: str(fields)[:40],
 )
@@ -155,7 +160,9 @@ async def test_turns_of_a_conversation_are_its_context(client: httpx2.AsyncClien
     """A client of Perplexity sends all messages; the last one is understood in the context of those before."""
     turns = [("system", "Be short."), ("user", FIRST), ("assistant", PUMPS), ("user", NEXT)]
     messages = [{"role": role, "content": text} for role, text in turns]
-    answer = await client.post("/perplexity/chat/completions", json={"model": "sonar", "messages": messages}, headers=MINE)
+    answer = await client.post(
+        "/perplexity/chat/completions", json={"model": "sonar", "messages": messages}, headers=MINE
+    )
     assert answer.status_code == 200
     assert library.asked[-1].query == STANDALONE
 
@@ -164,7 +171,9 @@ async def test_long_turns_of_a_conversation_are_cut(client: httpx2.AsyncClient, 
     """Whatever the length of the conversation and of its messages, the last question is answered."""
     turns = [("user", "heat pumps " * 100), ("assistant", "Yes. " * 10_000)] * 20
     messages = [{"role": role, "content": text} for role, text in [*turns, ("user", NEXT)]]
-    answer = await client.post("/perplexity/chat/completions", json={"model": "sonar", "messages": messages}, headers=MINE)
+    answer = await client.post(
+        "/perplexity/chat/completions", json={"model": "sonar", "messages": messages}, headers=MINE
+    )
     assert answer.status_code == 200
     assert library.asked[-1].query == f"heat pumps: {NEXT}"
 
@@ -201,7 +210,9 @@ class AiSdk:
 
 
 @pytest.mark.parametrize("how", [{}, {"store": False}], ids=str)
-async def test_reference_to_an_answer_is_its_text(client: httpx2.AsyncClient, library: Library, how: dict[str, Any]) -> None:
+async def test_reference_to_an_answer_is_its_text(
+    client: httpx2.AsyncClient, library: Library, how: dict[str, Any]
+) -> None:
     """References to searches are left out; the answer of a message that was too short for a search has no text."""
     chat = AiSdk(client)
     assert (await chat.ask("hi", **how)).status_code == 200

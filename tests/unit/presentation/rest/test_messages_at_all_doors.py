@@ -41,7 +41,9 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any], list[str]]]:
             content = body.get("content", {}).get(JSON)
             if content and body.get("required"):
                 name = content["schema"]["$ref"].rpartition("/")[2]
-                example = next(iter(content.get("examples", {}).values()), {}).get("value") or content.get("example") or {}
+                example = (
+                    next(iter(content.get("examples", {}).values()), {}).get("value") or content.get("example") or {}
+                )
                 yield method, path, dict(example), list(document["components"]["schemas"][name]["properties"])
 
 
@@ -51,19 +53,34 @@ DOORS = list(operations())
 def test_all_doors_are_tried() -> None:
     """Each interface is among them, and each has an example."""
     paths = {path for _, path, _, _ in DOORS}
-    expected = {"/research", "/v1/embeddings", "/v1/responses", "/anthropic/v1/messages", "/tavily/search", "/open-webui/load"}
+    expected = {
+        "/research",
+        "/v1/embeddings",
+        "/v1/responses",
+        "/anthropic/v1/messages",
+        "/tavily/search",
+        "/open-webui/load",
+    }
     assert expected <= paths
     assert all(example for _, _, example, _ in DOORS)
 
 
 @pytest.mark.parametrize(("method", "path", "example", "fields"), DOORS, ids=[path for _, path, _, _ in DOORS])
-async def test_no_message_has_internal_words(method: str, path: str, example: dict[str, Any], fields: list[str]) -> None:
+async def test_no_message_has_internal_words(
+    method: str, path: str, example: dict[str, Any], fields: list[str]
+) -> None:
     """Any value in any field: what is refused is refused in the words of the interface, without the sender's."""
     async with app_client() as client:
         for field in fields:
             for value in ODD:
-                answer = await client.request(method, path.replace("{", "").replace("}", ""), json={**example, field: value})
-                assert answer.status_code < 500 or answer.status_code in (502, 503), (field, str(value)[:60], answer.text[:300])
+                answer = await client.request(
+                    method, path.replace("{", "").replace("}", ""), json={**example, field: value}
+                )
+                assert answer.status_code < 500 or answer.status_code in (502, 503), (
+                    field,
+                    str(value)[:60],
+                    answer.text[:300],
+                )
                 if answer.status_code in (400, 422):
                     words = TYPE_KEY.sub("", answer.text)
                     assert not (found := INTERNAL.search(words)), (field, str(value)[:60], found[0], words[:400])

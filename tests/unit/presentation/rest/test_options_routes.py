@@ -34,7 +34,10 @@ async def server(folder: Path, **values: Any) -> AsyncIterator[httpx2.AsyncClien
     settings = Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=folder / "data", **values)
     app = create_app(build_platform(settings), settings)
     transport = httpx2.ASGITransport(app=app)
-    async with app.router.lifespan_context(app), httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+    async with (
+        app.router.lifespan_context(app),
+        httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client,
+    ):
         yield client
 
 
@@ -64,12 +67,19 @@ async def test_the_options_are_all_there(tmp_path: Path) -> None:
         found = await options_of(client, titles=2)
     assert sorted(found.pop("document_titles")) == ["Bats", "Owls"]
     assert found == {
-        "depths": ["shallow", "deep", "report"], "sources": ["web", "news", "academic", "documents"],
-        "default_sources": ["web"], "models": ["openai/small"], "max_query_chars": most(ResearchRequest, "query"),
+        "depths": ["shallow", "deep", "report"],
+        "sources": ["web", "news", "academic", "documents"],
+        "default_sources": ["web"],
+        "models": ["openai/small"],
+        "max_query_chars": most(ResearchRequest, "query"),
         "max_context_chars": most(ResearchRequest, "context"),
-        "max_instruction_chars": most(ResearchRequest, "instructions"), "max_domains": most(ResearchRequest, "domains"),
-        "max_urls": most(ResearchRequest, "urls"), "max_files": most(ResearchRequest, "files"),
-        "max_file_bytes": 10_000_000, "background": True, "favicons": False,
+        "max_instruction_chars": most(ResearchRequest, "instructions"),
+        "max_domains": most(ResearchRequest, "domains"),
+        "max_urls": most(ResearchRequest, "urls"),
+        "max_files": most(ResearchRequest, "files"),
+        "max_file_bytes": 10_000_000,
+        "background": True,
+        "favicons": False,
     }
 
 

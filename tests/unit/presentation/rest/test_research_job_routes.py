@@ -130,7 +130,10 @@ async def test_a_finish_is_asked_for(services: FakeServices) -> None:
         name = await submitted(client, **ALICE)
         assert await becomes_true(lambda: name in services.early_finishes, CLOSE_TIMEOUT_S)
         path = f"/research/{name}/finish"
-        for refused in (await client.post(path, headers=BOB), await client.post("/research/unknown/finish", headers=ALICE)):
+        for refused in (
+            await client.post(path, headers=BOB),
+            await client.post("/research/unknown/finish", headers=ALICE),
+        ):
             assert (refused.status_code, refused.json()["code"]) == (404, "research_not_found")
         assert not services.early_finishes[name].is_asked
         for _ in range(2):

@@ -61,7 +61,15 @@ async def test_response_has_the_documented_keys(client: httpx2.AsyncClient) -> N
     """The response has the documented keys; `raw_results` is null with `omit_raw`."""
     whole = (await client.post("/research", json={**QUESTION, "depth": "deep"})).json()
     assert list(whole) == [
-        "query", "depth", "synthesis", "output", "sources", "raw_results", "citations", "evidence", "degraded",
+        "query",
+        "depth",
+        "synthesis",
+        "output",
+        "sources",
+        "raw_results",
+        "citations",
+        "evidence",
+        "degraded",
         "metadata",
     ]
     assert whole["output"] is None
@@ -73,10 +81,21 @@ async def test_response_has_the_documented_keys(client: httpx2.AsyncClient) -> N
 async def test_request_fields_reach_the_service(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """Every field reaches the service."""
     values = {
-        "query": "solar sails", "depth": "deep", "sources": ["web", "documents"], "language": "en_US", "omit_raw": True,
-        "time_range": "year", "domains": ["python.org", "-pinterest.com"], "pages": 2, "rounds": 3,
-        "freshness": None, "model": "fake/fake-1", "files": [{"name": "x/a.md", "content": "QSBmaWxl"}],
-        "context": "For a talk.", "previous_id": "held", "history": [{"question": "What is asyncio?", "answer": "A library."}],
+        "query": "solar sails",
+        "depth": "deep",
+        "sources": ["web", "documents"],
+        "language": "en_US",
+        "omit_raw": True,
+        "time_range": "year",
+        "domains": ["python.org", "-pinterest.com"],
+        "pages": 2,
+        "rounds": 3,
+        "freshness": None,
+        "model": "fake/fake-1",
+        "files": [{"name": "x/a.md", "content": "QSBmaWxl"}],
+        "context": "For a talk.",
+        "previous_id": "held",
+        "history": [{"question": "What is asyncio?", "answer": "A library."}],
         "output_schema": {"type": "object", "properties": {"speed": {"type": "number"}}},
     }
     assert (await client.post("/research", json=values)).status_code == 200
@@ -158,7 +177,9 @@ LONG = "We compare pumps for a house of 1950. " * 40 + "Which heat pump is quiet
 
 
 @pytest.mark.parametrize("path", ["/research", "/research/plan"])
-async def test_the_question_of_a_message_is_found(client: httpx2.AsyncClient, services: FakeServices, path: str) -> None:
+async def test_the_question_of_a_message_is_found(
+    client: httpx2.AsyncClient, services: FakeServices, path: str
+) -> None:
     """A message that is longer than a question is read as those of chat clients are; a short one is the question itself."""
     assert (await client.post(path, json={"message": LONG, "context": "Of 2026."})).status_code == 200
     assert (await client.post(path, json={"message": " What is Python asyncio? "})).status_code == 200
@@ -197,8 +218,12 @@ async def test_plan_returns_sub_questions(client: httpx2.AsyncClient, services: 
     answer = await client.post("/research/plan", json={**QUESTION, "language": "en_US", **wishes})
     assert answer.status_code == 200
     assert answer.json() == {
-        "query": QUESTION["query"], "standalone_query": None, "language": "en", "questions": [QUESTION["query"], "How?"],
-        "planner": "fake/fake-1", "degraded": [],
+        "query": QUESTION["query"],
+        "standalone_query": None,
+        "language": "en",
+        "questions": [QUESTION["query"], "How?"],
+        "planner": "fake/fake-1",
+        "degraded": [],
         "spent": {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "cost_usd": 0.0},
         "estimate": None,
     }

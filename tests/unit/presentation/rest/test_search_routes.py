@@ -58,8 +58,16 @@ async def test_web_search_has_the_documented_fields(client: httpx2.AsyncClient, 
 async def test_request_fields_reach_the_service(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """Every field reaches the service."""
     values = {
-        "query": "solar", "freshness": "oneWeek", "summary": False, "count": 50, "page": 2, "engines": ["google news"],
-        "sources": ["news", "academic"], "language": "en_us", "time_range": "month", "domains": ["python.org"],
+        "query": "solar",
+        "freshness": "oneWeek",
+        "summary": False,
+        "count": 50,
+        "page": 2,
+        "engines": ["google news"],
+        "sources": ["news", "academic"],
+        "language": "en_us",
+        "time_range": "month",
+        "domains": ["python.org"],
     }
     assert (await client.post("/llm-platform/web-search", json=values)).status_code == 200
     assert services.requests[0].model_dump() == WebSearchRequest(**values).model_dump()
@@ -81,8 +89,17 @@ async def test_unsafe_addresses_are_not_passed_on(client: httpx2.AsyncClient, se
     """
     bad, good = " java\tscript:alert(1)", "https://example.org/a"
     row = {"url": "https://user:pw@example.org/a", "title": "A \x1b[31mred\x9b \u202etitle", "engine": "e"}
-    row |= {"parsed_url": ["https", "user:pw@example.org", "/a", "", "", ""], "img_src": bad, "thumbnail": "data:image/png,x"}
-    row |= {"iframe_src": "file:///etc/passwd", "content": "javascript:alert(2)", "magnetlink": "magnet:?xt=1", "pubdate": None}
+    row |= {
+        "parsed_url": ["https", "user:pw@example.org", "/a", "", "", ""],
+        "img_src": bad,
+        "thumbnail": "data:image/png,x",
+    }
+    row |= {
+        "iframe_src": "file:///etc/passwd",
+        "content": "javascript:alert(2)",
+        "magnetlink": "magnet:?xt=1",
+        "pubdate": None,
+    }
     services.found = WebSearchResponse(
         query="q",
         provider="searxng",
@@ -90,7 +107,9 @@ async def test_unsafe_addresses_are_not_passed_on(client: httpx2.AsyncClient, se
             "query": "q",
             "results": [{"url": bad, "title": "bad"}, row, {"template": "key-value.html", "key": "Note: a value"}],
             "answers": [{"answer": "42", "url": "vbscript:x"}, {"answer": "Note: 43", "url": good}],
-            "infoboxes": [{"infobox": "A", "id": bad, "urls": [{"title": "t", "url": bad}, {"title": "u", "url": good}]}],
+            "infoboxes": [
+                {"infobox": "A", "id": bad, "urls": [{"title": "t", "url": bad}, {"title": "u", "url": good}]}
+            ],
             "suggestions": ["more\x1b"],
             "nested": {"a": [{"link": bad, "image": {"src": bad, "alt": "b"}}]},
         },
@@ -137,7 +156,12 @@ async def test_other_provider_has_the_format_of_searxng(client: httpx2.AsyncClie
     """The response of another provider has the same keys, with engines and category in each result."""
     other = HIT.model_copy(update={"source": None, "score": None, "url": "http://[bad", "published_date": "2026-01-01"})
     services.found = WebSearchResponse(
-        query="q", provider="bocha", results=(HIT, other), degraded=(BLOCKED,), correction="asyncio", suggestions=("more",),
+        query="q",
+        provider="bocha",
+        results=(HIT, other),
+        degraded=(BLOCKED,),
+        correction="asyncio",
+        suggestions=("more",),
         raw={"code": 200, "data": {}},
     )
     answer = (await client.get("/search?q=x")).json()
@@ -222,8 +246,17 @@ async def test_json_body_of_searxng(
 
 @pytest.mark.parametrize(
     "body",
-    [{"query": "x"}, {"q": "!!g x"}, {"q": "x", "engines": 5}, {"q": "x", "engines": ["google", 5]}, {"q": "x", "page": "2"},
-     {"q": "x", "categories": {"a": 1}}, {"q": "x", "page": 0}, {"q": "x", "safesearch": 3}, {"q": "x", "safesearch": True}],
+    [
+        {"query": "x"},
+        {"q": "!!g x"},
+        {"q": "x", "engines": 5},
+        {"q": "x", "engines": ["google", 5]},
+        {"q": "x", "page": "2"},
+        {"q": "x", "categories": {"a": 1}},
+        {"q": "x", "page": 0},
+        {"q": "x", "safesearch": 3},
+        {"q": "x", "safesearch": True},
+    ],
     ids=str,
 )
 async def test_invalid_body_is_refused(
@@ -260,9 +293,14 @@ async def test_form_of_searxng(client: httpx2.AsyncClient, services: FakeService
 
 @pytest.mark.parametrize(
     ("body", "loc"),
-    [(b"q=%00", ["body", "q"]), (b"engines=google", ["body", "q"]), (b"", ["body", "q"]),
-     (b"q=x&pageno=two", ["body", "pageno"]), (b"q=x&safesearch=9", ["body", "safesearch"]),
-     (b"&".join([b"a=1"] * 600), ["body"])],
+    [
+        (b"q=%00", ["body", "q"]),
+        (b"engines=google", ["body", "q"]),
+        (b"", ["body", "q"]),
+        (b"q=x&pageno=two", ["body", "pageno"]),
+        (b"q=x&safesearch=9", ["body", "safesearch"]),
+        (b"&".join([b"a=1"] * 600), ["body"]),
+    ],
 )
 async def test_invalid_form_is_refused(
     client: httpx2.AsyncClient, services: FakeServices, body: bytes, loc: list[str]

@@ -36,7 +36,8 @@ async def test_a_thread_is_the_chain_of_its_runs(client: httpx2.AsyncClient) -> 
     second = await followed(client, first, "And what is trio?")
     found = await thread(client, second)
     assert [(job["id"], job["previous_id"], job["thread_id"]) for job in found["researches"]] == [
-        (first, None, first), (second, first, first),
+        (first, None, first),
+        (second, first, first),
     ]
     assert (found["title"], found["status"], found["runs"], found["running"]) == (QUESTION["query"], "done", 2, 0)
     renamed = await client.patch(f"/research/threads/{second}", json={"title": " Event loops "})
@@ -69,7 +70,9 @@ async def test_threads_come_in_pages(client: httpx2.AsyncClient) -> None:
     seen: list[str] = []
     before: str | None = None
     while True:
-        page = (await client.get("/research/threads", params={"limit": 2, **({"before": before} if before else {})})).json()
+        page = (
+            await client.get("/research/threads", params={"limit": 2, **({"before": before} if before else {})})
+        ).json()
         seen += [thread["id"] for thread in page["threads"]]
         before = page["next"]
         if before is None:

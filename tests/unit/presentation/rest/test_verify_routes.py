@@ -25,10 +25,13 @@ async def test_the_answer_has_sentences_sources_and_counts(client: httpx2.AsyncC
     assert answer.status_code == 200
     found = answer.json()
     assert [(TEXT[one["start"] : one["end"]], one["verdict"]) for one in found["sentences"]] == [
-        ("The Eiffel Tower is 330 metres tall", "supported"), ("It was completed in 1899", "unsupported"),
+        ("The Eiffel Tower is 330 metres tall", "supported"),
+        ("It was completed in 1899", "unsupported"),
     ]
     assert found["sentences"][1]["difference"] == {
-        "claimed": {"start": 61, "end": 65}, "found": {"start": 57, "end": 61}, "kind": "date",
+        "claimed": {"start": 61, "end": 65},
+        "found": {"start": 57, "end": 61},
+        "kind": "date",
     }
     assert [(source["index"], source["url"], source["state"]) for source in found["sources"]] == [(1, URL, "read")]
     assert found["counts"]["unsupported"] == 1
@@ -49,8 +52,12 @@ async def test_sentences_are_streamed(client: httpx2.AsyncClient, services: Fake
 @for_each(
     "body, field",
     [
-        ({}, "text"), ({"text": ""}, "text"), ({"text": "…"}, "text"), ({"text": "a" * 100_001}, "text"),
-        ({"text": "a\x00"}, "text"), ({"text": "It is so.", "sources": [{"index": 0, "text": "x"}]}, "sources"),
+        ({}, "text"),
+        ({"text": ""}, "text"),
+        ({"text": "…"}, "text"),
+        ({"text": "a" * 100_001}, "text"),
+        ({"text": "a\x00"}, "text"),
+        ({"text": "It is so.", "sources": [{"index": 0, "text": "x"}]}, "sources"),
         ({"text": "It is so.", "sources": [{"index": 1}]}, "sources"),
         ({"text": "It is so.", "sources": [{"index": 1, "url": "file:///etc/passwd"}]}, "sources"),
         ({"text": "It is so.", "sources": [{"index": 1, "text": "x"}, {"index": 1, "text": "y"}]}, "sources"),
@@ -126,7 +133,9 @@ async def test_a_verification_in_the_background_is_polled(client: httpx2.AsyncCl
     assert found["response"]["sources"] == whole["sources"]
     events = await client.get(f"/research/{job}/events")
     assert [line for line in events.text.splitlines() if line.startswith("event")] == [
-        "event: started", "event: read", "event: done",
+        "event: started",
+        "event: read",
+        "event: done",
     ]
     assert (await client.get("/verify/unknown")).status_code == 404
     assert (await client.get("/research/threads")).json()["threads"] == []
@@ -149,6 +158,8 @@ async def test_a_text_with_too_many_sources_fails_in_the_background(client: http
 
 
 @for_each("extra", [{"stream": True, "background": True}, {"webhook": "https://a.example/hook"}])
-async def test_options_that_do_not_fit_together_are_refused(client: httpx2.AsyncClient, extra: dict[str, object]) -> None:
+async def test_options_that_do_not_fit_together_are_refused(
+    client: httpx2.AsyncClient, extra: dict[str, object]
+) -> None:
     """A stream has no background, and a webhook belongs to it."""
     assert (await client.post("/verify", json={"text": "It is so.", **extra})).status_code == 422

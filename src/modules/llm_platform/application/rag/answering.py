@@ -88,8 +88,12 @@ def number_passages(passages: Sequence[ContextPassage]) -> tuple[Source, ...]:
     """Return the passages as sources, numbered from 1."""
     return tuple(
         Source(
-            index=number, title=passage.document.title or "", url=passage.document.url or "", text=passage.text,
-            text_kind="document", pages=passage.pages,
+            index=number,
+            title=passage.document.title or "",
+            url=passage.document.url or "",
+            text=passage.text,
+            text_kind="document",
+            pages=passage.pages,
         )
         for number, passage in enumerate(passages, 1)
     )

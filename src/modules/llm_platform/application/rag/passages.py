@@ -55,15 +55,28 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
         label = "\n".join(heading for plain, heading in above.items() if plain and plain not in beginning)
         passages.append(
             Passage(
-                id=passage_id(doc_id, text, occurrences[text]), doc_id=doc_id, title=read.title, text=text, start=span.start,
-                url=read.url, source=read.source, lang=lang, fields=fields, label=label,
+                id=passage_id(doc_id, text, occurrences[text]),
+                doc_id=doc_id,
+                title=read.title,
+                text=text,
+                start=span.start,
+                url=read.url,
+                source=read.source,
+                lang=lang,
+                fields=fields,
+                label=label,
                 pages=part_starts(read.pages, span.start, span.end),
             )
         )
         occurrences[text] += 1
     document = IndexedDocument(
-        doc_id=doc_id, sha256=fingerprint(digest), passages=len(passages), title=read.title, url=read.url,
-        origin=origin, form=FORM,
+        doc_id=doc_id,
+        sha256=fingerprint(digest),
+        passages=len(passages),
+        title=read.title,
+        url=read.url,
+        origin=origin,
+        form=FORM,
     )
     return ChunkedDocument(document, passages)
 

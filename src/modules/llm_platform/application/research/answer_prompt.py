@@ -69,7 +69,9 @@ _ANSWER_REMINDER = (
     "that says it, in brackets."
 )
 _FOUND = "Found for the question, in order:"
-_FOUND_REMINDER = "The last block of the sources has the sentences that together bear on the question: start from them. "
+_FOUND_REMINDER = (
+    "The last block of the sources has the sentences that together bear on the question: start from them. "
+)
 _ANSWER_INSTRUCTIONS = "The reader's wishes for style and scope (the rules above stand): "
 _REPORT_INSTRUCTIONS = (
     "The reader's wishes for style and scope (the rules above stand, each statement is cited whatever they say): "
@@ -106,7 +108,9 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
     """
     sources, written = request.sources, neutralised(request.context or "")
     fence = fence_line(
-        request.question, *request.questions, *filter(None, [written]),
+        request.question,
+        *request.questions,
+        *filter(None, [written]),
         *(text for source in sources for text in (source.url, source.text)),
     )
     context_fence = fence_line(fence, written)
@@ -136,7 +140,9 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
         ChatMessage(role="system", content=rules),
         ChatMessage(role="user", content="\n\n".join([fence, *blocks, *found, fence, *wrote, closing])),
     )
-    return Prompt(messages, max_tokens, packed.truncated_tokens, is_context_cut=context != written or MIDDLE_CUT in written)
+    return Prompt(
+        messages, max_tokens, packed.truncated_tokens, is_context_cut=context != written or MIDDLE_CUT in written
+    )
 
 
 def _found_sentences(request: SynthesisRequest) -> list[str]:
@@ -219,7 +225,9 @@ class NoAnswerReader:
             text = self._buffer.lstrip(self._OPENING if self.answered else self._CLOSING)
             if not text or (not is_complete and _may_become(_MARKS if self.answered else _LABELS, text)):
                 return ""
-            found = _ECHO.match(text[:MAX_ECHO_CHARS] + "\n" * is_complete) or (_MARK.match(text) if self.answered else None)
+            found = _ECHO.match(text[:MAX_ECHO_CHARS] + "\n" * is_complete) or (
+                _MARK.match(text) if self.answered else None
+            )
             if found is None:
                 break
             self.answered = self.answered and found.re is not _MARK

@@ -18,7 +18,15 @@ log = logging.getLogger(__name__)
 Phase = LLMStage | Literal["search", "read", "collect_summaries", "rank_summaries"]
 Price = Callable[[int, int], float]  # returns US dollars for the tokens of a prompt and of its answer
 
-PRIORITY: Final[tuple[LLMStage, ...]] = ("write", "output", "plan", "rank", "queries", "summarize", "judge")  # highest first
+PRIORITY: Final[tuple[LLMStage, ...]] = (
+    "write",
+    "output",
+    "plan",
+    "rank",
+    "queries",
+    "summarize",
+    "judge",
+)  # highest first
 # The calls that each stage needs, until the pipeline reports its own counts.
 DEFAULT_EXPECTED_CALLS: Final[Mapping[LLMStage, int]] = {"write": 1, "rank": 1}
 MAX_EXTRA_TRIES: Final = 2  # retries and failovers of one call

@@ -96,7 +96,9 @@ class _CallAccount:
         elif isinstance(part, LLMResponse):
             # A caller's own provider may report no spending: its call still counts as one.
             usage = part.usage
-            self.spent = part.spent if part.spent.calls else self._one_call(usage.prompt_tokens, usage.completion_tokens)
+            self.spent = (
+                part.spent if part.spent.calls else self._one_call(usage.prompt_tokens, usage.completion_tokens)
+            )
 
     def estimated(self) -> Spending:
         """Return one call with its prompt and the tokens received so far."""

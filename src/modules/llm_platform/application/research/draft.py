@@ -21,7 +21,9 @@ from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
 
 PREPARED_IN_THREAD_CHARS = 150_000  # all sources together; the checker prepares fewer in about 15 ms
-REMEMBERED_ANSWERS = 64  # complete texts with their sources, at most about 20 MB; about 0.1 MB each where pages were read
+REMEMBERED_ANSWERS = (
+    64  # complete texts with their sources, at most about 20 MB; about 0.1 MB each where pages were read
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,9 @@ class Draft:
 
     def _check_early(self, awaited: frozenset[int]) -> None:
         """Check the sentences that have ended and cite none of the `awaited` sources. The judge gets the doubted ones."""
-        checked = self._checker.check_early([sentence for sentence in self._unchecked if awaited.isdisjoint(sentence.cited)])
+        checked = self._checker.check_early(
+            [sentence for sentence in self._unchecked if awaited.isdisjoint(sentence.cited)]
+        )
         self._unchecked = [sentence for sentence in self._unchecked if not awaited.isdisjoint(sentence.cited)]
         if self._early is not None:
             self._early.add(checked)

@@ -41,7 +41,9 @@ class EarlyVerification:
         self._waiting += [
             claim
             for claim in claims
-            if claim is not None and claim not in self.verdicts and (self._question, claim) not in self._verification.cancelled
+            if claim is not None
+            and claim not in self.verdicts
+            and (self._question, claim) not in self._verification.cancelled
         ]
         is_free = self._task is None or self._task.done()
         if self._waiting and is_free and self._calls < MAX_EARLY_CALLS and not self.degraded:
@@ -66,7 +68,10 @@ class EarlyVerification:
 
     async def aclose(self) -> None:
         """Cancel the running call, which is paid for; its tokens are unknown."""
-        task, self._task = self._task, None  # the traceback of a cancelled task refers to this object, and keeps its sources
+        task, self._task = (
+            self._task,
+            None,
+        )  # the traceback of a cancelled task refers to this object, and keeps its sources
         if task is not None and not task.done():
             await cancel_and_wait(task)
             self.spent += Spending(calls=1)

@@ -53,7 +53,9 @@ class FoundResult(BaseModel, frozen=True):
 
     @classmethod
     def of(cls, item: WebSearchResultItem) -> FoundResult:
-        return cls(url=item.url, title=item.title, snippet=item.snippet[:MAX_SNIPPET_CHARS], published=item.published_date)
+        return cls(
+            url=item.url, title=item.title, snippet=item.snippet[:MAX_SNIPPET_CHARS], published=item.published_date
+        )
 
 
 class Searched(_Event, frozen=True):
@@ -65,7 +67,8 @@ class Searched(_Event, frozen=True):
     count: int
     cached: bool
     results: tuple[FoundResult, ...] = Field(
-        default=(), description=f"`{{url, title, snippet, published}}`, a snippet of at most {MAX_SNIPPET_CHARS} characters"
+        default=(),
+        description=f"`{{url, title, snippet, published}}`, a snippet of at most {MAX_SNIPPET_CHARS} characters",
     )
     question: str | None = Field(default=None, description="the sub-question of a report that it is for, else null")
 
@@ -143,7 +146,8 @@ class RoundStarted(_Event, frozen=True):
     type: Literal["round"] = "round"
     number: int = Field(description="from 1")
     of: int | None = Field(
-        default=None, description="the further rounds that the run may make; null in an event that an older version stored"
+        default=None,
+        description="the further rounds that the run may make; null in an event that an older version stored",
     )
     open: tuple[str, ...] = Field(description="the questions")
     queries: tuple[str, ...]

@@ -240,7 +240,9 @@ def describe_plan(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
     )
 
 
-def describe_answer(response: dtos.ResearchResponse, follow_up: FollowUp, egress_log: EgressLog) -> dtos.ResearchResponse:
+def describe_answer(
+    response: dtos.ResearchResponse, follow_up: FollowUp, egress_log: EgressLog
+) -> dtos.ResearchResponse:
     """Return the answer with the question as it was asked and as it was understood, and with what understanding it cost."""
     meta = response.metadata
     sent = () if meta.sent_to else egress_log.sent()  # a report from the store has sent nothing, but this call has
@@ -257,12 +259,12 @@ def describe_answer(response: dtos.ResearchResponse, follow_up: FollowUp, egress
 def follow_up_prompt(request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], language: str) -> LLMRequest:
     """Return the prompt for the standalone question, which for a deep run also asks for its searches."""
     said = "\n\n".join(
-        f"Question: {_quote_as_data(turn.question)}\nAnswer: {_quote_as_data(turn.answer[:dtos.MAX_STORED_ANSWER_CHARS])}"
+        f"Question: {_quote_as_data(turn.question)}\nAnswer: {_quote_as_data(turn.answer[: dtos.MAX_STORED_ANSWER_CHARS])}"
         for turn in turns
     )
     message = request.context or ""
     if len(message) > MAX_READ_CHARS:  # a message says at its beginning or its end what it wants
-        message = f"{message[:MAX_READ_CHARS // 2]}{MIDDLE_CUT}{message[-MAX_READ_CHARS // 2:]}"
+        message = f"{message[: MAX_READ_CHARS // 2]}{MIDDLE_CUT}{message[-MAX_READ_CHARS // 2 :]}"
     message = neutralised(message)
     fence = fence_line(request.query, said, *filter(None, [message]))
     rules = (_MESSAGE_RULES if message else _RULES).format(fence=fence, language=language_name(language))
@@ -312,7 +314,7 @@ def _stored_turns(
     request: dtos.ResearchRequest, earlier: Sequence[dtos.Turn], response: dtos.ResearchResponse
 ) -> dtos.StoredTurns:
     question = response.metadata.standalone_query or request.query
-    turn = dtos.Turn(question=question, answer=response.synthesis[:dtos.MAX_STORED_ANSWER_CHARS])
+    turn = dtos.Turn(question=question, answer=response.synthesis[: dtos.MAX_STORED_ANSWER_CHARS])
     turns = tuple(earlier) if isinstance(request, dtos.ShortMessage) else (*earlier, _shorten(turn))
     return dtos.StoredTurns(turns=_limit_turns(turns), language=response.metadata.language, scope=_scope(request))
 
@@ -323,7 +325,7 @@ def _limit_turns(turns: Sequence[dtos.Turn]) -> tuple[dtos.Turn, ...]:
 
 
 def _shorten(turn: dtos.Turn) -> dtos.Turn:
-    return turn.model_copy(update={"answer": turn.answer[:dtos.MAX_STORED_ANSWER_CHARS]})
+    return turn.model_copy(update={"answer": turn.answer[: dtos.MAX_STORED_ANSWER_CHARS]})
 
 
 def _scope(request: dtos.ResearchRequest) -> str:

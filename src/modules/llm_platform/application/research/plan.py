@@ -56,7 +56,9 @@ class SearchPlanner:
         question, language, follow_up = run.request.query, run.language, run.follow_up
         if run.request.depth == "shallow":
             return Plan((question,))
-        if follow_up and follow_up.questions:  # the model planned them when it read the question; the cost is counted there
+        if (
+            follow_up and follow_up.questions
+        ):  # the model planned them when it read the question; the cost is counted there
             planned = Plan(follow_up.questions, by_model=True)
         else:
             try:

@@ -17,7 +17,9 @@ Output only the searches, one per line, each starting with "Question:".
 
 Question: {question}"""
 
-SUB_QUESTIONS_VERSION = "2"  # Part of the keys of stored plans and reports: raise it with every change of REPORT_PROMPT.
+SUB_QUESTIONS_VERSION = (
+    "2"  # Part of the keys of stored plans and reports: raise it with every change of REPORT_PROMPT.
+)
 REPORT_PROMPT = """\
 Break the question down into up to {count} sub-questions, whose answers together make a report on it.
 Each asks for one thing, is short and clear, and is understood without the others: it names what it is about. They cover \

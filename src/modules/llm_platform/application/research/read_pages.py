@@ -143,7 +143,9 @@ class PageReads:
         read = [(link, found[address].page) for link in links if (address := canonical_url(link.url)) in found]
         return [
             WebSearchResultItem(
-                title=(page.title or link.text)[:MAX_TITLE_CHARS], url=link.url, snippet=page.text[:EXCERPT_CHARS],
+                title=(page.title or link.text)[:MAX_TITLE_CHARS],
+                url=link.url,
+                snippet=page.text[:EXCERPT_CHARS],
                 published_date=page.published,
             )
             for link, page in read
@@ -152,7 +154,9 @@ class PageReads:
 
     async def read_sources(self, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
         """Return the sources with the pages that are read in time, and the parts of them that a writer reads."""
-        return with_pages(sources, await self.collect([source.url for source in sources if source.text_kind == "snippet"]))
+        return with_pages(
+            sources, await self.collect([source.url for source in sources if source.text_kind == "snippet"])
+        )
 
     def go_on(self, urls: Iterable[str]) -> None:
         """Begin to read these pages, up to FURTHER_PAGES more for each page of the limit, without waiting for them."""

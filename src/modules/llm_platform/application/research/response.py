@@ -60,7 +60,9 @@ def build_response(
         raw_results=None if run.request.omit_raw else result.raw,
         citations=written.checked.citations if written else (),
         evidence=located_rows(result.ledger.rows, result.sources) if result.ledger.stopped else (),
-        degraded=distinct_degraded((*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)),
+        degraded=distinct_degraded(
+            (*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)
+        ),
         metadata=_metadata(result, synthesis, egress_log or EgressLog()),
     )
 
@@ -139,9 +141,7 @@ def get_spending(metadata: dtos.ResearchMetadata) -> Spending:
     )
 
 
-def add_spending(
-    metadata: dtos.ResearchMetadata, spent: Spending, sent: Iterable[Sent] = ()
-) -> dtos.ResearchMetadata:
+def add_spending(metadata: dtos.ResearchMetadata, spent: Spending, sent: Iterable[Sent] = ()) -> dtos.ResearchMetadata:
     """Return the metadata with what another stage spent and sent."""
     total = get_spending(metadata) + spent
     return metadata.model_copy(update={**total.metadata(), "sent_to": merge_sent((*metadata.sent_to, *sent))})

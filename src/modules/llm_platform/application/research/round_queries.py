@@ -64,7 +64,9 @@ async def ask_model(llm: ILLMProvider, request: LLMRequest) -> RoundAnswer:
         async with deadline_in(MODEL_S):
             answer = await llm.generate(request)
     except TimeoutError:
-        return RoundAnswer(lines=(), spent=Spending(calls=1), degraded=(Degraded(component="queries", reason=LATE_QUERIES),))
+        return RoundAnswer(
+            lines=(), spent=Spending(calls=1), degraded=(Degraded(component="queries", reason=LATE_QUERIES),)
+        )
     except LLMException as error:
         return RoundAnswer(lines=(), spent=error.spent, degraded=(Degraded.of(f"queries/{llm.name}", error),))
     lines = tuple(read_strings(answer.content, plain=False))
@@ -89,8 +91,15 @@ def cache_model(ask: AskModel, cache: ICache[RoundAnswer], ttl_s: float, model: 
 
 
 async def model_queries(
-    ask: AskModel, question: str, rows: Sequence[EvidenceRow], passages: Sequence[Source], missing: str,
-    searched: Sequence[str], count: int, language: str, written: Sequence[str],
+    ask: AskModel,
+    question: str,
+    rows: Sequence[EvidenceRow],
+    passages: Sequence[Source],
+    missing: str,
+    searched: Sequence[str],
+    count: int,
+    language: str,
+    written: Sequence[str],
 ) -> ModelQueries:
     """Return at most `count` queries of the model; none where it fails. `passages` are the best ones first.
 
@@ -101,7 +110,12 @@ async def model_queries(
     answer = await ask(request)
     lines = [one_line(line)[:MAX_ROUND_QUERY_CHARS].rstrip() for line in answer.lines]
     shown = request.messages[0].content
-    names = {normalize(name) for passage in passages for name in names_of(f"{passage.title}. {passage.text}") if name in shown}
+    names = {
+        normalize(name)
+        for passage in passages
+        for name in names_of(f"{passage.title}. {passage.text}")
+        if name in shown
+    }
     usable = tuple(
         line
         for line in dict.fromkeys(lines)
@@ -112,7 +126,12 @@ async def model_queries(
 
 
 def _request(
-    question: str, rows: Sequence[EvidenceRow], passages: Sequence[Source], missing: str, searched: Sequence[str], count: int
+    question: str,
+    rows: Sequence[EvidenceRow],
+    passages: Sequence[Source],
+    missing: str,
+    searched: Sequence[str],
+    count: int,
 ) -> LLMRequest:
     open_questions = [row.question for row in rows if row.state != "answered" and row.question != question]
     asked = one_line(" / ".join((question, *open_questions)))

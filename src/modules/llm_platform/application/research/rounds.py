@@ -28,7 +28,9 @@ from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
 from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, host_of
 
-ROUNDS_VERSION = "4"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
+ROUNDS_VERSION = (
+    "4"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
+)
 MAX_ROWS = 6  # questions of one ledger
 KEPT_OF_FIRST_ROUND = 2  # its best results stay, whatever later rounds find
 TIME_FACTOR = 1.5  # a round starts only if this many times the last one is left
@@ -64,7 +66,9 @@ def select_ledger_questions(question: str, planned: Iterable[str], language: str
     clauses = aspect_questions(question, language)
     own = [clause for clause in clauses if clause.rstrip("?？").casefold() in question.casefold()]
     by_rules = {*clauses, *decompose_question(question, language)}
-    return tuple(dict.fromkeys((*(own or [question]), *(other for other in planned if other not in by_rules))))[:MAX_ROWS]
+    return tuple(dict.fromkeys((*(own or [question]), *(other for other in planned if other not in by_rules))))[
+        :MAX_ROWS
+    ]
 
 
 class FurtherRounds:
@@ -141,8 +145,12 @@ class FurtherRounds:
             self.queries += queries
             self._run.emit(
                 RoundStarted(
-                    request_id=self._run.request_id, number=self._number, of=self.limits.rounds,
-                    open=self.ledger.open_questions, queries=tuple(queries), why=words_left(self._rows),
+                    request_id=self._run.request_id,
+                    number=self._number,
+                    of=self.limits.rounds,
+                    open=self.ledger.open_questions,
+                    queries=tuple(queries),
+                    why=words_left(self._rows),
                     evidence=self.ledger.rows,
                 )
             )
@@ -185,8 +193,15 @@ class FurtherRounds:
         with suppress(TimeoutError):
             async with self._run.early_finish.limit():
                 made = await model_queries(
-                    self._ask, self._run.request.query, self.ledger.rows, passages, words_left(self._rows), searched,
-                    self.limits.searches // 2, self._run.language, self._run.asked,
+                    self._ask,
+                    self._run.request.query,
+                    self.ledger.rows,
+                    passages,
+                    words_left(self._rows),
+                    searched,
+                    self.limits.searches // 2,
+                    self._run.language,
+                    self._run.asked,
                 )
                 self.spent += made.spent
                 self.degraded += made.degraded
@@ -220,7 +235,9 @@ class FurtherRounds:
         messages = messages_for(language)
         paragraphs: list[str] = []
         for row in self.ledger.rows:
-            notes = [(quote, messages.voices_note(quote.published, quote.voices)) for quote in row.quotes if quote.voices]
+            notes = [
+                (quote, messages.voices_note(quote.published, quote.voices)) for quote in row.quotes if quote.voices
+            ]
             if not all(note in text for _, note in notes):
                 lines = [f"- {one_line(quote.text)} ({one_line(quote.title)}) {note}" for quote, note in notes]
                 paragraphs.append("\n".join([messages.disagree, "", *lines]))

@@ -27,7 +27,9 @@ class RunEvents:
             self._stage_times.emit(event)
             return
         if follow_up is not None:
-            event = event.model_copy(update={"response": describe_answer(event.response, follow_up, self._run.egress_log)})
+            event = event.model_copy(
+                update={"response": describe_answer(event.response, follow_up, self._run.egress_log)}
+            )
         self.done = event
         self._stage_times.end_verification()
 

@@ -217,7 +217,9 @@ async def search_questions(
 
 
 @stage("search")
-async def search_latest_first(request: dtos.WebSearchRequest, search: IWebSearchProvider) -> tuple[dtos.WebSearchResponse, int]:
+async def search_latest_first(
+    request: dtos.WebSearchRequest, search: IWebSearchProvider
+) -> tuple[dtos.WebSearchResponse, int]:
     """Return the answer and the number of requests it took. A query for the latest searches the last month first."""
     has_own_range = request.time_range or request.freshness
     if not has_own_range and request.sources != (dtos.DOCUMENTS,) and wants_latest(request.query):
@@ -293,7 +295,9 @@ async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: 
 def wrap_earlier_sources(sources: Sequence[Source]) -> dtos.WebSearchResponse:
     """Return the sources of an earlier run as the answer of a search."""
     items = tuple(
-        dtos.WebSearchResultItem(title=source.title, url=source.url, snippet=source.text, published_date=source.published)
+        dtos.WebSearchResultItem(
+            title=source.title, url=source.url, snippet=source.text, published_date=source.published
+        )
         for source in sources
     )
     return dtos.WebSearchResponse(query="", results=items)
@@ -355,8 +359,13 @@ def _source(index: int, item: RawResult, known: Source | None) -> Source:
     is_snippet = is_web_url(item.url) and item.source != dtos.DOCUMENTS
     text_kind: TextKind = "snippet" if is_snippet else "document"
     return Source(
-        index=index, title=item.title, url=item.url, text=item.content, published=item.published,
-        text_kind=known.text_kind if known else text_kind, extraction=known.extraction if known else None,
+        index=index,
+        title=item.title,
+        url=item.url,
+        text=item.content,
+        published=item.published,
+        text_kind=known.text_kind if known else text_kind,
+        extraction=known.extraction if known else None,
         pages=known.pages if known else item.pages,
     )
 

@@ -110,9 +110,7 @@ class StructuredOutput:
     - `price` returns the price of a call in US dollars; None if prices are unknown.
     """
 
-    def __init__(
-        self, llm: ILLMProvider, *, context_tokens: int | ContextTokens, price: Price | None = None
-    ) -> None:
+    def __init__(self, llm: ILLMProvider, *, context_tokens: int | ContextTokens, price: Price | None = None) -> None:
         self._llm = llm
         self._context_tokens = context_tokens
         self._price = price

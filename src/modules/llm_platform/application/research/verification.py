@@ -210,8 +210,13 @@ Output only a JSON array with one row for each line, its number and one of the t
 
 _VERDICTS: Final[Mapping[str, ModelVerdict]] = {
     **{word: word for word in get_args(ModelVerdict)},
-    "partially": "partial", "partially supported": "partial", "partly supported": "partial", "partly": "partial",
-    "not supported": "unsupported", "contradicted": "unsupported", "refuted": "unsupported",
+    "partially": "partial",
+    "partially supported": "partial",
+    "partly supported": "partial",
+    "partly": "partial",
+    "not supported": "unsupported",
+    "contradicted": "unsupported",
+    "refuted": "unsupported",
 }
 _NUMBER_KEY = re.compile(
     r"key|n|nr|no|№|#|id|idx|index|num|number|claim|claim[ _]?(?:id|no|nr|number|index)|row|line", re.I
@@ -219,7 +224,9 @@ _NUMBER_KEY = re.compile(
 _VERDICT_KEY = re.compile(r"verdict|label|judg\w*|result|status|support\w*|value", re.I)
 _VERDICT_WORDS = r"partially supported|partly supported|not supported|unsupported|supported|partial(?:ly)?"
 _NUMBER = re.compile(r"\W{0,4}(?:claim|row|no)?\W{0,3}(\d{1,3})\W{0,3}", re.I)
-_NUMBERED_LINE = re.compile(rf"[^\w\[{{]{{0,8}}(?:claim|row)?\s{{0,3}}#?(\d{{1,3}})[\W_]{{1,8}}(?:{_VERDICT_WORDS})\b", re.I)
+_NUMBERED_LINE = re.compile(
+    rf"[^\w\[{{]{{0,8}}(?:claim|row)?\s{{0,3}}#?(\d{{1,3}})[\W_]{{1,8}}(?:{_VERDICT_WORDS})\b", re.I
+)
 _VERDICT_WORD = re.compile(rf"\b(?:{_VERDICT_WORDS})\b", re.I)
 
 

@@ -201,7 +201,9 @@ async def _check(
     degraded = (*degraded, *_notes(synthesis, checked, by_model=by_model))
     verified = await _verified(request, early, text, checked, on_checked, is_fallback=is_fallback)
     spent = synthesis.spent + verified.spent
-    return WrittenAnswer(output.text, synthesis, verified.checked, (*degraded, *verified.degraded), spent, output.sources)
+    return WrittenAnswer(
+        output.text, synthesis, verified.checked, (*degraded, *verified.degraded), spent, output.sources
+    )
 
 
 async def _verified(

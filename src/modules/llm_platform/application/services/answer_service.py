@@ -124,7 +124,9 @@ class AnswerService:
             return
         collected.degraded += found.degraded
         hits = [
-            answering.ContextPassage(hit.snippet, answering.document_citation(hit.doc_id, hit.title, hit.url), hit.pages)
+            answering.ContextPassage(
+                hit.snippet, answering.document_citation(hit.doc_id, hit.title, hit.url), hit.pages
+            )
             for hit in found.hits
             if hit.snippet
         ]

@@ -120,7 +120,9 @@ class DoctorService:
             async with asyncio.timeout(JUDGE_DEADLINE_S):
                 trial = await try_judge(self._judge, pairs)
         except TimeoutError:
-            return CheckResult(self._judge.name, "failed", f"gave no verdicts within {JUDGE_DEADLINE_S:g} s; {JUDGE_OFF}")
+            return CheckResult(
+                self._judge.name, "failed", f"gave no verdicts within {JUDGE_DEADLINE_S:g} s; {JUDGE_OFF}"
+            )
         except AppException as error:
             return CheckResult(self._judge.name, "failed", error.message)
         words, model = (
@@ -174,7 +176,10 @@ class DoctorService:
             CheckResult(degradation.component, "warning", degradation.reason) for degradation in answer.degraded
         ]
         if check.expects_results and not answer.results:
-            return [CheckResult(subject, "warning", _join_parts(detail, f"found nothing for {PROBE_QUERY!r}")), *problems]
+            return [
+                CheckResult(subject, "warning", _join_parts(detail, f"found nothing for {PROBE_QUERY!r}")),
+                *problems,
+            ]
         return [CheckResult(subject, "ok", _join_parts(detail, took)), *problems]
 
     async def _engine_lists(self, provider: IWebSearchProvider) -> list[CheckResult]:
@@ -244,7 +249,9 @@ class DoctorService:
             return [CheckResult(INDEX, "failed", error.message)]
         problems = [degradation.reason for degradation in hits.degraded]
         return [
-            CheckResult(INDEX, "ok", _join_parts(detail, f"a search took {(self._clock() - began) * 1000:.0f} ms", *problems))
+            CheckResult(
+                INDEX, "ok", _join_parts(detail, f"a search took {(self._clock() - began) * 1000:.0f} ms", *problems)
+            )
         ]
 
 

@@ -43,12 +43,16 @@ EVENTS_AT_ONCE: Final = 200
 LOCAL_POLL_S: Final = 10.0  # long, because a run in this process also reports each change itself
 REMOTE_POLL_S: Final = 1.0
 TOO_SHORT: Final = "the message is too short to research in the background: send a question"
-NO_FILES: Final = "files are read for an answer that is given at once, and stored nowhere: leave out background, or the files"
+NO_FILES: Final = (
+    "files are read for an answer that is given at once, and stored nowhere: leave out background, or the files"
+)
 NOT_STORED: Final = Degraded(
     component="store",
     reason="store: the answer could not be stored, so it has no address and no thread: keep it, or ask again later",
 )
-WRITES_NOTHING: Final = "a crawl and a verification write no answer from what they have so far: cancel it, or wait for its end"
+WRITES_NOTHING: Final = (
+    "a crawl and a verification write no answer from what they have so far: cancel it, or wait for its end"
+)
 NO_OTHERS: Final[Mapping[dtos.JobKind, JobRunner]] = {}
 VERIFICATION_TITLE: Final = "Verification of a text"
 NO_STORE: Final = "background runs are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
@@ -143,7 +147,9 @@ class ResearchJobService:
         Raises BackgroundError, ResearchQueueFullError, StoreError.
         """
         request = ResearchRequest(query=crawl.url[:MAX_QUERY_CHARS])
-        return await self._queue(request, owner, api, {**(client_request or {}), dtos.CRAWL: crawl.model_dump(mode="json")})
+        return await self._queue(
+            request, owner, api, {**(client_request or {}), dtos.CRAWL: crawl.model_dump(mode="json")}
+        )
 
     async def submit_verification(
         self, request: VerificationRequest, *, webhook: str | None = None, owner: str = ""
@@ -297,7 +303,7 @@ class ResearchJobService:
         if self._store is None or (before is not None and not is_request_id(before)):
             return dtos.ResearchThreadPage(threads=())
         limit = max(1, min(limit, dtos.MAX_LISTED))
-        text = text.replace("\x00", "").strip()[:dtos.MAX_SEARCH_CHARS]
+        text = text.replace("\x00", "").strip()[: dtos.MAX_SEARCH_CHARS]
         found = await self._store.threads(owner, limit + 1, before, text or None)
         return dtos.ResearchThreadPage(threads=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
@@ -345,7 +351,9 @@ class ResearchJobService:
         The citations of the text that it has written so far are compared by words: the event `verified` comes before the last.
         """
         store = self._store_of(research_id)
-        problem = exceptions.ResearchCancelledError().problem(instance=f"/research/{research_id}", request_id=research_id)
+        problem = exceptions.ResearchCancelledError().problem(
+            instance=f"/research/{research_id}", request_id=research_id
+        )
         verified = await self._check_text_so_far(research_id, owner)
         failed = Failed(request_id=research_id, problem=problem)
         events: Sequence[ResearchEvent] = (verified, failed) if verified else (failed,)
@@ -396,9 +404,7 @@ class ResearchJobService:
             if page.is_last or not page.events:
                 return found
 
-    async def events(
-        self, research_id: str, *, owner: str = "", after: int = 0
-    ) -> AsyncGenerator[dtos.JobEvent, None]:
+    async def events(self, research_id: str, *, owner: str = "", after: int = 0) -> AsyncGenerator[dtos.JobEvent, None]:
         """Yield the events after number `after` as they happen, up to `done` or `failed`.
 
         After a crash the run begins again: its events continue with `reset` (reason `interrupted`).

@@ -47,11 +47,17 @@ CLEAN_EVERY_S: Final = 3600.0  # the interval at which expired runs are removed
 STORE_RETRY_S: Final = 1.0
 STORE_RETRIES: Final = 300  # more tries of one write end the run, and its lease expires
 RELEASE_TIMEOUT_S: Final = 5.0
-FOUND_AGAIN_S: Final = 10.0  # lets a new attempt find stored results before the early finish that was asked of the last one
+FOUND_AGAIN_S: Final = (
+    10.0  # lets a new attempt find stored results before the early finish that was asked of the last one
+)
 END_TIMEOUT_S: Final = 5.0  # limits how long a stopping server waits until the last event is stored
 MAX_STORED_CHARS: Final = 20_000_000  # of the events of one attempt; a report of 40 sources has some 1,000,000
 TOO_LONG: Final = "The run has more than {most} MB of events: send a shorter text, or run it without `background`"
-_COUNTED: Final = {"searched": "searched", "read": "read", "summarized": "summarized"}  # fields of the progress, by event
+_COUNTED: Final = {
+    "searched": "searched",
+    "read": "read",
+    "summarized": "summarized",
+}  # fields of the progress, by event
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,9 @@ class JobOptions:
 class JobRunner(Protocol):
     """Carries out background runs of another kind than research."""
 
-    def stream(self, job: ClaimedJob, store_sources: StoreSources) -> AsyncGenerator[research_events.ResearchEvent, None]:
+    def stream(
+        self, job: ClaimedJob, store_sources: StoreSources
+    ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Yield the events of the run. `store_sources` is called with its sources and their texts."""
 
 
@@ -105,7 +113,9 @@ class ResearchJobWorker:
         self._tracer = tracer
         self._running: dict[JobKey, tuple[ClaimedJob, asyncio.Task[None]]] = {}
         self._early_finishes: dict[JobKey, EarlyFinish] = {}  # of the runs in `_running`
-        self._suspect: asyncio.Task[None] | None = None  # the only one at a time: two that ran together would both be blamed
+        self._suspect: asyncio.Task[None] | None = (
+            None  # the only one at a time: two that ran together would both be blamed
+        )
         self._charge_of: Callable[[str], Charge] | None = None
         self._work = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
@@ -220,7 +230,9 @@ class ResearchJobWorker:
         attempt = _Attempt(job, self._tools, changed, early_finish, partial(self._trust, asyncio.current_task()))
         self._early_finishes[key] = early_finish
         if job.is_given_up:
-            log.error("background run given up", extra={"research": job.id, "reason": ResearchInterruptedError().message})
+            log.error(
+                "background run given up", extra={"research": job.id, "reason": ResearchInterruptedError().message}
+            )
         else:
             log.info("background run started", extra={"research": job.id, "attempt": job.attempts})
         span = self._tracer.start(JOB_SPAN, JOB_SPAN.name, {"traceparent": job.traceparent}, link=True)
@@ -237,7 +249,9 @@ class ResearchJobWorker:
             span.end(attempt.code)
             if self._early_finishes.get(key) is early_finish:
                 del self._early_finishes[key]
-        await self._tools.research.forget(job.id, owner=job.owner)  # the store has the run, or another server deleted it
+        await self._tools.research.forget(
+            job.id, owner=job.owner
+        )  # the store has the run, or another server deleted it
         if result == LOST:
             changed()
         log.info("background run ended", extra={"research": job.id, "result": result})
@@ -314,7 +328,9 @@ class _Attempt:
             self._fail(error)
         except LeaseLostError:
             raise
-        except Exception as error:  # the outermost handler of a background run: a defect in one must not stop the others
+        except (
+            Exception
+        ) as error:  # the outermost handler of a background run: a defect in one must not stop the others
             log.error("unexpected error", exc_info=error)
             self._fail(AppException("Internal error: search the server log for the id of this research run."))
 
@@ -323,8 +339,12 @@ class _Attempt:
         if other := self._tools.others.get(job.kind):
             return other.stream(job, self._store_sources)
         return self._tools.research.stream(
-            job.request, request_id=job.id, owner=job.owner, store_sources=self._store_sources,
-            early_finish=self._early_finish, on_progress=self._clear_suspicion,
+            job.request,
+            request_id=job.id,
+            owner=job.owner,
+            store_sources=self._store_sources,
+            early_finish=self._early_finish,
+            on_progress=self._clear_suspicion,
         )
 
     async def _clear_suspicion(self) -> None:

@@ -293,7 +293,9 @@ class ResearchService:
         async with self._open_parts(run) as parts:
             emit(research_events.Started(request_id=run.request_id))
             with (
-                receive_model_progress(lambda progress: emit(research_events.ModelProgressed.of(run.request_id, progress))),
+                receive_model_progress(
+                    lambda progress: emit(research_events.ModelProgressed.of(run.request_id, progress))
+                ),
                 StageTimes(run.request.depth, self._metrics, emit) as stage_times,
                 open_egress_log() as run.egress_log,
             ):
@@ -333,5 +335,3 @@ def _name_files(done: research_events.Done, request: dtos.ResearchRequest) -> re
     files = tuple(file.name for file in request.files)
     metadata = done.response.metadata.model_copy(update={"files": files, "topic": None})
     return done.model_copy(update={"response": done.response.model_copy(update={"metadata": metadata})})
-
-

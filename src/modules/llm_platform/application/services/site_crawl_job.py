@@ -29,7 +29,11 @@ class SiteCrawlJob:
         found = await self._site_crawl.crawl(SiteCrawlRequest.model_validate(job.client_request[CRAWL]))
         sources = tuple(
             Source(
-                index=number, title=page.title, url=page.url, text=page.text, published=page.published,
+                index=number,
+                title=page.title,
+                url=page.url,
+                text=page.text,
+                published=page.published,
                 extraction=page.extraction,
             )
             for number, page in enumerate((linked.page for linked in found.pages), 1)
@@ -46,5 +50,7 @@ class SiteCrawlJob:
             pages_failed=len(found.failed),
         )
         synthesis = f"{len(sources)} pages of {found.base_url} were read."
-        response = ResearchResponse(query=job.request.query, depth=job.request.depth, synthesis=synthesis, metadata=metadata)
+        response = ResearchResponse(
+            query=job.request.query, depth=job.request.depth, synthesis=synthesis, metadata=metadata
+        )
         yield Done(request_id=job.id, response=response)

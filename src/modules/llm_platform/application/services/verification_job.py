@@ -64,6 +64,13 @@ def verification_job(job: ResearchJobDetail) -> VerificationJob:
     kind = VerifiedAgain if output and "changed" in output else VerifiedText
     response = kind.model_validate(output) if output else None
     return VerificationJob(
-        id=job.id, status=job.status, created_at=job.created_at, started_at=job.started_at, finished_at=job.finished_at,
-        read=job.progress.read, webhook=job.webhook, response=response, problem=job.problem,
+        id=job.id,
+        status=job.status,
+        created_at=job.created_at,
+        started_at=job.started_at,
+        finished_at=job.finished_at,
+        read=job.progress.read,
+        webhook=job.webhook,
+        response=response,
+        problem=job.problem,
     )

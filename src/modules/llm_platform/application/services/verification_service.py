@@ -60,7 +60,9 @@ TOO_MANY_SOURCES: Final = "The text names {count} sources, and at most {most} ar
 MAX_CITATIONS: Final = 3000  # comparisons of a sentence with a source
 MAX_CITED_SOURCES: Final = 50  # sources of one sentence
 TOO_MANY_CITATIONS: Final = "The text asks for {count} comparisons with sources, and at most {most} are made: divide it"
-TOO_MANY_CITED: Final = "A sentence of the text cites {count} sources, and at most {most} are compared with one: cite fewer"
+TOO_MANY_CITED: Final = (
+    "A sentence of the text cites {count} sources, and at most {most} are compared with one: cite fewer"
+)
 NOT_COMPARED: Final = "timeout: {count} sentences were not compared with their sources in time: divide the text"
 TOO_MANY_SENTENCES: Final = "The text has {count} sentences, and at most {most} are checked: divide it"
 
@@ -210,7 +212,14 @@ class VerificationService:
         async def run(emit: EmitEvent) -> None:
             with open_egress_log() as egress_log, page_allowance():
                 verification = _TextVerification(
-                    request, request_id, self._reader, self._search, self._judge, self._options, emit, given,
+                    request,
+                    request_id,
+                    self._reader,
+                    self._search,
+                    self._judge,
+                    self._options,
+                    emit,
+                    given,
                     self._read_text,
                 )
                 response = await verification.run(egress_log)
@@ -274,7 +283,9 @@ class _TextVerification:
 
         Comparisons run in threads, because a long text takes seconds and would delay other requests.
         """
-        cited = await self._read_text(self._request.text, [*map(_make_given_source, self._request.sources), *self._given])
+        cited = await self._read_text(
+            self._request.text, [*map(_make_given_source, self._request.sources), *self._given]
+        )
         if len(cited.sources) > dtos.MAX_VERIFIED_SOURCES:
             raise VerificationError(TOO_MANY_SOURCES.format(count=len(cited.sources), most=dtos.MAX_VERIFIED_SOURCES))
         check = await self._in_thread(lambda: SentenceCheck(cited, self._language, self._signal))

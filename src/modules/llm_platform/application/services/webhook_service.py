@@ -26,7 +26,15 @@ log = logging.getLogger(__name__)
 HOUR_S: Final = 3600.0
 # Seconds after each failed attempt, as the specification advises: ten attempts within about three days.
 RETRY_DELAYS_S: Final = (
-    5.0, 300.0, 1800.0, 2 * HOUR_S, 5 * HOUR_S, 10 * HOUR_S, 14 * HOUR_S, 20 * HOUR_S, 24 * HOUR_S,
+    5.0,
+    300.0,
+    1800.0,
+    2 * HOUR_S,
+    5 * HOUR_S,
+    10 * HOUR_S,
+    14 * HOUR_S,
+    20 * HOUR_S,
+    24 * HOUR_S,
 )
 JITTER: Final = 0.2  # part of a delay by which it is longer at most, so that retries spread
 MAX_RETRY_AFTER_S: Final = 24 * HOUR_S

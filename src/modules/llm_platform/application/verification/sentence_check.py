@@ -123,9 +123,14 @@ class SentenceCheck:
         verdict = self._verdict(position) if citations or position not in self._late else "unchecked"
         is_silent = not citations and (is_open or not self._is_statement(position, sentence))
         return VerifiedSentence(
-            start=start, end=end, verdict="unchecked" if is_silent else verdict, is_cited=position in self._is_cited,
+            start=start,
+            end=end,
+            verdict="unchecked" if is_silent else verdict,
+            is_cited=position in self._is_cited,
             citations=citations,
-            difference=next((found.difference for found in citations if found.verdict == verdict and found.difference), None),
+            difference=next(
+                (found.difference for found in citations if found.verdict == verdict and found.difference), None
+            ),
         )
 
     def _check(self, part: TextPart) -> range:
@@ -133,7 +138,9 @@ class SentenceCheck:
             checked = self._checker.check_text(_text_of(self.answer, part))
         except WorkStoppedError:
             self._late.update(range(part.first, part.end))
-            self._is_cited.update(position for position in range(part.first, part.end) if self.answer.sentences[position].cited)
+            self._is_cited.update(
+                position for position in range(part.first, part.end) if self.answer.sentences[position].cited
+            )
             return range(part.first, part.end)
         starts = {self.answer.sentences[position].start: position for position in range(part.first, part.end)}
         for citation in checked.citations:

@@ -64,8 +64,14 @@ class ReadSource:
         """Return the source as the citation checker takes it."""
         shown = self.shown
         return Source(
-            index=shown.index, title=shown.title, url=shown.url or "", text=self.text, text_kind=shown.text_kind,
-            published=shown.published, extraction=shown.extraction, pages=self.pages,
+            index=shown.index,
+            title=shown.title,
+            url=shown.url or "",
+            text=self.text,
+            text_kind=shown.text_kind,
+            published=shown.published,
+            extraction=shown.extraction,
+            pages=self.pages,
         )
 
 
@@ -119,8 +125,13 @@ async def _read(
     return [
         ReadSource(
             VerifiedSource(
-                index=source.index, url=source.url, title=source.title or page.title, state="read",
-                published=page.published, extraction=page.extraction, pages=len(page.pages) or None,
+                index=source.index,
+                url=source.url,
+                title=source.title or page.title,
+                state="read",
+                published=page.published,
+                extraction=page.extraction,
+                pages=len(page.pages) or None,
             ),
             page.text[:MAX_PAGE_CHARS],
             page.pages,
@@ -131,7 +142,11 @@ async def _read(
 
 def _given(source: NamedSource) -> ReadSource:
     shown = VerifiedSource(
-        index=source.index, url=source.url or None, title=source.title, state="read", text_kind="document",
+        index=source.index,
+        url=source.url or None,
+        title=source.title,
+        state="read",
+        text_kind="document",
         pages=len(source.pages) or None,
     )
     return ReadSource(shown, source.text, source.pages)

@@ -18,7 +18,9 @@ YEAR: Final = r"(?:(?:1[5-9]|20|21)\d\d[a-z]?|n\.\s?d\.)"
 _YEAR = re.compile(rf"(?<![\w/.-])({YEAR})(?![\w/-])")
 _IN_PARENTHESES = re.compile(rf"[(\[]\s*({YEAR})")
 _ADDRESS = re.compile(r"https?://\S+")
-_CITED = re.compile(rf"(?P<author>.{{2,120}}?)[,\s]*(?P<years>{YEAR}(?:\s*,\s*{YEAR}){{0,5}})(?P<rest>\s*[,:].{{0,60}})?\s*\Z")
+_CITED = re.compile(
+    rf"(?P<author>.{{2,120}}?)[,\s]*(?P<years>{YEAR}(?:\s*,\s*{YEAR}){{0,5}})(?P<rest>\s*[,:].{{0,60}})?\s*\Z"
+)
 _LEAD = re.compile(r"(?:see|e\.g\.|cf\.|also|as in|vgl\.|siehe|z\. ?B\.|voir)[,:]?\s+(?:also\s+)?", re.I)
 _PAGES = re.compile(r"[,:]\s*(?:(?:p{1,2}\.|S\.|para\.|ch\.|chap\.|sec\.)\s*)?[\d–-]+", re.I)
 _OTHERS = re.compile(r"\bet\s+al\b\.?|\bu\.\s?a\.|\band colleagues\b|\bи др\.?|等", re.I)
@@ -125,4 +127,3 @@ def narrated_number(before: str, years: str, bibliography: Bibliography) -> int 
             if number is not None:
                 return number
     return None
-

@@ -56,9 +56,7 @@ class CitationChecker:
     Judgements are cached by sentence, so that an answer can be checked again and again while it grows.
     """
 
-    def __init__(
-        self, sources: Sequence[Source], language: str, check_stop: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, sources: Sequence[Source], language: str, check_stop: Callable[[], None] = lambda: None) -> None:
         """Create a checker. `check_stop` is called between steps of the work, and may raise to end it."""
         self._check_stop = check_stop
         self._sources = {source.index: source for source in sources}
@@ -234,11 +232,19 @@ class CitationChecker:
         quote, link = self._quote(source, span)
         page = page_at(source.pages, span[0]) if quote else None
         return Citation(
-            start=sentence.start, end=sentence.end, source_index=number,
-            quote=quote, quote_start=span[0], quote_end=span[1],
-            verdict=_verdict_on(source, judgement), score=judgement.score,
-            is_verbatim=judgement.is_verbatim, cited_by="model" if is_by_author else "platform",
-            checked_against=source.text_kind, quote_url=link, page=page,
+            start=sentence.start,
+            end=sentence.end,
+            source_index=number,
+            quote=quote,
+            quote_start=span[0],
+            quote_end=span[1],
+            verdict=_verdict_on(source, judgement),
+            score=judgement.score,
+            is_verbatim=judgement.is_verbatim,
+            cited_by="model" if is_by_author else "platform",
+            checked_against=source.text_kind,
+            quote_url=link,
+            page=page,
             cells=tuple(
                 CellVerdict(start=cell.start, end=cell.end, verdict=_verdict_on(source, judged))
                 for cell, judged in zip(sentence.cells_for(number), judgement.cells, strict=False)
@@ -273,9 +279,7 @@ def _difference(sentence: AnswerSentence, judgement: Judgement) -> Difference | 
     if change is None or claimed is None or judgement.verdict in ("supported", "unchecked"):
         return None
     (start, end), (first, last) = claimed, change.found
-    return Difference(
-        claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=change.kind
-    )
+    return Difference(claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=change.kind)
 
 
 def _verdict_on(source: Source, judgement: Judgement) -> Verdict:

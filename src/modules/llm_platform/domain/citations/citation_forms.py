@@ -49,7 +49,9 @@ from modules.llm_platform.domain.urls.canonical_url import (
 
 MAX_MARKERS: Final = 6000
 CODE_KINDS: Final = frozenset({"code", "fence", "indented"})
-GENERIC_LABELS: Final = frozenset({"source", "link", "ref", "reference", "here", "web", "quelle", "fuente", "来源", "出典"})
+GENERIC_LABELS: Final = frozenset(
+    {"source", "link", "ref", "reference", "here", "web", "quelle", "fuente", "来源", "出典"}
+)
 
 # The first characters decide which alternative reads a token, except `[` and `(`: `[` begins a link, a reference, a marker
 # or a name, tried in this order, and what `(` opens is read by `_Rewriter._read_parentheses`.
@@ -81,7 +83,9 @@ _SUPERSCRIPTS = str.maketrans("¹²³⁰⁴⁵⁶⁷⁸⁹", "1230456789")
 _INDEX = re.compile(r"index=[\"']?([\d\s,:.-]{1,150})", re.I)
 _NAME = re.compile(r"name\s*=\s*[\"']?([^\"'/>]{1,80})", re.I)
 _REF_PARTS = re.compile(r"<ref([^<>]*?)(?:/>|>([^<]*)</ref>)", re.I)
-_NO_CITATION = re.compile(r"\[(?:citation needed|clarification needed|better source needed|when\?|who\?|edit)\]\Z", re.I)
+_NO_CITATION = re.compile(
+    r"\[(?:citation needed|clarification needed|better source needed|when\?|who\?|edit)\]\Z", re.I
+)
 _YEARS_ALONE = re.compile(rf"\(\s*{YEAR}[^()]{{0,40}}\)\Z")
 _SENTENCE_END_BEFORE = re.compile(r"[.!?。！？][\"'”’»)*_]*\s*\Z")
 _MARKER_BEFORE = re.compile(r"\[\d{1,9}\]\s*\Z")

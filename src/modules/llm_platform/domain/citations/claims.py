@@ -210,7 +210,9 @@ class TextFacts:
     def counted_at(self, noun: str | None) -> int | None:
         """Return the place of the number word that stands before this noun or figure, as in `words`; None without one."""
         words, known = self.folded, number_words()
-        return next((at for at, word in enumerate(words) if word in known and noun in words[at + 1 : at + COUNT_REACH]), None)
+        return next(
+            (at for at, word in enumerate(words) if word in known and noun in words[at + 1 : at + COUNT_REACH]), None
+        )
 
 
 def _folded_words(text: str) -> list[str]:

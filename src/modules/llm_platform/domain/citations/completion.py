@@ -70,7 +70,9 @@ class MarkerCompleter:
         last = text.sentences[-1] if text.sentences else None
         if last is None or last.start >= end or last.end <= self._pending.rfind("\n", 0, end - 1):
             return end
-        if last.end <= end and (not is_line or last.cited or ends_sentence(last.claim) or not self._checker.is_statement(last)):
+        if last.end <= end and (
+            not is_line or last.cited or ends_sentence(last.claim) or not self._checker.is_statement(last)
+        ):
             return end
         line = self._pending.rfind("\n", 0, last.start) + 1
         begins_line = (line or not self._line) and (len(text.sentences) == 1 or text.sentences[-2].end <= line)

@@ -275,7 +275,9 @@ class FactComparison:
             if best & word and context & ~best == 0:
                 return []  # usually the best sentence has the fact and its whole context
             sentences = self._best_sentences(context)
-            if any(has_fact(self._facts_of(sentence)) if has_fact else masks[sentence] & word for sentence in sentences):
+            if any(
+                has_fact(self._facts_of(sentence)) if has_fact else masks[sentence] & word for sentence in sentences
+            ):
                 return []
             lacking = lacking or sentences
         return lacking
@@ -364,7 +366,9 @@ def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
             kind == "replace" and (end - start > MAX_REPLACING_WORDS or last - first > MAX_REPLACED_WORDS)
         ):
             return []
-        elif kind == "replace" and not is_same_number(_quantity(claim.facts, start, end), _quantity(sentence, first, last)):
+        elif kind == "replace" and not is_same_number(
+            _quantity(claim.facts, start, end), _quantity(sentence, first, last)
+        ):
             own = [claim.facts.words[at] for at in range(start, end) if claim.facts.content[at]]
             other = [sentence.words[at] for at in range(first, last) if sentence.content[at]]
             replaced.append((own, other))

@@ -44,7 +44,10 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
         final = "unchecked"  # an excerpt, or a text in another language: the page may say it elsewhere
     cells = () if final == "supported" else citation.cells
     judged = {
-        "verdict": final, "checked_by": "model", "word_verdict": citation.verdict, "cells": cells,
+        "verdict": final,
+        "checked_by": "model",
+        "word_verdict": citation.verdict,
+        "cells": cells,
         "difference": None if final == "supported" else citation.difference,
     }
     return citation.model_copy(update=judged)

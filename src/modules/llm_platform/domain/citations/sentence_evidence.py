@@ -45,7 +45,9 @@ def sentences_of(citations: Iterable[Citation], uncited: Iterable[TextSpan]) -> 
         if last is None or statement.start >= last.end:
             sentences.append(statement)
         else:
-            sentences[-1] = SentenceEvidence(last.start, max(last.end, statement.end), _worse(last.verdict, statement.verdict))
+            sentences[-1] = SentenceEvidence(
+                last.start, max(last.end, statement.end), _worse(last.verdict, statement.verdict)
+            )
     return sentences
 
 

@@ -143,7 +143,9 @@ def read_answer(
 
 def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
     """Return the sentences. Those that are table rows have their cells."""
-    rows: list[tuple[int, int, list[str]]] = []  # the end of each line, the start of its text, and the heads of its table
+    rows: list[
+        tuple[int, int, list[str]]
+    ] = []  # the end of each line, the start of its text, and the heads of its table
     before, heads = "", list[str]()
     for found in LINE.finditer(answer):
         begin = _MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # it matches an empty text
@@ -329,7 +331,9 @@ def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collect
     text = answer[start:end]
     text = _without_tail(text).rstrip() if cited else text.rstrip()
     claim = _without_markup(MARKS.sub("", text) if cited else text)
-    clauses = _clauses(answer, start, start + len(text), markers) if markers and markers[0][0] < start + len(text) else ()
+    clauses = (
+        _clauses(answer, start, start + len(text), markers) if markers and markers[0][0] < start + len(text) else ()
+    )
     return AnswerSentence(start, start + len(text), claim, cited, found, written=text, clauses=clauses)
 
 

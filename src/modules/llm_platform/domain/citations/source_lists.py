@@ -27,13 +27,17 @@ LINK_URL: Final = r"(?:<[^<>\n]{1,2000}>|[^\s()<>]{1,2000}(?:\([^\s()]{0,200}\)[
 LINK: Final = rf"""\[{LINK_TEXT}\]\({LINK_URL}(?:[ ]+(?:"[^"\n]{{0,300}}"|'[^'\n]{{0,300}}'))?\)"""
 ADDRESS_START: Final = re.compile(r"https?(?=:)|(?<![\w.@/])www\.", re.I)
 
-_NAMES = rf"(?:{SOURCE_LIST_NAMES}|notes|footnotes|endnotes|further reading|learn more|fußnoten|notas|примечания|脚注|注释)"
+_NAMES = (
+    rf"(?:{SOURCE_LIST_NAMES}|notes|footnotes|endnotes|further reading|learn more|fußnoten|notas|примечания|脚注|注释)"
+)
 _PLAIN_HEADING = re.compile(rf"\s{{0,3}}{_NAMES}\s*[:：]?\s*\Z", re.I)
 _MARKED_HEADING = re.compile(r"\s{0,3}(?:#{1,6}\s+|(?=\*\*|__))(.{1,120}?)\s*#*\s*\Z")
 _NAME_INSIDE = re.compile(rf"(?<!\w){_NAMES}(?!\w)", re.I)
 _BOLD_LINE = re.compile(r"\s{0,3}(\*\*|__).{1,120}\1:?\s*\Z")
 _FOOTNOTE = re.compile(r"\s{0,3}\[\^([^\]\[\s]{1,60})\]:\s*(.*)")
-_DEFINITION = re.compile(r"""\s{0,3}\[([^\]\[^][^\]\[]{0,80})\]:\s*<?([^\s<>]{4,2000})>?(?:\s+["'(](.{0,500})["')])?\s*\Z""")
+_DEFINITION = re.compile(
+    r"""\s{0,3}\[([^\]\[^][^\]\[]{0,80})\]:\s*<?([^\s<>]{4,2000})>?(?:\s+["'(](.{0,500})["')])?\s*\Z"""
+)
 _BULLET = r"(?:[-*+•]\s+)?"
 _BRACKETED = re.compile(rf"[\s>]{{0,8}}{_BULLET}(?:\\?\[\^?(\d{{1,4}})\\?\]|【(\d{{1,4}})】)(?!\()\s*[:.—–-]?\s*(.*)")
 _LINKED_LABEL = re.compile(rf"[\s>]{{0,8}}{_BULLET}(\[\\?\[?(\d{{1,4}})\\?\]?\]\({LINK_URL}\).*)")
@@ -46,7 +50,9 @@ _ARXIV = re.compile(r"\barxiv:\s*(\d{4}\.\d{4,5})", re.I)
 _LINK = re.compile(rf"\[({LINK_TEXT})\]\(({LINK_URL})")
 _DECORATION = re.compile(r"[*_`]+")
 _AROUND = " \t\"'“”„»«.,;:|–—-<>()[]{}"
-_ACCESSED = re.compile(r"[,.]? ?(?:accessed|retrieved|abgerufen|consulté|consultado)(?: on| am| le| el)?\b.{0,60}\Z", re.I)
+_ACCESSED = re.compile(
+    r"[,.]? ?(?:accessed|retrieved|abgerufen|consulté|consultado)(?: on| am| le| el)?\b.{0,60}\Z", re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +252,9 @@ class _ListReader:
             self._begin(found[1] or found[2], found[3])
             return True
         continues = self._entry is not None and not self._is_after_blank
-        if continues and (text[:2].isspace() or (_is_address_alone(text) and self._entry and not url_in(self._entry[1]))):
+        if continues and (
+            text[:2].isspace() or (_is_address_alone(text) and self._entry and not url_in(self._entry[1]))
+        ):
             self._continue(text)
             return True
         if (numbered := _NUMBERED.match(text)) and _is_address_alone(numbered[4]):

@@ -23,11 +23,25 @@ CitationStyle = Literal["numbered", "apa", "mla", "chicago"]
 SHORT_TITLE_WORDS: Final = 4  # words of a title that the text shows
 NO_DATE: Final = "n.d."
 MONTHS: Final = (
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
 )
 MLA_MONTHS: Final = ("Jan.", "Feb.", "Mar.", "Apr.", "May", "June", "July", "Aug.", "Sept.", "Oct.", "Nov.", "Dec.")
 HEADINGS: Final[Mapping[CitationStyle, str]] = {
-    "numbered": "Sources", "apa": "References", "mla": "Works Cited", "chicago": "Bibliography",
+    "numbered": "Sources",
+    "apa": "References",
+    "mla": "Works Cited",
+    "chicago": "Bibliography",
 }
 
 _DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)", re.ASCII)  # the beginning of every ISO 8601 format with a day
@@ -163,7 +177,9 @@ def _joined(*parts: str) -> str:
 def _numbered_entry(page: CitedPage) -> str:
     day = "-".join(f"{part:02}" for part in page.issued)
     title, part = _sentence(escape_line(page.title)), page_label(page.pages)
-    return _joined(f"[{page.index}]", title, f"{day}." if day else "", f"{part.capitalize()}." if part else "", page.target)
+    return _joined(
+        f"[{page.index}]", title, f"{day}." if day else "", f"{part.capitalize()}." if part else "", page.target
+    )
 
 
 def _apa_entry(page: CitedPage) -> str:
@@ -177,7 +193,9 @@ def _mla_entry(page: CitedPage) -> str:
     """Return an entry such as `“Title.” Site, 31 Mar. 2026, Address.`"""
     month = MLA_MONTHS[page.issued[1] - 1] if len(page.issued) > 1 else ""
     day = _joined(*map(str, page.issued[2:]), month, *map(str, page.issued[:1]))
-    return _joined(f"“{_sentence(escape_line(page.title))}”", ", ".join(filter(None, (page.site, day, f"{page.target}."))))
+    return _joined(
+        f"“{_sentence(escape_line(page.title))}”", ", ".join(filter(None, (page.site, day, f"{page.target}.")))
+    )
 
 
 def _chicago_entry(page: CitedPage) -> str:

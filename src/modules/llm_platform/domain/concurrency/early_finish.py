@@ -58,7 +58,11 @@ class EarlyFinish:
                 self._timeouts.discard(timeout)
 
     async def wait(
-        self, tasks: Iterable[asyncio.Task[Result]], until: float = math.inf, *, return_when: str = asyncio.ALL_COMPLETED
+        self,
+        tasks: Iterable[asyncio.Task[Result]],
+        until: float = math.inf,
+        *,
+        return_when: str = asyncio.ALL_COMPLETED,
     ) -> set[asyncio.Task[Result]]:
         """Wait as asyncio.wait does, at most until the end is due or `until` (event loop time). Return those that are done."""
         waited = set(tasks)

@@ -12,7 +12,9 @@ from modules.llm_platform.domain.exceptions import PageLimitError
 FETCHES_OF_A_REQUEST: Final = 20  # requests to other servers that the rate limit counts as one request of the caller
 MAX_PAGES_OF_HOST: Final = 60  # pages of one text, or of one list; a redirect to another host is a page of that host
 MAX_WAIT_S: Final = 10.0  # for the rate limit of the caller; a page has twice this time
-MANY_OF_HOST: Final = f"At most {MAX_PAGES_OF_HOST} pages of one host are read for a request, redirects included: divide it"
+MANY_OF_HOST: Final = (
+    f"At most {MAX_PAGES_OF_HOST} pages of one host are read for a request, redirects included: divide it"
+)
 LIMIT_REACHED: Final = (
     f"The rate limit of this caller was reached: each {FETCHES_OF_A_REQUEST} requests to other servers count as one request. "
     "Try again in a minute, or send fewer addresses"

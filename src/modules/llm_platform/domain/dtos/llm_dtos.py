@@ -24,9 +24,29 @@ READER_STEP_S = 0.04  # A reader sees 25 steps a second. To pass on each token w
 # What a caller may send to the service as it is. None of them names an address, a key or a model.
 EXTRA_FIELDS = frozenset(
     {
-        "chat_template_kwargs", "enable_thinking", "frequency_penalty", "logit_bias", "logprobs", "min_p", "min_tokens", "n",
-        "parallel_tool_calls", "presence_penalty", "prompt_cache_key", "reasoning_effort", "repetition_penalty",
-        "response_format", "seed", "stop", "thinking", "tool_choice", "tools", "top_k", "top_logprobs", "top_p", "verbosity",
+        "chat_template_kwargs",
+        "enable_thinking",
+        "frequency_penalty",
+        "logit_bias",
+        "logprobs",
+        "min_p",
+        "min_tokens",
+        "n",
+        "parallel_tool_calls",
+        "presence_penalty",
+        "prompt_cache_key",
+        "reasoning_effort",
+        "repetition_penalty",
+        "response_format",
+        "seed",
+        "stop",
+        "thinking",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_logprobs",
+        "top_p",
+        "verbosity",
     }
 )
 
@@ -74,7 +94,9 @@ class ChatMessage(BaseModel, frozen=True):
             if not isinstance(kind, str) or kind not in _DATA_OF_PART:
                 raise PydanticCustomError("unsupported", "must have the type text, image_url, input_audio or file")
             if not _brings_data(part):
-                raise PydanticCustomError("unsupported", "must bring its data: send a data: URL, or base64, and no address")
+                raise PydanticCustomError(
+                    "unsupported", "must bring its data: send a data: URL, or base64, and no address"
+                )
         return parts
 
 

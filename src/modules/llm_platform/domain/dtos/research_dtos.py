@@ -156,7 +156,9 @@ class ResearchRequest(BaseModel):
     context: Context | None = None
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTION_CHARS)
     model: ModelName | None = None
-    files: Annotated[tuple[UploadedFile, ...], AfterValidator(with_clean_names)] = Field(default=(), max_length=MAX_FILES)
+    files: Annotated[tuple[UploadedFile, ...], AfterValidator(with_clean_names)] = Field(
+        default=(), max_length=MAX_FILES
+    )
     pages: int | None = Field(default=None, ge=0, le=MAX_PAGES, strict=True)
     rounds: int | None = Field(default=None, ge=0, le=MAX_ROUNDS, strict=True)
     previous_id: PreviousId | None = None
@@ -182,7 +184,9 @@ class ResearchRequest(BaseModel):
     @classmethod
     def _belongs_to_an_answer(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and info.data.get("depth") == "report":
-            raise PydanticCustomError("not_of_a_report", "belongs to a shallow or deep answer: a report reads REPORT_PAGES")
+            raise PydanticCustomError(
+                "not_of_a_report", "belongs to a shallow or deep answer: a report reads REPORT_PAGES"
+            )
         return value
 
 
@@ -387,8 +391,13 @@ class RawResult(BaseModel, frozen=True):
     @classmethod
     def of(cls, item: dtos.WebSearchResultItem) -> Self:
         return cls(
-            title=item.title, url=item.url, content=item.text,
-            source=item.source, score=item.score, published=item.published_date, pages=item.pages,
+            title=item.title,
+            url=item.url,
+            content=item.text,
+            source=item.source,
+            score=item.score,
+            published=item.published_date,
+            pages=item.pages,
         )
 
 
@@ -505,7 +514,11 @@ class StoredSources(BaseModel, frozen=True):
             if source.index == index:
                 digest = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
                 return HeldSource(
-                    index=index, url=source.url, title=source.title, text=source.text, text_kind=source.text_kind,
+                    index=index,
+                    url=source.url,
+                    title=source.title,
+                    text=source.text,
+                    text_kind=source.text_kind,
                     sha256=digest,
                 )
         return None

@@ -46,7 +46,10 @@ class UploadedFile(BaseModel):
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=MAX_SENT_NAME_CHARS)]
     content: Annotated[bytes, BeforeValidator(_decoded, json_schema_input_type=str)] = Field(
-        min_length=1, max_length=MAX_FILES_BYTES, repr=False, strict=True,
+        min_length=1,
+        max_length=MAX_FILES_BYTES,
+        repr=False,
+        strict=True,
         json_schema_extra={"format": "base64", "contentEncoding": "base64"},
     )
 

@@ -80,7 +80,9 @@ def best_statements(chains: list[Chain], limit: int) -> list[Statement]:
             if len(chosen) == limit:
                 return chosen
             rank = statement.candidate.rank
-            is_usable = statement not in chosen and of_a_source[rank] < MAX_OF_A_SOURCE and statement.candidate.is_quotable
+            is_usable = (
+                statement not in chosen and of_a_source[rank] < MAX_OF_A_SOURCE and statement.candidate.is_quotable
+            )
             if is_usable:
                 chosen.append(statement)
                 of_a_source[rank] += 1

@@ -75,7 +75,9 @@ class LedgerReader:
         self._relevance = relevance_of(self._questions)
         self._language = language
         self._sources: dict[tuple[str, str, str, str | None], SourceNames] = {}  # address, title, text, date
-        self._candidates: dict[tuple[int, int], list[Candidate]] = {}  # number of the question, id of the source's names
+        self._candidates: dict[
+            tuple[int, int], list[Candidate]
+        ] = {}  # number of the question, id of the source's names
 
     def read(self, sources: Sequence[Source], rounds: Mapping[str, int]) -> tuple[ReadRow, ...]:
         """Return the rows; `rounds` has the round that found each canonical address."""
@@ -123,7 +125,9 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     if conflict := _conflict(found, of_figures=asks_for_figure):
         state = "disagree"
         chosen = list(dict.fromkeys((*conflict, *chosen)))[:MAX_QUOTES]
-        sides = sides_of((conflict[0].candidate, conflict[1].candidate), [statement.candidate for statement in found.all])
+        sides = sides_of(
+            (conflict[0].candidate, conflict[1].candidate), [statement.candidate for statement in found.all]
+        )
         voices = {id(statement): side.voices for statement, side in zip(conflict, sides, strict=True)}
     quotes = tuple(_quote(statement, rounds, voices.get(id(statement))) for statement in chosen)
     row = EvidenceRow(
@@ -138,7 +142,9 @@ def _has_asked_kind(question: Question, met: Collection[int]) -> bool:
     Without this check, a sentence on the subject of a long question covers it with all of its words but this one.
     """
     asked = {
-        term.word for kind in _ASKED_KIND.findall(question.text) for term in read_question(kind, question.language).terms
+        term.word
+        for kind in _ASKED_KIND.findall(question.text)
+        for term in read_question(kind, question.language).terms
     }
     return not asked or any(term.word in asked for number, term in enumerate(question.terms) if number in met)
 
@@ -156,7 +162,11 @@ def _conflict(found: Statements, *, of_figures: bool) -> tuple[Statement, Statem
 def _quote(statement: Statement, rounds: Mapping[str, int], voices: int | None) -> EvidenceQuote:
     source = statement.candidate.source
     return EvidenceQuote(
-        url=source.url, title=source.title, text=statement.candidate.sentence.text, published=source.published, voices=voices,
+        url=source.url,
+        title=source.title,
+        text=statement.candidate.sentence.text,
+        published=source.published,
+        voices=voices,
         round=rounds.get(canonical_url(source.url), 0),
     )
 

@@ -22,7 +22,11 @@ def _row_lines(row: EvidenceRow, numbers: dict[str, int]) -> Iterator[EvidenceLi
         source = EvidenceSource(index=index, url=quote.url, title=quote.title, published=quote.published)
         yield line.model_copy(
             update={
-                "quote": quote.text, "start": quote.start, "end": quote.end, "round": quote.round,
-                "voices": quote.voices, "source": source,
+                "quote": quote.text,
+                "start": quote.start,
+                "end": quote.end,
+                "round": quote.round,
+                "voices": quote.voices,
+                "source": source,
             }
         )

@@ -116,7 +116,9 @@ class Statements:
         """Compare sources with a question. `candidates` are the sentences of each source, compared by the `matcher`."""
         self.question = question
         weights = weigh(question, [candidate for found in candidates for candidate in found]).subject
-        strong = [term.weight > WEAK_WEIGHT for term in question.terms]  # words about the form of the answer need no quote
+        strong = [
+            term.weight > WEAK_WEIGHT for term in question.terms
+        ]  # words about the form of the answer need no quote
         self.weights = [weight * kept for weight, kept in zip(weights, strong, strict=True)] if any(strong) else weights
         self._total = sum(self.weights)
         self._known = frozenset(words(question.text)) | stop_words(question.language) | stop_words("en")
@@ -134,7 +136,9 @@ class Statements:
 
     def coverage(self, met: dict[int, float]) -> float:
         """Return the weighted share of the question's terms."""
-        return sum(self.weights[number] * credit for number, credit in met.items()) / self._total if self._total else 0.0
+        return (
+            sum(self.weights[number] * credit for number, credit in met.items()) / self._total if self._total else 0.0
+        )
 
     def is_new(self, name: Name) -> bool:
         """Return whether the name has a word that neither the question nor the language brings along."""

@@ -251,9 +251,7 @@ class SourceSentences:
     - `relevance` returns how many terms of the question a paragraph has. Of a long source only the best paragraphs are read.
     """
 
-    def __init__(
-        self, source: Source, blocks: Sequence[Block], language: str, relevance: Callable[[str], int]
-    ) -> None:
+    def __init__(self, source: Source, blocks: Sequence[Block], language: str, relevance: Callable[[str], int]) -> None:
         self.source = source
         self.language = detect(source.text[:LANGUAGE_CHARS]) or language
         self.stop_words = stop_words(self.language)
@@ -272,7 +270,9 @@ class SourceSentences:
         is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
         is_usable = is_long_enough and len(own) <= MAX_WORDS
         if is_usable and not sentence.item:
-            is_usable = not (sentence.text[0].islower() and own[0] in self.stop_words)  # `of the …`: its beginning is missing
+            is_usable = not (
+                sentence.text[0].islower() and own[0] in self.stop_words
+            )  # `of the …`: its beginning is missing
         return SentenceForm(
             sentence=sentence,
             lead=lead,
@@ -391,9 +391,7 @@ def relevance_of(questions: Sequence[Question]) -> Callable[[str], int]:
     return lambda text: len(set(pattern.findall(fold(text))))
 
 
-def candidates_of(
-    sentences: SourceSentences, rank: int, question: Question, matcher: TermMatcher
-) -> list[Candidate]:
+def candidates_of(sentences: SourceSentences, rank: int, question: Question, matcher: TermMatcher) -> list[Candidate]:
     """Return the sentences of one source, compared with the question."""
     above = {context: met_terms(found, matcher) for context, found in sentences.context_words.items()}
     has_symbols = bool(symbols(question.text))

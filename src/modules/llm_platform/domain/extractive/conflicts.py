@@ -29,9 +29,7 @@ _APPOSED = re.compile(
 )
 
 
-def find_conflict(
-    candidates: Sequence[Candidate], *, of_figures: bool = True
-) -> tuple[Candidate, Candidate] | None:
+def find_conflict(candidates: Sequence[Candidate], *, of_figures: bool = True) -> tuple[Candidate, Candidate] | None:
     """Return the best pair of sentences of different sources that contradict each other, the better-ranked one first.
 
     Without `of_figures`, one of them must deny what the other says.

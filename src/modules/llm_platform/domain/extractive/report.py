@@ -85,7 +85,7 @@ class PassageSelector:
         score_candidates(candidates, self._weights)
         fit = (candidate for candidate in candidates if candidate.fit)
         self._ranked = sorted(fit, key=best_first)
-        self._near = [candidate for candidate in self._ranked[:selection.MAX_COMPARED] if candidate.is_quotable]
+        self._near = [candidate for candidate in self._ranked[: selection.MAX_COMPARED] if candidate.is_quotable]
         self._behind = {id(candidate.before): candidate for candidate in candidates if candidate.before is not None}
 
     def is_answered(self) -> bool:
@@ -121,7 +121,8 @@ class PassageSelector:
         ranked, of_a_source = self._ranked, MAX_OF_A_SOURCE
         if opening:
             ranked = [
-                candidate for candidate in ranked
+                candidate
+                for candidate in ranked
                 if not candidate.sentence.row and not candidate.sentence.is_announcement
             ]
             of_a_source = 1

@@ -77,7 +77,8 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
     ranked = sorted(candidates, key=best_first)
     fit = [candidate for candidate in ranked[:MAX_COMPARED] if candidate.is_quotable]
     chosen = [
-        candidate for candidate in chosen
+        candidate
+        for candidate in chosen
         if not any(other is not candidate and _is_listed_in(other, candidate) for other in chosen)
     ]
     if coverage(chosen, weights.subject, range(len(weights.subject))) < ANSWERS_FROM or lacks_exact(question, chosen):

@@ -47,7 +47,8 @@ def _passage(one: Candidate, candidates: Sequence[Candidate]) -> list[str]:
     """Return the words of a sentence and of its neighbours."""
     position = one.sentence.position
     near = [
-        other for other in candidates
+        other
+        for other in candidates
         if other.rank == one.rank and abs(other.sentence.position - position) <= NEIGHBOURS
     ]
     return [word for other in near for word in other.words]

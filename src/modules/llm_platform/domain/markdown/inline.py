@@ -412,7 +412,20 @@ class _Pass:
             self._as_code(address, start, end)
 
     _handlers: ClassVar = {
-        "\\": _escape, "`": _tick, "[": _open, "【": _open, "［": _open, "]": _close, "!": _bang, "<": _tag, "&": _entity,
-        "@": _address, ":": _address, "/": _address, "w": _address, "W": _address, ".": _address,
+        "\\": _escape,
+        "`": _tick,
+        "[": _open,
+        "【": _open,
+        "［": _open,
+        "]": _close,
+        "!": _bang,
+        "<": _tag,
+        "&": _entity,
+        "@": _address,
+        ":": _address,
+        "/": _address,
+        "w": _address,
+        "W": _address,
+        ".": _address,
         "_": _name,
     }

@@ -15,10 +15,14 @@ MAX_HEADING_LINE_CHARS: Final = 400  # a longer line is no heading
 # Lines that are neither blank nor fence, heading or underline are matched together: most lines are such.
 _LINES = re.compile(r"(?P<prose>(?:[ \t]*[^\s`~#=>-][^\n]*(?:\n|\Z))+)|[^\n]*\n|[^\n]+")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_FENCE = re.compile(r"[ \t]{0,24}(?:> ?)*[ \t]{0,3}(`{3,}(?=[^`]*\n?\Z)|~{3,})")  # indented in lists and converted pages
+_FENCE = re.compile(
+    r"[ \t]{0,24}(?:> ?)*[ \t]{0,3}(`{3,}(?=[^`]*\n?\Z)|~{3,})"
+)  # indented in lists and converted pages
 _HEADING = re.compile(r" {0,3}(#{1,6})[ \t]+\S")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*\n?")
-_NO_TITLE = re.compile(r"\s*(?:[-*+>|•]|\d{1,9}[.)])\s")  # the line above an underline that is a list item, quote or table
+_NO_TITLE = re.compile(
+    r"\s*(?:[-*+>|•]|\d{1,9}[.)])\s"
+)  # the line above an underline that is a list item, quote or table
 
 OutlineKind = Literal["prose", "code", "heading"]
 

@@ -21,7 +21,9 @@ _TOKEN = lazy_pattern(
     rf"(?P<end>[{STOPS}]+{_BEHIND}(?=\s)|[{WIDE_STOPS}]+[」』”’）]*{_BEHIND}(?=[\s\w]|[^\x00-\x7f]))|\\[^\w\s]|(?P<ticks>`+)"
     r"|(?P<open>[\[【［])|(?P<close>[\]】］])(?P<target>\()?|(?P<shut>\))"
 )
-_FIRST = re.compile(rf"[{STOPS}{WIDE_STOPS}\\`\[\]【】［］)]")  # may begin a token; the regex of a whole token is slower
+_FIRST = re.compile(
+    rf"[{STOPS}{WIDE_STOPS}\\`\[\]【】［］)]"
+)  # may begin a token; the regex of a whole token is slower
 # A sentence ends behind the whole run of its stops or not at all, so the rest of a run is not tried.
 _RUN_OF_STOPS = re.compile(rf"[{STOPS}]+|[{WIDE_STOPS}]+")
 # No token contains a blank or a letter of these scripts, so the text before one is complete.

@@ -30,7 +30,8 @@ SOURCE_LIST_NAMES = (
     r"|посилання|来源|參考資料|参考资料|参考文献|引用来源|出典|情報源|출처|참고 ?(?:자료|문헌)|المصادر|المراجع|स्रोत|संदर्भ"
 )
 _TITLE = re.compile(
-    rf"[ ]{{0,3}}(?:#{{1,6}}[ \t]+)?[*_]*(?:{SOURCE_LIST_NAMES})[*_]*[ \t]*(?P<colon>[:：]?)[*_]*[ \t#]*(?P<rest>.*)", re.I
+    rf"[ ]{{0,3}}(?:#{{1,6}}[ \t]+)?[*_]*(?:{SOURCE_LIST_NAMES})[*_]*[ \t]*(?P<colon>[:：]?)[*_]*[ \t#]*(?P<rest>.*)",
+    re.I,
 )
 _ITEM = re.compile(r"[ \t>]*(?:[-*+•][ \t]+|\d{1,3}[.)][ \t]+)?")
 _MARK = re.compile(r"(?:\[\d{1,9}\])+[ \t]*[:.—–-]?[ \t]*")
@@ -216,7 +217,9 @@ class SourceListRemover:
         rest = title["rest"].strip()
         if not rest or not title["colon"] or not _MARK.match(rest):
             return not rest
-        is_sentence = _SENTENCE_END.search(rest) and _words(_plain(rest)) not in self._titles and not _ADDRESS.search(rest)
+        is_sentence = (
+            _SENTENCE_END.search(rest) and _words(_plain(rest)) not in self._titles and not _ADDRESS.search(rest)
+        )
         return not is_sentence
 
     def _is_entry(self, line: str) -> bool:

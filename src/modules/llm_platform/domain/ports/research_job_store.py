@@ -131,7 +131,9 @@ class IResearchJobStore(ABC):
         """Renew the lease; return whether `ask_finish` was called. Raises LeaseLostError."""
 
     @abstractmethod
-    async def append(self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress) -> None:
+    async def append(
+        self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress
+    ) -> None:
         """Store the next events. Raises LeaseLostError."""
 
     @abstractmethod
@@ -140,7 +142,11 @@ class IResearchJobStore(ABC):
 
     @abstractmethod
     async def finish(
-        self, job: dtos.ClaimedJob, status: dtos.FinalStatus, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress
+        self,
+        job: dtos.ClaimedJob,
+        status: dtos.FinalStatus,
+        events: Sequence[dtos.JobEvent],
+        progress: dtos.ResearchProgress,
     ) -> None:
         """Store the last events and end the research; its webhook is due. All or nothing. Raises LeaseLostError."""
 
@@ -153,7 +159,9 @@ class IResearchJobStore(ABC):
         """Return the webhook that is due longest, for `lease_s` seconds; None: none is due."""
 
     @abstractmethod
-    async def settle_webhook(self, delivery: dtos.WebhookDelivery, status: dtos.WebhookStatus, retry_in_s: float = 0.0) -> None:
+    async def settle_webhook(
+        self, delivery: dtos.WebhookDelivery, status: dtos.WebhookStatus, retry_in_s: float = 0.0
+    ) -> None:
         """Record the result of this attempt. With `pending`, it is due again in `retry_in_s` seconds."""
 
     @abstractmethod

@@ -49,7 +49,9 @@ class ISynthesizer(ABC):
 
     name: str = "custom"  # shown in `metadata.synthesizer` and `degraded`
     version: str = ""  # version of its prompts or rules: a stored text of another version is not used
-    writes_reports: bool = False  # takes `questions`; a writer that does not is asked for one answer to the whole question
+    writes_reports: bool = (
+        False  # takes `questions`; a writer that does not is asked for one answer to the whole question
+    )
 
     @property
     def report_version(self) -> str:

@@ -229,9 +229,7 @@ def database_call(system: str, operation: str = "") -> AbstractContextManager[Da
 
 def stage(
     name: str,
-) -> Callable[
-    [Callable[Parameters, Coroutine[Any, Any, Result]]], Callable[Parameters, Coroutine[Any, Any, Result]]
-]:
+) -> Callable[[Callable[Parameters, Coroutine[Any, Any, Result]]], Callable[Parameters, Coroutine[Any, Any, Result]]]:
     """Decorate a function so that each call is a span of this stage."""
 
     def decorate(

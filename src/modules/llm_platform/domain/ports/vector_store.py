@@ -33,7 +33,9 @@ class IVectorStore(ABC):
         """
 
     @abstractmethod
-    async def replace(self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]) -> None:
+    async def replace(
+        self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]
+    ) -> None:
         """Replace all passages of the document atomically."""
 
     async def replace_many(

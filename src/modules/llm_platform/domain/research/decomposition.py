@@ -46,7 +46,10 @@ def aspect_questions(question: str, language: str) -> list[str]:
         return [f"{part[0].upper()}{part[1:]}{mark}" for part in parts]
     bare = question.rstrip(" ?？.!。")[:MAX_TOPIC_CHARS]
     aspects = _aspects(language)
-    return [question, *(f"{bare}: {aspect}" for aspect in aspects if not shares_content_word(aspect, question, language))]
+    return [
+        question,
+        *(f"{bare}: {aspect}" for aspect in aspects if not shares_content_word(aspect, question, language)),
+    ]
 
 
 def covers_every_part(sub_question: str, question: str, language: str) -> bool:

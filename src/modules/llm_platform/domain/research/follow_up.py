@@ -108,9 +108,7 @@ def has_content_words(question: str, language: str, terms: int = 1) -> bool:
 def topic_terms(question: str, turns: Sequence[Turn], language: str) -> str:
     """Return the heaviest terms of the turns that the question lacks, and the names of the last question, in order."""
     own = TermMatcher(_terms(question, language))
-    terms = [
-        term for term in _weighed(turns, language) if not own[term.word] and not own[fold(term.written)]
-    ]
+    terms = [term for term in _weighed(turns, language) if not own[term.word] and not own[fold(term.written)]]
     ranked = sorted(terms, key=lambda term: -term.weight)
     least = ranked[0].weight * MIN_TOPIC_SHARE if ranked else 0.0
     best = {term.word for term in ranked[:MAX_TOPIC_TERMS] if term.weight >= least}

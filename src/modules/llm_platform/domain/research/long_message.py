@@ -81,7 +81,9 @@ def question_of(text: str) -> str:
     if len(text) > MAX_QUERY_CHARS:
         language = detect(text) or DEFAULT_LANGUAGE
         sentences = list(_sentences(text, language))
-        text = _last_question(sentences, language) or _last_instruction(sentences, language) or next(iter(sentences), text)
+        text = (
+            _last_question(sentences, language) or _last_instruction(sentences, language) or next(iter(sentences), text)
+        )
     line = one_line(text)
     if len(line) <= MAX_QUERY_CHARS:
         return line
@@ -116,7 +118,9 @@ def _marked_question(text: str) -> str | None:
     while lines and _EMPTY_LABEL.fullmatch(lines[-1]):
         lines.pop()
     bare = "\n".join(lines)
-    found = sorted((match for form in _FORMS for match in form.finditer(bare)), key=lambda match: -match.start("question"))
+    found = sorted(
+        (match for form in _FORMS for match in form.finditer(bare)), key=lambda match: -match.start("question")
+    )
     last_asked = max(map(bare.rfind, QUESTION_MARKS))  # a question behind a quotation asks about the quotation
     marked += [match["question"] for match in found if match.end() > last_asked or "tag" in match.re.groupindex]
     named = (question for question in marked if has_content_words(question, detect(question) or DEFAULT_LANGUAGE))
@@ -153,7 +157,9 @@ def _instruction(primary: str) -> re.Pattern[str]:
     if data is None:
         return re.compile(r"(?!)")
     end = "" if primary in {"zh", "ja"} else r"\b"
-    return re.compile(rf"(?:{_LABEL.pattern})?(?:(?:{data['polite']}){end}[\s,，]*)?(?:{data['verbs']}){end}", re.IGNORECASE)
+    return re.compile(
+        rf"(?:{_LABEL.pattern})?(?:(?:{data['polite']}){end}[\s,，]*)?(?:{data['verbs']}){end}", re.IGNORECASE
+    )
 
 
 def _sentences(text: str, language: str) -> Iterator[str]:

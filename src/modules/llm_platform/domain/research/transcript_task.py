@@ -34,7 +34,9 @@ _OPENINGS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _CLOSING_LINE: Final = r"^-{2,10} ?END CONVERSATION ?-{2,10}$"
-_LABEL = re.compile(r"^[ \t#*]{0,6}(?:conversation|chat history|transcript)[ \t*]{0,4}[:：]\s*\Z", re.IGNORECASE | re.MULTILINE)
+_LABEL = re.compile(
+    r"^[ \t#*]{0,6}(?:conversation|chat history|transcript)[ \t*]{0,4}[:：]\s*\Z", re.IGNORECASE | re.MULTILINE
+)
 # Without marks around the transcript the order has to say that it is about the conversation as a whole.
 _IT: Final = (
     r"(?:the|this|our) (?:above |whole |current )?(?:conversation|chat|dialogue|discussion)\b"
@@ -45,14 +47,14 @@ _OF_CONVERSATION = re.compile(
     rf"|\bsummari[sz]e {_IT} in \d{{1,2}} words\b",
     re.IGNORECASE,
 )
-_BRIEF_TITLE = re.compile(r"\b(?:concise|short|brief|\d{1,2}[- ]word[\w-]{0,20})\b[^.?\n]{0,60}\btitle\b", re.IGNORECASE)
+_BRIEF_TITLE = re.compile(
+    r"\b(?:concise|short|brief|\d{1,2}[- ]word[\w-]{0,20})\b[^.?\n]{0,60}\btitle\b", re.IGNORECASE
+)
 _CONVERSATION = re.compile(r"\b(?:conversation|chat|dialogue|discussion|transcript)\b", re.IGNORECASE)
 _PRODUCTS: Final[Mapping[Product, re.Pattern[str]]] = {
     "tags": re.compile(r"\btags?\b", re.IGNORECASE),
     "follow_ups": re.compile(r"\bfollow[-_ ]?ups\b|\bfollow[-_ ]?up (?:questions|messages|prompts)\b", re.IGNORECASE),
-    "queries": re.compile(
-        r"\bsearch quer(?:y|ies)\b|\bqueries\b|\bstandalone (?:question|query)\b", re.IGNORECASE
-    ),
+    "queries": re.compile(r"\bsearch quer(?:y|ies)\b|\bqueries\b|\bstandalone (?:question|query)\b", re.IGNORECASE),
     "title": re.compile(r"\btitles?\b|\bin \d{1,2} words or (?:fewer|less)\b", re.IGNORECASE),
 }
 # A verb of making before the product: `Generate a concise title`, `provide: 1. the language 2. a title`.
@@ -88,7 +90,11 @@ def transcript_task(messages: Sequence[tuple[str, str]]) -> TranscriptTask | Non
     whole = f"{system}\n{last}"
     if marked := _marked(whole):
         begin, end = marked
-        order, turns, is_marked = whole[: begin.start()] + whole[end.end() :], _turns_of(whole[begin.end() : end.start()]), True
+        order, turns, is_marked = (
+            whole[: begin.start()] + whole[end.end() :],
+            _turns_of(whole[begin.end() : end.start()]),
+            True,
+        )
     elif any(role == "assistant" for role, _ in earlier) and len(last) <= MAX_ASKED_CHARS:
         order, turns, is_marked = last, tuple(earlier), False
         if not _OF_CONVERSATION.search(order):

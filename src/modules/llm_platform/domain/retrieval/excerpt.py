@@ -28,7 +28,9 @@ class RankedPassages:
 
     def __init__(self, text: str, question: str, language: str = "en", size: int | None = None) -> None:
         self._text = text
-        self._spans = [(chunk.start, chunk.end) for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)]
+        self._spans = [
+            (chunk.start, chunk.end) for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
+        ]
         self._passages = [text[start:end] for start, end in self._spans]
         scores = bm25_scores(self._passages, question)
         # equal scores: the first of the text

@@ -27,7 +27,9 @@ _BARE_TLDS: Final = (
 _PRODUCTS: Final = r"(?!(?:(?:asp|ado|vb|ml)\.net|(?:socket|draw)\.io)(?![\w/:#\\-]|[.?]\w))"
 _SYNTAX: Final = (
     re.compile(r"[a-z][a-z0-9+.-]{0,20}://|\bwww\d?\."),
-    re.compile(rf"{_HOST}(?!js\b)[^\W\d_][\w-]{{1,62}}\.?(?::\d|[/#\\]|\?[^\W_])"),  # no question mark at the end: `main.py?`
+    re.compile(
+        rf"{_HOST}(?!js\b)[^\W\d_][\w-]{{1,62}}\.?(?::\d|[/#\\]|\?[^\W_])"
+    ),  # no question mark at the end: `main.py?`
     re.compile(rf"(?<![\w.-]){_PRODUCTS}{_HOST}(?:{_BARE_TLDS}|xn--[\w-]{{1,59}})(?![\w-]|\.\w)"),
     re.compile(rf"@{_HOST}[^\W\d_]{{2,63}}"),
     re.compile(r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?::\d|[/?#])"),

@@ -61,7 +61,9 @@ _RESEARCH_S = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300
 HTTP_REQUESTS: Final = _counter(
     "http_requests_total",
     "Requests by route template, method and class of the status; a client that left counts as 4xx.",
-    "route", "method", "status",
+    "route",
+    "method",
+    "status",
 )
 HTTP_DURATION: Final = _histogram(
     "http_request_duration_seconds", "Time from the head of a request to the end of its response.", _CALL_S, "route"
@@ -79,12 +81,14 @@ STAGE_DURATION: Final = _histogram(
     "Time of a stage of a research run: plan, search, read (of a report: ranking, pages, summaries), write, verify, "
     "output (of a schema).",
     _RESEARCH_S,
-    "depth", "stage",
+    "depth",
+    "stage",
 )
 RESEARCH_PAGES: Final = _counter(
     "research_pages_total",
     "Pages of the web that answers were made from, by depth and use: read, and of these cited.",
-    "depth", "use",
+    "depth",
+    "use",
 )
 DEGRADED_ANSWERS: Final = _counter(
     "degraded_answers_total", "Entries in `degraded` of answers, by the component that failed or did less.", "component"
@@ -93,13 +97,16 @@ DEGRADED_ANSWERS: Final = _counter(
 UPSTREAM_REQUESTS: Final = _counter(
     "upstream_requests_total",
     "Calls of upstreams by kind (search, llm, page_reader), name and result: ok, cancelled, or the code of the error.",
-    "kind", "upstream", "result",
+    "kind",
+    "upstream",
+    "result",
 )
 UPSTREAM_DURATION: Final = _histogram(
     "upstream_request_duration_seconds",
     "Time of a call of an upstream, whatever its result; of a stream, until its end.",
     _CALL_S,
-    "kind", "upstream",
+    "kind",
+    "upstream",
 )
 LLM_TOKENS: Final = _counter(
     "llm_tokens_total",
@@ -140,12 +147,15 @@ RESEARCH_JOBS_ENDED: Final = _counter(
     "result",
 )
 WEBHOOK_DELIVERIES: Final = _counter(
-    "webhook_deliveries_total", "Attempts to deliver a webhook by result: delivered, retried, failed (given up).", "result"
+    "webhook_deliveries_total",
+    "Attempts to deliver a webhook by result: delivered, retried, failed (given up).",
+    "result",
 )
 RETRIES: Final = _counter(
     "retries_total",
     "Second tries that were due, by upstream and result: allowed, or refused because the retry budget is spent.",
-    "upstream", "result",
+    "upstream",
+    "result",
 )
 
 RESEARCHES_RUNNING: Final = _gauge("researches_in_progress", "Research runs of clients that occupy a slot.")
@@ -164,16 +174,38 @@ BUDGET_REFUSALS: Final = _counter(
 STORE_REQUESTS: Final = _counter(
     "store_requests_total",
     "Calls of the research store by operation (read, write) and result: ok, miss, or the code of the error.",
-    "operation", "result",
+    "operation",
+    "result",
 )
 
 SERVER_METRICS: Final = (
-    HTTP_REQUESTS, HTTP_DURATION, HTTP_IN_PROGRESS,
-    RESEARCHES, RESEARCH_DURATION, STAGE_DURATION, RESEARCH_PAGES, DEGRADED_ANSWERS,
-    UPSTREAM_REQUESTS, UPSTREAM_DURATION, LLM_TOKENS, LLM_COST,
-    RETRIES, CACHE_REQUESTS, BREAKER_OPEN, RATE_LIMIT_DECISIONS, REDIS_UP, POSTGRES_UP,
-    RESEARCHES_RUNNING, RESEARCHES_WAITING, RESEARCHES_REFUSED, BUDGET_SPENT, BUDGET_REFUSALS, STORE_REQUESTS,
-    RESEARCH_JOBS, RESEARCH_JOBS_ENDED, WEBHOOK_DELIVERIES,
+    HTTP_REQUESTS,
+    HTTP_DURATION,
+    HTTP_IN_PROGRESS,
+    RESEARCHES,
+    RESEARCH_DURATION,
+    STAGE_DURATION,
+    RESEARCH_PAGES,
+    DEGRADED_ANSWERS,
+    UPSTREAM_REQUESTS,
+    UPSTREAM_DURATION,
+    LLM_TOKENS,
+    LLM_COST,
+    RETRIES,
+    CACHE_REQUESTS,
+    BREAKER_OPEN,
+    RATE_LIMIT_DECISIONS,
+    REDIS_UP,
+    POSTGRES_UP,
+    RESEARCHES_RUNNING,
+    RESEARCHES_WAITING,
+    RESEARCHES_REFUSED,
+    BUDGET_SPENT,
+    BUDGET_REFUSALS,
+    STORE_REQUESTS,
+    RESEARCH_JOBS,
+    RESEARCH_JOBS_ENDED,
+    WEBHOOK_DELIVERIES,
 )
 
 WORKER_READY: Final = _gauge("worker_ready", "Whether requests are answered now.")
@@ -194,8 +226,18 @@ WORKER_REUSED_IDS: Final = _counter("worker_request_id_reused_total", "Duplicate
 WORKER_STORE_WAITS: Final = _counter("worker_store_waits_total", "Failed calls of the outcome store.")
 
 WORKER_METRICS: Final = (
-    WORKER_READY, WORKER_BROKERS_UP, WORKER_IN_FLIGHT, WORKER_WAITING, WORKER_LAG, WORKER_LAG_AGE, WORKER_STALLED,
-    WORKER_COMMIT_AGE, WORKER_OUTCOMES, WORKER_REPEATED, WORKER_REUSED_IDS, WORKER_STORE_WAITS,
+    WORKER_READY,
+    WORKER_BROKERS_UP,
+    WORKER_IN_FLIGHT,
+    WORKER_WAITING,
+    WORKER_LAG,
+    WORKER_LAG_AGE,
+    WORKER_STALLED,
+    WORKER_COMMIT_AGE,
+    WORKER_OUTCOMES,
+    WORKER_REPEATED,
+    WORKER_REUSED_IDS,
+    WORKER_STORE_WAITS,
 )
 
 METRICS: Final = (*SERVER_METRICS, *WORKER_METRICS)

@@ -31,9 +31,30 @@ _SCALE = re.compile(
 )
 _AFTERNOON = re.compile(r" ?p\.?m\b", re.IGNORECASE)
 _FACTORS = {
-    "thousand": 1e3, "tsd": 1e3, "тыс": 1e3, "千": 1e3, "百": 1e2, "million": 1e6, "mio": 1e6, "mln": 1e6, "млн": 1e6,
-    "миллион": 1e6, "billion": 1e9, "bn": 1e9, "milliard": 1e9, "mrd": 1e9, "млрд": 1e9, "миллиард": 1e9,
-    "trillion": 1e12, "mil": 1e3, "万": 1e4, "萬": 1e4, "만": 1e4, "亿": 1e8, "億": 1e8, "억": 1e8,
+    "thousand": 1e3,
+    "tsd": 1e3,
+    "тыс": 1e3,
+    "千": 1e3,
+    "百": 1e2,
+    "million": 1e6,
+    "mio": 1e6,
+    "mln": 1e6,
+    "млн": 1e6,
+    "миллион": 1e6,
+    "billion": 1e9,
+    "bn": 1e9,
+    "milliard": 1e9,
+    "mrd": 1e9,
+    "млрд": 1e9,
+    "миллиард": 1e9,
+    "trillion": 1e12,
+    "mil": 1e3,
+    "万": 1e4,
+    "萬": 1e4,
+    "만": 1e4,
+    "亿": 1e8,
+    "億": 1e8,
+    "억": 1e8,
 }
 _COUNTED = "个個名人座条年月日天次种種家公米元级層层位度克倍小分秒只隻周週岁歳頭匹本回成项所部台辆艘篇块杯张"
 _HAN_NUMBER = re.compile(
@@ -46,9 +67,7 @@ _HAN_BLOCKS = {"万": 10_000, "亿": 100_000_000}
 _ONES = "one|two|three|four|five|six|seven|eight|nine"
 _TEENS = "ten|eleven|twelve|thirteen|fourteen|fifteen|sixteen|seventeen|eighteen|nineteen"
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_BELOW_100 = (
-    rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{_ONES}))?|{_TEENS}|{_ONES})"
-)
+_BELOW_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[ -](?:{_ONES}))?|{_TEENS}|{_ONES})"
 _BELOW_1000 = rf"(?:{_BELOW_100} hundred(?: (?:and )?{_BELOW_100})?|{_BELOW_100})"
 _ENGLISH_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 _ENGLISH = lazy_pattern(

@@ -30,15 +30,30 @@ MAX_PATTERN_SIZE: Final = 2000  # all patterns together, with their counted repe
 
 # The library compares these with Python's regular expressions, or follows references for them that nobody counts.
 UNSUPPORTED: Final = (
-    "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "patternProperties", "unevaluatedItems",
+    "$anchor",
+    "$dynamicAnchor",
+    "$dynamicRef",
+    "$recursiveRef",
+    "patternProperties",
+    "unevaluatedItems",
     "unevaluatedProperties",
 )
 # The keywords that hold schemas: by name, in a list, and one. Whatever else a schema has is data of its author.
 _BY_NAME: Final = frozenset({"$defs", "definitions", "dependentSchemas", "properties"})
 _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
-_SINGLE: Final = frozenset({
-    "additionalProperties", "contains", "contentSchema", "else", "if", "items", "not", "propertyNames", "then",
-})
+_SINGLE: Final = frozenset(
+    {
+        "additionalProperties",
+        "contains",
+        "contentSchema",
+        "else",
+        "if",
+        "items",
+        "not",
+        "propertyNames",
+        "then",
+    }
+)
 # The keywords among these that apply to the value itself, and not to a part of it.
 _IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "dependentSchemas", "if", "then", "else", "not")
 
@@ -158,7 +173,10 @@ def _escaped(name: str) -> str:
 
 
 def _check_part(pointer: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
-    unsupported = [*(name for name in UNSUPPORTED if name in part), *(["$id"] if "$id" in part and pointer != "#" else [])]
+    unsupported = [
+        *(name for name in UNSUPPORTED if name in part),
+        *(["$id"] if "$id" in part and pointer != "#" else []),
+    ]
     if unsupported:
         raise InvalidSchemaError(f"uses {unsupported[0]}, which is not supported: leave it out")
     if "$ref" in part and unquote(part["$ref"]) not in parts:

@@ -57,7 +57,7 @@ def without_userinfo(url: str) -> str:
     if not separator or "@" not in rest or not is_web_url(url):
         return url
     authority = re.split(r"[/?#]", rest, maxsplit=1)[0]
-    return f"{scheme}://{authority.rpartition('@')[2]}{rest[len(authority):]}"
+    return f"{scheme}://{authority.rpartition('@')[2]}{rest[len(authority) :]}"
 
 
 def split_domains(domains: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -133,7 +133,9 @@ def quote_url(url: str, quote: str, page: int | None = None) -> str | None:
     See https://wicg.github.io/scroll-to-text-fragment/. A quote of several lines is named by its first line, because other
     lines are other elements of the page. So are the cells of a table row, which is named by its first and last cell.
     """
-    lines = ([cell for part in line.split("|") if (cell := part.split())] for line in _MARKUP.sub(" ", quote).splitlines())
+    lines = (
+        [cell for part in line.split("|") if (cell := part.split())] for line in _MARKUP.sub(" ", quote).splitlines()
+    )
     cells = next((line for line in lines if line), [])
     if not cells or not is_web_url(url):
         return None

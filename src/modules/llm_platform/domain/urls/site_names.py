@@ -15,12 +15,15 @@ MAX_WRITTEN_CHARS: Final = 2000  # longest name with its scheme and path
 MAX_WRITTEN_LIST_CHARS: Final = 100_000  # longest list that is one string
 NO_SITE: Final = "must be the name of a site such as python.org, a domain such as edu, or a host such as wiki"
 NO_WILDCARD: Final = "must be the name of a site: an asterisk is allowed in front of it alone, as in *.edu"
-NO_MINUS: Final = "must be the name of a site such as python.org without a minus: this field says whether sites are left out"
+NO_MINUS: Final = (
+    "must be the name of a site such as python.org without a minus: this field says whether sites are left out"
+)
 TOO_LONG: Final = f"must have at most {MAX_WRITTEN_LIST_CHARS} characters: send fewer sites"
 
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _FORM: Final = re.compile(
-    r"(?P<minus>-?)(?:site:)?(?:https?://|//)?(?:\*?\.)?(?P<host>[^\s/?#:@\\]*)(?::[0-9]{1,5})?(?:[/?#]\S*)?", re.IGNORECASE
+    r"(?P<minus>-?)(?:site:)?(?:https?://|//)?(?:\*?\.)?(?P<host>[^\s/?#:@\\]*)(?::[0-9]{1,5})?(?:[/?#]\S*)?",
+    re.IGNORECASE,
 )
 _BETWEEN: Final = re.compile(r"[\s,;，；、]+")
 

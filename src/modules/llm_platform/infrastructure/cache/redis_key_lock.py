@@ -47,7 +47,9 @@ class RedisKeyLock(IKeyLock):
         if name not in self._locked_names and name not in self._polls:
             expiry_ms = int(self._expiry_s * 1000)
             try:
-                acquired = bool(await self._client.call("SET", lambda redis: redis.set(name, token, px=expiry_ms, nx=True)))
+                acquired = bool(
+                    await self._client.call("SET", lambda redis: redis.set(name, token, px=expiry_ms, nx=True))
+                )
             except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
                 acquired = None
         if acquired is None:  # Redis is away.

@@ -147,7 +147,9 @@ class FileWalk(IDocumentWalk):
         self.remarks: list[tuple[str, str]] = []
         self._roots = [root for path in paths if (root := self._root(path))]
         self.origins = {
-            root.origin for root in self._roots if root.is_folder or all(file.suffix in JSON_LINES for file in root.files)
+            root.origin
+            for root in self._roots
+            if root.is_folder or all(file.suffix in JSON_LINES for file in root.files)
         }
         self.total_bytes = sum(file.stamp[0] for root in self._roots for file in root.files)
 
@@ -241,7 +243,12 @@ class FileWalk(IDocumentWalk):
             return self._bad(root, LeftOut(where, f"it cannot be opened ({error.strerror})", hides=doc_id))
         reading.digests[file.path] = digest
         return FoundDocument(
-            doc_id, digest, where, position + file.stamp[0], partial(self._read, root, file, doc_id, url), root.origin,
+            doc_id,
+            digest,
+            where,
+            position + file.stamp[0],
+            partial(self._read, root, file, doc_id, url),
+            root.origin,
             unchanged=reading.trusted and digest == known,
             qualified=partial(self._qualified, root, file, position, digest),
         )

@@ -9,13 +9,65 @@ from pathlib import Path
 from typing import Final
 
 SUFFIXES: Final = (
-    ".md", ".markdown", ".txt", ".text", ".log", ".csv", ".tsv", ".rst", ".html", ".htm", ".pdf", ".docx", ".epub", ".ipynb",
+    ".md",
+    ".markdown",
+    ".txt",
+    ".text",
+    ".log",
+    ".csv",
+    ".tsv",
+    ".rst",
+    ".html",
+    ".htm",
+    ".pdf",
+    ".docx",
+    ".epub",
+    ".ipynb",
 )
-SILENTLY_SKIPPED: Final = frozenset((
-    ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".ico", ".bmp", ".tif", ".tiff", ".heic", ".mp3", ".wav", ".ogg",
-    ".flac", ".m4a", ".mp4", ".webm", ".mov", ".avi", ".mkv", ".woff", ".woff2", ".ttf", ".otf", ".eot", ".css", ".js",
-    ".map", ".pyc", ".lock", ".db", ".bak", ".tmp", ".json", ".yaml", ".yml", ".toml", ".ini", ".cfg",
-))  # files beside documents, settings among them
+SILENTLY_SKIPPED: Final = frozenset(
+    (
+        ".png",
+        ".jpg",
+        ".jpeg",
+        ".gif",
+        ".svg",
+        ".webp",
+        ".ico",
+        ".bmp",
+        ".tif",
+        ".tiff",
+        ".heic",
+        ".mp3",
+        ".wav",
+        ".ogg",
+        ".flac",
+        ".m4a",
+        ".mp4",
+        ".webm",
+        ".mov",
+        ".avi",
+        ".mkv",
+        ".woff",
+        ".woff2",
+        ".ttf",
+        ".otf",
+        ".eot",
+        ".css",
+        ".js",
+        ".map",
+        ".pyc",
+        ".lock",
+        ".db",
+        ".bak",
+        ".tmp",
+        ".json",
+        ".yaml",
+        ".yml",
+        ".toml",
+        ".ini",
+        ".cfg",
+    )
+)  # files beside documents, settings among them
 MAX_TYPES_NAMED: Final = 5
 MAX_TYPE_CHARS: Final = 10  # longest suffix
 SKIPPED_FOLDERS: Final = frozenset({"node_modules", "__pycache__"})

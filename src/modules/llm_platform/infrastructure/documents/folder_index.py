@@ -426,7 +426,9 @@ class FolderIndex:
         pending = vectors_later or state.pending
         return FolderState(files, reading.found_bad, notes, report.documents, digests, pending)
 
-    async def _index(self, location: _Location, reading: file_source.FolderReading, *, vectors_later: bool) -> IndexReport:
+    async def _index(
+        self, location: _Location, reading: file_source.FolderReading, *, vectors_later: bool
+    ) -> IndexReport:
         source = _OneReading(self._files, reading)
         indexing = IndexingService(source, self._embedder, self._opened(location), location.collection)
         report = IndexReport(collection=location.collection, embedder=self._embedder.name)
@@ -441,7 +443,9 @@ class FolderIndex:
             self.progress = None
         return report
 
-    async def _remove_unreadable(self, location: _Location, reading: file_source.FolderReading, *, everything: bool) -> None:
+    async def _remove_unreadable(
+        self, location: _Location, reading: file_source.FolderReading, *, everything: bool
+    ) -> None:
         """Remove documents whose files cannot be read any more, or with `everything`, all documents of the folder.
 
         Indexing does not do this: it leaves such documents as they were, and prunes nothing if it finds no document at all.

@@ -130,8 +130,13 @@ class FolderStates:
             }
             digests = {str(path): str(digest) for path, digest in stored["digests"].items()}
             return FolderState(
-                files, dict(stored["bad"]), dict(stored["notes"]), int(stored["documents"]), digests,
-                bool(stored["pending"]), bool(stored["is_pruned"]),
+                files,
+                dict(stored["bad"]),
+                dict(stored["notes"]),
+                int(stored["documents"]),
+                digests,
+                bool(stored["pending"]),
+                bool(stored["is_pruned"]),
             )
         return None
 

@@ -50,7 +50,9 @@ def _folder_states(settings: Settings) -> FolderStates:
     """Return what is known of the folders in the embedded index."""
     from modules.llm_platform.infrastructure.documents.folder_state import FolderStates, key_of
 
-    made_by = key_of((settings.DOCUMENTS_BASE_URL or "", package_version()))  # another version may parse and chunk differently
+    made_by = key_of(
+        (settings.DOCUMENTS_BASE_URL or "", package_version())
+    )  # another version may parse and chunk differently
     return FolderStates(data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION, made_by)
 
 
@@ -89,8 +91,14 @@ def build_folder_index(
         shared = SharedIndex(data_folder(settings) / INDEX_FOLDER, settings.QDRANT_COLLECTION, _folder_states(settings))
     return resources.closing(
         FolderIndex(
-            folder, directory, files, embedder,
-            shared=shared, store=store, open_store=open_store, collection=collection,
+            folder,
+            directory,
+            files,
+            embedder,
+            shared=shared,
+            store=store,
+            open_store=open_store,
+            collection=collection,
         )
     )
 

@@ -20,9 +20,15 @@ MISSING: Final = "There is no such document: search the documents for it"
 STILL_READING: Final = "The documents are still being read: try again in a moment"
 
 _MEDIA_TYPES: Final = {
-    "md": "text/markdown", "html": "text/html", "pdf": "application/pdf", "rst": "text/x-rst",
+    "md": "text/markdown",
+    "html": "text/html",
+    "pdf": "application/pdf",
+    "rst": "text/x-rst",
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-    "epub": "application/epub+zip", "ipynb": "application/x-ipynb+json", "csv": "text/csv", "tsv": "text/tab-separated-values",
+    "epub": "application/epub+zip",
+    "ipynb": "application/x-ipynb+json",
+    "csv": "text/csv",
+    "tsv": "text/tab-separated-values",
 }
 
 

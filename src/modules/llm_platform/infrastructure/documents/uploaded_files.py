@@ -43,9 +43,7 @@ UNREADABLE: Final = "The file {name} cannot be read: {reason}. Send another one,
 class UploadedFiles(IDocumentSource):
     """The files of one request. `bad` has the reason of each that cannot be read, `notes` what is missing of others."""
 
-    def __init__(
-        self, files: Sequence[UploadedFile], redactor: Redactor, parsers: ParserPool | None = None
-    ) -> None:
+    def __init__(self, files: Sequence[UploadedFile], redactor: Redactor, parsers: ParserPool | None = None) -> None:
         self._redactor = redactor
         self._parsers = parsers
         self._max_chars = MAX_TEXT_CHARS // max(1, len(files))
@@ -80,7 +78,11 @@ class UploadedFiles(IDocumentSource):
             self.notes[name] = note
         fields = {"doc_type": (suffix_of(name)[1:],)}
         return DocumentText(
-            replace_surrogates(read.title or name), replace_surrogates(text), self.addresses.of(name), fields=fields, note=note,
+            replace_surrogates(read.title or name),
+            replace_surrogates(text),
+            self.addresses.of(name),
+            fields=fields,
+            note=note,
             pages=read.pages,
         )
 
@@ -112,7 +114,9 @@ class _Walk(IDocumentWalk):
 class UploadedFileSearch(DocumentWebSearch):
     """A search in uploaded files. `degraded` says what is missing of them."""
 
-    def __init__(self, source: UploadedFiles, retrieval: RetrievalService, redactor: Redactor, *, needs_words: bool) -> None:
+    def __init__(
+        self, source: UploadedFiles, retrieval: RetrievalService, redactor: Redactor, *, needs_words: bool
+    ) -> None:
         super().__init__(retrieval, None, redactor, needs_words=needs_words)
         self._files = source
 

@@ -19,7 +19,9 @@ from yarl import URL
 
 MAX_HEADER_BYTES: Final = 16_384  # one line of a response's head
 LARGE_BODY_BYTES: Final = 1 << 20  # a longer one is written in pieces, so that the event loop is not held up
-ON_BODY_END: Final = "on_body_end"  # extension of a response: a function that takes what to call when the body has arrived
+ON_BODY_END: Final = (
+    "on_body_end"  # extension of a response: a function that takes what to call when the body has arrived
+)
 ADDED_BY_AIOHTTP: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 # Most specific first.

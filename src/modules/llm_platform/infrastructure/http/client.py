@@ -205,7 +205,9 @@ class Upstream:
         """GET a path. The other parameters are those of `post_form`."""
         return await self._exchange("GET", path, b"", None, deadline, sent_kind)
 
-    def build_request(self, method: str, url: str, content: bytes, headers: Iterable[tuple[str, str]]) -> httpx2.Request:
+    def build_request(
+        self, method: str, url: str, content: bytes, headers: Iterable[tuple[str, str]]
+    ) -> httpx2.Request:
         """Return a request to a URL below `base_url`, with JSON or without content, for `send`.
 
         `headers` are added to the headers of this upstream, and replace none of them. `timeout` applies to each step, whatever
@@ -223,7 +225,9 @@ class Upstream:
         The caller closes the response, and sets the deadline and the size limit. Raises TRANSPORT_ERRORS, as reading the body
         does.
         """
-        return await self._send(request, sent_kind, int(request.headers.get("Content-Length", len(request.url.raw_path))))
+        return await self._send(
+            request, sent_kind, int(request.headers.get("Content-Length", len(request.url.raw_path)))
+        )
 
     async def read_reply(self, opening: Awaitable[httpx2.Response], deadline: float | None = None) -> Reply:
         """Read the complete response that `opening` returns. Raises the errors of this upstream if none arrives.

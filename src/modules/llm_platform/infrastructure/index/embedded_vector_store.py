@@ -32,7 +32,9 @@ class EmbeddedCollection(Protocol):
     def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
         """Return a page of documents, and the position of the next page, or None at the end."""
 
-    def search(self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int) -> list[dtos.FoundPassage]: ...
+    def search(
+        self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
+    ) -> list[dtos.FoundPassage]: ...
 
 
 class EmbeddedVectorStore(IVectorStore):
@@ -55,7 +57,9 @@ class EmbeddedVectorStore(IVectorStore):
     async def prepare(self, collection: dtos.Collection) -> None:
         await self._run(self._at(collection.name).prepare, collection)
 
-    async def replace(self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]) -> None:
+    async def replace(
+        self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]
+    ) -> None:
         await self.replace_many(collection, [(document, passages)])
 
     async def replace_many(self, collection: str, documents: Documents) -> None:
@@ -111,5 +115,3 @@ class EmbeddedVectorStore(IVectorStore):
 
 # The embedded vector store: Qdrant's engine in this process, below the data folder.
 # One process writes, many of the same machine read: they see what was finished, and go on reading while `index` works.
-
-

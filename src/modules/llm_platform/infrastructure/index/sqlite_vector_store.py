@@ -85,7 +85,9 @@ class SqliteCollection:
         with _translated():
             return self._current()
 
-    def search(self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int) -> list[dtos.FoundPassage]:
+    def search(
+        self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
+    ) -> list[dtos.FoundPassage]:
         with _translated():
             facts, database = self._needed()
             query = hybrid_query(facts, text, vector)
@@ -343,7 +345,8 @@ def _delete(database: sqlite3.Connection, doc_id: str) -> None:
         words = passage_words(payloads.passage_of(point_id, payload).searched).indices
         database.executemany("DELETE FROM words WHERE word = ? AND passage = ?", [(word, number) for word in words])
         database.executemany(
-            "DELETE FROM fields WHERE field = ? AND passage = ?", [(field, number) for field in payload[payloads.FIELDS]]
+            "DELETE FROM fields WHERE field = ? AND passage = ?",
+            [(field, number) for field in payload[payloads.FIELDS]],
         )
     database.execute("DELETE FROM passages WHERE doc_id = ?", (doc_id,))
     database.execute("DELETE FROM documents WHERE doc_id = ?", (doc_id,))
@@ -371,7 +374,9 @@ def _insert(database: sqlite3.Connection, points: Sequence[payloads.PreparedPoin
         for number, point in enumerate(points, first)
         for word, weight in zip(point.words.indices, point.words.values, strict=True)
     ]
-    database.executemany("INSERT INTO words VALUES (?, ?, ?)", sorted(words))  # Rows in the order of the key touch fewer pages.
+    database.executemany(
+        "INSERT INTO words VALUES (?, ?, ?)", sorted(words)
+    )  # Rows in the order of the key touch fewer pages.
     fields = (
         (field, number) for number, point in enumerate(points, first) for field in set(point.payload[payloads.FIELDS])
     )

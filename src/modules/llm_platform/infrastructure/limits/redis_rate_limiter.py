@@ -85,7 +85,9 @@ class RedisRateLimiter(rate_limiter.IRateLimiter):
         return states
 
 
-def _decision(limits: Sequence[rate_limiter.RateLimit], states: Sequence[Sequence[Any]]) -> rate_limiter.RateLimitDecision:
+def _decision(
+    limits: Sequence[rate_limiter.RateLimit], states: Sequence[Sequence[Any]]
+) -> rate_limiter.RateLimitDecision:
     found = [
         rate_limiter.LimitState.of(limit, bool(refused), int(remaining), float(full_after_s))
         for limit, (refused, remaining, full_after_s, _) in zip(limits, states, strict=False)  # none after a refusal

@@ -223,7 +223,9 @@ class Attempt:
         self._began = time.perf_counter()
         if CURRENT_SPAN.get() is not None:
             guard = self._guard
-            self._traced = traced(UPSTREAM_SPAN, f"{guard.kind.label} {guard.name}", runs=not self._is_stream).__enter__()
+            self._traced = traced(
+                UPSTREAM_SPAN, f"{guard.kind.label} {guard.name}", runs=not self._is_stream
+            ).__enter__()
             self.span = self._traced.span
             self.span.set(UPSTREAM_KIND, guard.kind.label)
             self.span.set(UPSTREAM, guard.name)

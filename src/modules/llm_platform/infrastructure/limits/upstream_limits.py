@@ -23,7 +23,9 @@ COOLDOWN_S: Final = 10.0
 PROBE_WAIT_S: Final = 1.0  # The wait that a refused caller is told while a probe runs.
 MAX_CLOSED_S: Final = 3600.0  # After a longer Retry-After, the service is called again after an hour.
 
-OPEN = "{{name}} failed {failures} times in a row and is not called for the next {{seconds:.0f}} s: try again after that"
+OPEN = (
+    "{{name}} failed {failures} times in a row and is not called for the next {{seconds:.0f}} s: try again after that"
+)
 CLOSED = "{name} asked for no requests for the next {seconds:.0f} s: try later"
 
 SECOND_S: Final = 1.0

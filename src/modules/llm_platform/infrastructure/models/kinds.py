@@ -48,7 +48,9 @@ class LLMKind:
     user_agent: str | None = None  # None: the default of the HTTP client
     accepts_temperature: bool = True
     batches: bool = False  # answers many calls together: no bound even where the model is local
-    serves_others: bool = False  # services of other vendors have this kind, too; those at an own address may need no key
+    serves_others: bool = (
+        False  # services of other vendors have this kind, too; those at an own address may need no key
+    )
     variables: Variables = Variables()
 
     def version(self, configured: str | None) -> str | None:

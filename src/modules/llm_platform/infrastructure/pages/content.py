@@ -100,9 +100,17 @@ async def content_of(
     has_links = parsed.hyperlinks is not None and bool(parsed.hyperlinks.links)
     sample = bot_walls.PageSample(page.address.host, path, title, text, html)
     bot_walls.check_bot_wall(sample, needs_text=needs_text or not has_links)
-    title = title or _heading(text) or unquote(path.rstrip("/").rpartition("/")[2], errors="replace") or page.address.host
+    title = (
+        title or _heading(text) or unquote(path.rstrip("/").rpartition("/")[2], errors="replace") or page.address.host
+    )
     return Content(
-        title[:MAX_TITLE_CHARS], text, media_type, published(html), parsed.note, parsed.hyperlinks, parsed.extraction,
+        title[:MAX_TITLE_CHARS],
+        text,
+        media_type,
+        published(html),
+        parsed.note,
+        parsed.hyperlinks,
+        parsed.extraction,
         moved_starts(parsed.text, parsed.pages, _seen, text),
     )
 

@@ -68,9 +68,7 @@ def build_page_reader(
     return page_readers.FailoverPageReader([readers[name] for name in settings.READERS])
 
 
-def build_answer_page_reader(
-    settings: Settings, direct: IPageReader, cache: ICache[Page]
-) -> IPageReader | None:
+def build_answer_page_reader(settings: Settings, direct: IPageReader, cache: ICache[Page]) -> IPageReader | None:
     """Return the reader for quick and deep answers, None to read no pages.
 
     It reads directly: Jina takes seconds for a page, and would learn the pages of each question.
@@ -90,7 +88,11 @@ def build_verification_page_reader(settings: Settings, direct: IPageReader) -> I
 def _jina_reader(settings: Settings, resources: Resources, circuit: CircuitBreaker | None) -> IPageReader:
     from modules.llm_platform.infrastructure.pages.jina import JinaPageReader
 
-    key, url, guard = plain(settings.JINA_API_KEY), settings.JINA_BASE_URL, resources.guard(settings.READER_ALLOWED_HOSTS)
+    key, url, guard = (
+        plain(settings.JINA_API_KEY),
+        settings.JINA_BASE_URL,
+        resources.guard(settings.READER_ALLOWED_HOSTS),
+    )
     client = resources.client(url, PAGE_TIMEOUT_S)
     jina = JinaPageReader(key, url, PAGE_TIMEOUT_S, client=client, redactor=resources.redactor)
     limiter = RateLimiter(

@@ -71,8 +71,16 @@ class JinaPageReader(IPageReader):
             **({"Authorization": f"Bearer {api_key}"} if api_key else {}),
         }
         self._upstream = Upstream(
-            "Jina", base_url, setting="JINA_BASE_URL", timeout=timeout, client=client, headers=headers, rules=RULES,
-            errors=PAGE_ERRORS, redactor=redactor, max_bytes=MAX_BYTES,
+            "Jina",
+            base_url,
+            setting="JINA_BASE_URL",
+            timeout=timeout,
+            client=client,
+            headers=headers,
+            rules=RULES,
+            errors=PAGE_ERRORS,
+            redactor=redactor,
+            max_bytes=MAX_BYTES,
         )
         self._now = now
 

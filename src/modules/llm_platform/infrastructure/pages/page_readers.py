@@ -122,7 +122,9 @@ class TurnsPageReader(IPageReader):
 
     async def read(self, url: str) -> Page:
         caller = current_caller()
-        page, _ = await self._flights.run((caller, url.partition("#")[0], keeps_links()), partial(self._read, caller, url))
+        page, _ = await self._flights.run(
+            (caller, url.partition("#")[0], keeps_links()), partial(self._read, caller, url)
+        )
         return page
 
     async def _read(self, caller: str, url: str) -> Page:

@@ -318,7 +318,9 @@ def epub_text(file: File) -> Answer:
 
 def _epub(archive: _Archive) -> Answer:
     container = _Elements(archive.part("META-INF/container.xml"))
-    path = next((found["full-path"] for name, found, _ in container.found if name == "rootfile" and "full-path" in found), "")
+    path = next(
+        (found["full-path"] for name, found, _ in container.found if name == "rootfile" and "full-path" in found), ""
+    )
     folder, package = posixpath.dirname(path), _Elements(archive.part(path))
     chapters: list[str] = []
     for href in _reading_order(package)[:MAX_CHAPTERS]:

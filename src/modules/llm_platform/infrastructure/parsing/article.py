@@ -26,9 +26,7 @@ MAX_NAME_CHARS = 300  # longest class or id that is examined
 
 _PARTS = "article,div,main,section"
 _CONTENT = "p,ul,ol,dl,blockquote,pre,table,h1,h2,h3,h4,h5,h6,q"
-_NO_TEXT = (
-    "figure,figcaption,ins,label,legend,fieldset,textarea,time,audio,video,canvas,map,math,menu,embed,header h2,header h3"
-)
+_NO_TEXT = "figure,figcaption,ins,label,legend,fieldset,textarea,time,audio,video,canvas,map,math,menu,embed,header h2,header h3"
 _NAMED = ",".join(
     f"{tag}[class],{tag}[id],{tag}[role]" for tag in ("div", "li", "ul", "ol", "dl", "p", "section", "span")
 )
@@ -195,4 +193,8 @@ def _is_links(node: Any, *, precise: bool) -> bool:
     few_chars = (60 if is_last else 30) if tag == "p" else (300 if is_last else 100)
     if length >= few_chars:
         return False
-    return not links or sum(links) > 0.8 * length or (len(links) > 1 and sum(link < 10 for link in links) > 0.8 * len(links))
+    return (
+        not links
+        or sum(links) > 0.8 * length
+        or (len(links) > 1 and sum(link < 10 for link in links) > 0.8 * len(links))
+    )

@@ -40,7 +40,10 @@ TOO_MUCH_MEMORY = f"reading it takes more than {MEMORY_BYTES // 1_000_000} MB of
 
 _HTML_READERS = {"html": html_text, "page": page_text, "linked_page": linked_page_text, "whole_page": whole_page_text}
 _FILE_READERS: dict[str, Callable[[str | bytes], Answer]] = {
-    "pdf": pdf_text, "docx": docx_text, "epub": epub_text, "ipynb": notebook_text,
+    "pdf": pdf_text,
+    "docx": docx_text,
+    "epub": epub_text,
+    "ipynb": notebook_text,
 }
 
 

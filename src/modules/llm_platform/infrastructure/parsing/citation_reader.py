@@ -28,14 +28,21 @@ class ChildCitationReader(AsyncParsers):
 
 def _sent(source: GivenSource) -> dict[str, Any]:
     return {
-        "index": source.index, "url": source.url, "title": source.title, "has_text": bool(source.text),
+        "index": source.index,
+        "url": source.url,
+        "title": source.title,
+        "has_text": bool(source.text),
         "is_numbered": source.is_numbered,
     }
 
 
 def _to_named_source(answer: dict[str, Any], given: Sequence[GivenSource]) -> NamedSource:
     source = NamedSource(
-        answer["index"], answer["url"], answer["title"], is_listed=answer["is_listed"], is_numbered=answer["is_numbered"]
+        answer["index"],
+        answer["url"],
+        answer["title"],
+        is_listed=answer["is_listed"],
+        is_numbered=answer["is_numbered"],
     )
     if (position := answer["text_of"]) is not None:
         source.text, source.pages = given[position].text, given[position].pages

@@ -23,7 +23,10 @@ def read_citations(content: bytes) -> Answer:
     request: dict[str, Any] = json.loads(content)
     given = [
         GivenSource(
-            found["index"], found["url"], found["title"], str(position) if found["has_text"] else "",
+            found["index"],
+            found["url"],
+            found["title"],
+            str(position) if found["has_text"] else "",
             is_numbered=found["is_numbered"],
         )
         for position, found in enumerate(request["given"])
@@ -34,8 +37,12 @@ def read_citations(content: bytes) -> Answer:
         return {"error": str(error)}
     sources = [
         {
-            "index": source.index, "url": source.url, "title": source.title, "is_listed": source.is_listed,
-            "is_numbered": source.is_numbered, "text_of": int(source.text) if source.text else None,
+            "index": source.index,
+            "url": source.url,
+            "title": source.title,
+            "is_listed": source.is_listed,
+            "is_numbered": source.is_numbered,
+            "text_of": int(source.text) if source.text else None,
         }
         for source in cited.sources
     ]

@@ -22,10 +22,27 @@ GUESSED_FROM = 64_000  # bytes
 # Encodings of web pages, as browsers read them (WHATWG). Others that Python knows are refused: some take quadratic time,
 # and UTF-7 hides markup.
 _SUPERSETS = {
-    "ascii": "cp1252", "usascii": "cp1252", "latin1": "cp1252", "iso88591": "cp1252", "l1": "cp1252",
-    "iso88599": "cp1254", "iso885911": "cp874", "tis620": "cp874", "gb2312": "gb18030", "gbk": "gb18030",
-    "shiftjis": "cp932", "sjis": "cp932", "xsjis": "cp932", "windows31j": "cp932", "euckr": "cp949", "ksc56011987": "cp949",
-    "big5": "big5hkscs", "unicode": "utf-16-le", "utf16": "utf-16-le", "xmaccyrillic": "mac_cyrillic", "macintosh": "mac_roman",
+    "ascii": "cp1252",
+    "usascii": "cp1252",
+    "latin1": "cp1252",
+    "iso88591": "cp1252",
+    "l1": "cp1252",
+    "iso88599": "cp1254",
+    "iso885911": "cp874",
+    "tis620": "cp874",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shiftjis": "cp932",
+    "sjis": "cp932",
+    "xsjis": "cp932",
+    "windows31j": "cp932",
+    "euckr": "cp949",
+    "ksc56011987": "cp949",
+    "big5": "big5hkscs",
+    "unicode": "utf-16-le",
+    "utf16": "utf-16-le",
+    "xmaccyrillic": "mac_cyrillic",
+    "macintosh": "mac_roman",
 }
 _USABLE = re.compile(
     r"utf8|utf16(?:le|be)|iso8859(?:[2-8]|1[03456])(?:e|i)?|(?:windows|cp)(?:125[0-8]|866|874|932|949)|ibm866"
@@ -102,7 +119,9 @@ def _tidied(text: str) -> str:
 
 
 def _decoded(data: bytes, encoding: str) -> Decoded:
-    text = codecs.getincrementaldecoder(encoding)("replace").decode(data)  # an incomplete character at the end is dropped
+    text = codecs.getincrementaldecoder(encoding)("replace").decode(
+        data
+    )  # an incomplete character at the end is dropped
     return Decoded(text, f"some bytes are not {encoding} and were replaced" if "\ufffd" in text else None)
 
 

@@ -54,9 +54,15 @@ _IMPLIED_ENDS = _names("dd dt form li optgroup option p")  # these end with a fo
 _ROWS = frozenset(("tbody", "thead", "tfoot"))
 _CELLS = frozenset(("td", "th"))
 _ENDED_BY = {
-    "a": frozenset("a"), "li": frozenset(("li",)), "option": frozenset(("option",)),
-    "dt": frozenset(("dt", "dd")), "dd": frozenset(("dt", "dd")),
-    "td": _CELLS, "th": _CELLS, "tr": _CELLS | {"tr"}, **dict.fromkeys(_ROWS, _ROWS | _CELLS | {"tr"}),
+    "a": frozenset("a"),
+    "li": frozenset(("li",)),
+    "option": frozenset(("option",)),
+    "dt": frozenset(("dt", "dd")),
+    "dd": frozenset(("dt", "dd")),
+    "td": _CELLS,
+    "th": _CELLS,
+    "tr": _CELLS | {"tr"},
+    **dict.fromkeys(_ROWS, _ROWS | _CELLS | {"tr"}),
 }  # elements that end without an end tag when this one begins
 _STOPS = {name: _SPECIAL - ended - {"p", "div", "address"} for name, ended in _ENDED_BY.items()}
 

@@ -60,7 +60,9 @@ _COLOUR = re.compile(r"color(?<![-\w]color)\s*:\s*([^;!]{1,60})")
 _BACKGROUND = re.compile(r"background(?<![-\w]background)(?:-color)?\s*:\s*([^;!]{1,60})")
 _CSS_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
 _PLAIN_SELECTOR = re.compile(r"[\w\s.#>+~*=\"'\[\]-]{1,200}")
-_PAGE_SELECTORS = frozenset(("", "*", "html", "body", "main", "html body"))  # Some pages are hidden until a script has run.
+_PAGE_SELECTORS = frozenset(
+    ("", "*", "html", "body", "main", "html body")
+)  # Some pages are hidden until a script has run.
 # A heading, a term, a definition, or the beginning of code.
 _MARKED_TAG = re.compile(
     r"<(?:h([1-6])(?:\s[^<>]{0,1000})?>|(dt)(?:\s[^<>]{0,1000})?>|(dd)(?:\s[^<>]{0,1000})?>(?:\s*<p(?:\s[^<>]{0,1000})?>)?"
@@ -89,7 +91,9 @@ def page_text(html: str) -> Answer:
 
 def linked_page_text(html: str) -> Answer:
     """Return the text as `page_text` does, with the `hyperlinks` of the whole page, its menus included."""
-    return _read_bounded(html, lambda bounded: _page_text(html, bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)}))
+    return _read_bounded(
+        html, lambda bounded: _page_text(html, bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)})
+    )
 
 
 def whole_page_text(html: str) -> Answer:

@@ -75,15 +75,20 @@ def confine() -> None:
     with contextlib.suppress(OSError, AttributeError, TypeError):  # only Linux has it
         libc = ctypes.CDLL(None)
         libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-        if libc.unshare(_CLONE_NEWNET) != 0:  # only root may; the user namespace would take root's right to read all files
+        if (
+            libc.unshare(_CLONE_NEWNET) != 0
+        ):  # only root may; the user namespace would take root's right to read all files
             libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
     try:
         import resource
     except ImportError:  # Windows
         return
     limits = {
-        "RLIMIT_AS": MEMORY_BYTES, "RLIMIT_CORE": 0, "RLIMIT_FSIZE": MAX_WRITTEN_BYTES,
-        "RLIMIT_NOFILE": MAX_OPEN_FILES, "RLIMIT_NPROC": 0,
+        "RLIMIT_AS": MEMORY_BYTES,
+        "RLIMIT_CORE": 0,
+        "RLIMIT_FSIZE": MAX_WRITTEN_BYTES,
+        "RLIMIT_NOFILE": MAX_OPEN_FILES,
+        "RLIMIT_NPROC": 0,
     }
     for name, most in limits.items():
         # macOS does not support all of them; a lower limit stays.

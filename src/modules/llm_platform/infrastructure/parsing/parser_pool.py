@@ -23,9 +23,7 @@ Work = Callable[[ParserProcess], Parsed]
 class ParserPool:
     """A pool of at most `max_parsers` processes. An idle process is used again."""
 
-    def __init__(
-        self, max_parsers: int = MAX_PARSERS, parser: Callable[[], ParserProcess] = ParserProcess
-    ) -> None:
+    def __init__(self, max_parsers: int = MAX_PARSERS, parser: Callable[[], ParserProcess] = ParserProcess) -> None:
         self.max_parsers = max_parsers
         self.turns = CallerTurns(max_parsers)
         self._parser = parser

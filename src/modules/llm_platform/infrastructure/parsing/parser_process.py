@@ -152,7 +152,13 @@ class ParserProcess:
         watchdog.deadline = math.inf
         if answer is None:
             self._end()
-            error = UnreadableDocument if self.stopped else _ChildStoppedError if watchdog.found_stopped else ParserEndedError
+            error = (
+                UnreadableDocument
+                if self.stopped
+                else _ChildStoppedError
+                if watchdog.found_stopped
+                else ParserEndedError
+            )
             raise error(self._why_it_ended(child.returncode, fields["cpu_seconds"], timed_out=watchdog.timed_out))
         if reason := answer.get("error"):
             raise UnreadableDocument(str(reason))
@@ -168,8 +174,18 @@ class ParserProcess:
     def _ensure_child(self) -> subprocess.Popen[bytes]:
         if self._child is None:
             self._child = subprocess.Popen(  # noqa: S603  a fixed script and interpreter
-                [sys.executable, "-P", "-X", "utf8", str(self._script), f"{self._cpu_seconds}", f"{self._wall_seconds}"],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                [
+                    sys.executable,
+                    "-P",
+                    "-X",
+                    "utf8",
+                    str(self._script),
+                    f"{self._cpu_seconds}",
+                    f"{self._wall_seconds}",
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
                 env={name: value for name, value in os.environ.items() if name in INHERITED},  # noqa: TID251  passed on, not read
             )
         return self._child
@@ -242,8 +258,12 @@ def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: b
 
 def parsed(answer: dict[str, Any]) -> Parsed:
     return Parsed(
-        answer.get("text") or "", answer.get("title") or None, answer.get("note"), _hyperlinks(answer.get("hyperlinks")),
-        answer.get("extraction"), numbered(answer.get("pages") or ()),
+        answer.get("text") or "",
+        answer.get("title") or None,
+        answer.get("note"),
+        _hyperlinks(answer.get("hyperlinks")),
+        answer.get("extraction"),
+        numbered(answer.get("pages") or ()),
     )
 
 

@@ -49,8 +49,25 @@ DEFAULT_REGION: Final = "us-en"  # The library's default. It has no region for "
 Kind = Literal["text", "news"]
 
 _COUNTRIES: Final = {
-    "en": "us", "uk": "ua", "zh": "cn", "ja": "jp", "ko": "kr", "ar": "xa", "hi": "in", "sv": "se", "da": "dk", "cs": "cz",
-    "el": "gr", "he": "il", "vi": "vn", "ca": "ct", "fa": "ir", "sr": "rs", "et": "ee", "sl": "sl", "ms": "my",
+    "en": "us",
+    "uk": "ua",
+    "zh": "cn",
+    "ja": "jp",
+    "ko": "kr",
+    "ar": "xa",
+    "hi": "in",
+    "sv": "se",
+    "da": "dk",
+    "cs": "cz",
+    "el": "gr",
+    "he": "il",
+    "vi": "vn",
+    "ca": "ct",
+    "fa": "ir",
+    "sr": "rs",
+    "et": "ee",
+    "sl": "sl",
+    "ms": "my",
 }
 _TERRITORIES: Final = {"gb": "uk", "hant": "tw", "hans": "cn"}
 # The library calls encyclopedias first, and they rarely match. If they find nothing, the web may not have been searched.
@@ -232,15 +249,24 @@ class DdgsCall:
             log_sent(PROVIDER, "query", len(query.encode()), getattr(self._engine, "via", None))
         try:
             rows = getattr(self._engine, self._kind)(
-                query, region=region_of(self._request), safesearch=SAFE_SEARCH, timelimit=self._timelimit,
-                max_results=self._request.count, page=self._request.page, backend=backends,
+                query,
+                region=region_of(self._request),
+                safesearch=SAFE_SEARCH,
+                timelimit=self._timelimit,
+                max_results=self._request.count,
+                page=self._request.page,
+                backend=backends,
             )
         except AppException:
             raise
         except OSError as error:
-            raise exceptions.WebSearchConnectionError("ddgs could not reach its engines: is there a network?") from error
+            raise exceptions.WebSearchConnectionError(
+                "ddgs could not reach its engines: is there a network?"
+            ) from error
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            raise exceptions.WebSearchError("ddgs failed on an engine's answer: try again, or name other engines") from error
+            raise exceptions.WebSearchError(
+                "ddgs failed on an engine's answer: try again, or name other engines"
+            ) from error
         except _library_error() as error:
             return DdgsResult(self._no_rows_or_raise(error), (*unknown_engines, *self._failed_engines()))
         if not isinstance(rows, list | tuple):
@@ -265,8 +291,12 @@ class DdgsCall:
         if type(error).__name__ == "TimeoutException" or _TIMED_OUT.search(message):
             raise exceptions.WebSearchTimeoutError("the engines of ddgs did not answer in time: try again") from error
         if UNREACHABLE in statuses.values() or _UNREACHABLE.search(message):
-            raise exceptions.WebSearchConnectionError("ddgs could not reach its engines: is there a network?") from error
-        raise exceptions.WebSearchError("the engines of ddgs answered with errors: try again, or name others") from error
+            raise exceptions.WebSearchConnectionError(
+                "ddgs could not reach its engines: is there a network?"
+            ) from error
+        raise exceptions.WebSearchError(
+            "the engines of ddgs answered with errors: try again, or name others"
+        ) from error
 
     def _statuses(self) -> Mapping[str, int]:
         statuses = getattr(self._engine, "statuses", None)
@@ -356,7 +386,9 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
             async with asyncio.timeout(self._timeout):
                 return await loop.run_in_executor(self._threads, copy_context().run, search.run)
         except TimeoutError as error:
-            raise exceptions.WebSearchTimeoutError(f"ddgs did not answer within {self._timeout:g} s: try again") from error
+            raise exceptions.WebSearchTimeoutError(
+                f"ddgs did not answer within {self._timeout:g} s: try again"
+            ) from error
         finally:
             early_stop.cancel()
             search.stop()

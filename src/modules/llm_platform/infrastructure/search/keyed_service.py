@@ -161,7 +161,9 @@ class KeyedWebSearch(IWebSearchProvider):
 
     async def get(self, path: str, parameters: Mapping[str, str]) -> Reply:
         """GET the path with these parameters. `answer_of` reads the reply."""
-        return await self._upstream.get(f"{path}?{urlencode({**parameters, **self._key_parameters})}", sent_kind="query")
+        return await self._upstream.get(
+            f"{path}?{urlencode({**parameters, **self._key_parameters})}", sent_kind="query"
+        )
 
     def answer_of(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON object of a successful reply. Raises the error of the tables for any other reply."""

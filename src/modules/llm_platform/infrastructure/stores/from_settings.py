@@ -87,7 +87,9 @@ def build_database(settings: Settings, resources: Resources) -> Database | None:
     """Return the database of DATABASE_URL, which is connected at the first call, or None if it is not set."""
     if settings.DATABASE_URL is None:
         return None
-    return resources.closing(Database(settings.DATABASE_URL.get_secret_value(), check_schema, metrics=resources.metrics))
+    return resources.closing(
+        Database(settings.DATABASE_URL.get_secret_value(), check_schema, metrics=resources.metrics)
+    )
 
 
 def build_outcome_store(settings: Settings, resources: Resources, database: Database | None) -> IOutcomeStore:

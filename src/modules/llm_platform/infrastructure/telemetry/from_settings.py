@@ -22,7 +22,9 @@ DEFAULT_ENDPOINT: Final = "http://localhost:4318"  # the standard's
 # A process that cannot be traced still answers, so these are warnings.
 NOT_INSTALLED: Final = 'no traces: OTEL_… variables are set, and a package is missing: pip install "llm-platform[otel]"'
 UNKNOWN_EXPORTER: Final = "no traces: OTEL_TRACES_EXPORTER must be otlp, console or none"
-UNKNOWN_PROTOCOL: Final = "no traces: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf; collectors expect it at port 4318"
+UNKNOWN_PROTOCOL: Final = (
+    "no traces: OTEL_EXPORTER_OTLP_PROTOCOL must be http/protobuf; collectors expect it at port 4318"
+)
 OFFLINE: Final = "no traces: the collector is not on this machine, and LLM_PLATFORM_OFFLINE is set"
 INVALID: Final = "no traces: OpenTelemetry's SDK refuses the value of an OTEL_… variable"
 

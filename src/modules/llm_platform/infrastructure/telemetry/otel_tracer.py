@@ -89,7 +89,9 @@ class OtelTracer(ITracer):
 class OtelSpan(ISpan):
     """A span of the SDK. One that is not sampled has no children of its own, because it stands for all of them."""
 
-    def __init__(self, tracer: trace.Tracer, span: trace.Span, span_type: SpanType, parent: ISpan | None = None) -> None:
+    def __init__(
+        self, tracer: trace.Tracer, span: trace.Span, span_type: SpanType, parent: ISpan | None = None
+    ) -> None:
         super().__init__(span_type, parent)
         self._tracer = tracer
         self._span = span

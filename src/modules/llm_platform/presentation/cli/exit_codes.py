@@ -53,7 +53,9 @@ def exit_codes(console: Console) -> Iterator[None]:
         raise typer.Exit(FAILED) from None
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    except OSError as error:  # Errors of upstreams and files are other exceptions by now: this one is of standard output.
+    except (
+        OSError
+    ) as error:  # Errors of upstreams and files are other exceptions by now: this one is of standard output.
         console.discard_output()
         reason = error.strerror or type(error).__name__
         raise _exit(console, CommandError(f"the answer could not be written: {reason}")) from None

@@ -27,14 +27,20 @@ Output = Annotated[
 Provider = Annotated[
     str | None,
     typer.Option(
-        "--provider", help="Use only this search provider.",
-        callback=lambda ctx, value: _known_provider(ctx, value), autocompletion=lambda ctx: list(_providers(ctx)),
+        "--provider",
+        help="Use only this search provider.",
+        callback=lambda ctx, value: _known_provider(ctx, value),
+        autocompletion=lambda ctx: list(_providers(ctx)),
     ),
 ]
 Documents = Annotated[
     Path | None,
     typer.Option(
-        "--documents", metavar="DIR", exists=True, readable=True, help="Search only this folder or file.",
+        "--documents",
+        metavar="DIR",
+        exists=True,
+        readable=True,
+        help="Search only this folder or file.",
     ),
 ]
 Question = Annotated[
@@ -61,7 +67,9 @@ Domains = Annotated[
 Collection = Annotated[
     str | None,
     typer.Option(
-        "--collection", metavar="NAME", help="The collection of documents; default QDRANT_COLLECTION.",
+        "--collection",
+        metavar="NAME",
+        help="The collection of documents; default QDRANT_COLLECTION.",
         callback=lambda value: _collection_name(value),
     ),
 ]
@@ -73,7 +81,9 @@ ARGUMENTS = "modules.llm_platform.arguments"  # Key of a context's `meta`: the w
 PROVIDER = "provider"  # The option whose choices the wiring names.
 SERVERS = frozenset({"serve", "worker", "mcp"})  # Commands that run until stopped. They have no trace of their own.
 OPTION_NAMES: Mapping[str, str] = {  # Fields whose option has another name.
-    "urls": "--url", "files": "--file", "output_schema": "--schema",
+    "urls": "--url",
+    "files": "--file",
+    "output_schema": "--schema",
 }
 
 ITEM_FORMATS: Mapping[str, str] = {  # The message about fields that are lists, in place of their pattern.

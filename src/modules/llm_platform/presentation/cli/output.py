@@ -22,7 +22,9 @@ Renderer = Callable[[], str | bytes]
 FORMATS: Mapping[str, FileFormat] = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}  # keyed by suffix
 MIN_SUBJECT_WIDTH: Final = 20
 MARKS: Final[Mapping[CheckVerdict, tuple[str, Style]]] = {
-    "ok": ("✔", "green"), "warning": ("!", "yellow"), "failed": ("✘", "red"),
+    "ok": ("✔", "green"),
+    "warning": ("!", "yellow"),
+    "failed": ("✘", "red"),
 }
 
 
@@ -146,7 +148,9 @@ def read_option_file(option: str, path: Path, *, max_kb: int, content: str) -> s
         reject(option, f"{path} must be text in UTF-8")
 
 
-def print_result(console: Console, value: BaseModel | Mapping[str, Any], lines: Iterable[Line], *, as_json: bool) -> None:
+def print_result(
+    console: Console, value: BaseModel | Mapping[str, Any], lines: Iterable[Line], *, as_json: bool
+) -> None:
     """Print a value as JSON, or the lines that say the same."""
     if as_json:
         console.print_verbatim(json_text(value.model_dump(mode="json") if isinstance(value, BaseModel) else value))

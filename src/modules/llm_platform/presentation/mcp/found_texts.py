@@ -17,7 +17,9 @@ MAX_FOUND_TEXTS: Final = 2000
 MAX_FOUND_CHARS: Final = 2000  # longest text of one result
 FOUND_TEXT_S: Final = 3600.0
 READER: Final = "search"
-WARNING: Final = "The page could not be read ({code}): this is the text of the search result, which is shorter than the page."
+WARNING: Final = (
+    "The page could not be read ({code}): this is the text of the search result, which is shorter than the page."
+)
 
 
 class FoundTexts:

@@ -171,7 +171,10 @@ class _Handlers:
         self, context: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         template = types.ResourceTemplate(
-            uri_template=REPORT_TEMPLATE, name="report", title="Stored report", mime_type=MARKDOWN,
+            uri_template=REPORT_TEMPLATE,
+            name="report",
+            title="Stored report",
+            mime_type=MARKDOWN,
             description="A finished report, by the name of its topic",
         )
         return types.ListResourceTemplatesResult(resource_templates=[template])
@@ -224,7 +227,9 @@ def _tool(spec: ToolSpec, choices: Choices) -> types.Tool:
 
 def _failure(text: str, problem: dict[str, Any] | None = None) -> types.CallToolResult:
     meta = {PROBLEM: problem} if problem else None
-    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True, _meta=cast(Any, meta))
+    return types.CallToolResult(
+        content=[types.TextContent(type="text", text=text)], is_error=True, _meta=cast(Any, meta)
+    )
 
 
 def _message(error: AppException) -> str:

@@ -123,10 +123,15 @@ def run_text(run: RunState) -> str:
     if run.response is not None:
         return research_text(run.response)
     if run.problem is not None:
-        return _joined([f"The research {run.id} has no answer.", f"{run.problem.get('code')}: {run.problem.get('detail')}"])
+        return _joined(
+            [f"The research {run.id} has no answer.", f"{run.problem.get('code')}: {run.problem.get('detail')}"]
+        )
     done = ", ".join(f"{name} {count}" for name, count in run.progress.model_dump(exclude={"step"}).items() if count)
     return _joined(
-        [f"The research {run.id} is {run.status}{f' ({done})' if done else ''}.", f"Call get_research with id={run.id}."]
+        [
+            f"The research {run.id} is {run.status}{f' ({done})' if done else ''}.",
+            f"Call get_research with id={run.id}.",
+        ]
     )
 
 

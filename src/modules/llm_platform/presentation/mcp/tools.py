@@ -68,7 +68,11 @@ MAX_WAIT_S: Final = 50  # limit of `wait_s`: many hosts give up on a tool after 
 WAIT_S: Final = 25  # default of `wait_s`
 POLL_S: Final = 1.0  # time between two reads of a run that is waited for
 MODEL_ARGUMENTS: Final = ("model", "output_schema")  # offered only if a language model is configured
-_LONG_QUESTION: Final[dict[str, Any]] = {"type": "string", "minLength": MIN_QUESTION_CHARS, "maxLength": MAX_MESSAGE_CHARS}
+_LONG_QUESTION: Final[dict[str, Any]] = {
+    "type": "string",
+    "minLength": MIN_QUESTION_CHARS,
+    "maxLength": MAX_MESSAGE_CHARS,
+}
 FINAL_STATUSES: Final = ("done", "failed", "cancelled")  # statuses of a background run that has ended
 
 SendProgress = Callable[[float, str], Awaitable[None]]
@@ -96,7 +100,9 @@ def _check_length(query: Any) -> Any:
     `_split_query` runs before and leaves such a query whole, so that the error names the limit of a message here.
     """
     if isinstance(query, str) and len(query.strip()) > MAX_MESSAGE_CHARS:
-        raise PydanticCustomError("string_too_long", "must have at most {limit} characters", {"limit": MAX_MESSAGE_CHARS})
+        raise PydanticCustomError(
+            "string_too_long", "must have at most {limit} characters", {"limit": MAX_MESSAGE_CHARS}
+        )
     return query
 
 

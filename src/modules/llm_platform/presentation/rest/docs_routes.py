@@ -52,7 +52,17 @@ RESEARCH_FILES: Final[Mapping[str, str]] = {
             *("first_paint", "highlight", "icons", "keyboard", "problems", "theme"),
             *("choices", "choices_panel", "clipboard", "composer", "files", "kept_files", "suggestions"),
             *("receipts", "sentences", "strip", "verification", "verified_text"),
-            *("export_files", "folders", "formulas", "picture", "pins", "ready", "replaced", "sections", "vendor/temml"),
+            *(
+                "export_files",
+                "folders",
+                "formulas",
+                "picture",
+                "pins",
+                "ready",
+                "replaced",
+                "sections",
+                "vendor/temml",
+            ),
             *("lang/ar", "lang/de", "lang/he", "lang/ru", "lang/zh", "vendor/dompurify", "vendor/markdown-it"),
         )
     },

@@ -81,8 +81,14 @@ SEARCH_RESPONSE: Final = WebSearchResponse(
     provider="searxng",
 )
 EVIDENCE_LINE: Final = EvidenceLine(
-    question=QUESTION, state="answered", coverage=1.0, quote=QUOTE, start=0, end=len(QUOTE),
-    source=EvidenceSource(index=1, url=URL, title=TITLE), round=0,
+    question=QUESTION,
+    state="answered",
+    coverage=1.0,
+    quote=QUOTE,
+    start=0,
+    end=len(QUOTE),
+    source=EvidenceSource(index=1, url=URL, title=TITLE),
+    round=0,
 )
 STORED_SOURCE: Final = research_dtos.HeldSource(
     index=1, url=URL, title=TITLE, text=TEXT, sha256=sha256(TEXT.encode()).hexdigest()
@@ -156,7 +162,11 @@ CANCELLED_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
     }
 )
 RESEARCH_PAGE: Final = research_job_dtos.ResearchJobPage(
-    researches=(research_job_dtos.ResearchJob.model_validate(DONE_RESEARCH.model_dump(include=set(research_job_dtos.ResearchJob.model_fields))),)
+    researches=(
+        research_job_dtos.ResearchJob.model_validate(
+            DONE_RESEARCH.model_dump(include=set(research_job_dtos.ResearchJob.model_fields))
+        ),
+    )
 )
 RESEARCH_THREAD: Final = research_job_dtos.ResearchThreadDetail(
     id=REQUEST_ID,
@@ -181,7 +191,11 @@ RESEARCH_EVENTS: Final = _events(
     Started(request_id=REQUEST_ID),
     Planned(request_id=REQUEST_ID, questions=(QUESTION,)),
     Searched(
-        request_id=REQUEST_ID, query=QUESTION, provider="searxng", count=1, cached=False,
+        request_id=REQUEST_ID,
+        query=QUESTION,
+        provider="searxng",
+        count=1,
+        cached=False,
         results=(FoundResult(url=URL, title=TITLE),),
     ),
     SourcesNumbered(request_id=REQUEST_ID, sources=RESEARCH_RESPONSE.sources),
@@ -227,7 +241,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "get /research/options": Example(_dump(OPTIONS)),
     "get /research": Example(_dump(RESEARCH_PAGE), parameters={"limit": 20}),
     "get /research/threads": Example(
-        {"threads": [_dump(RESEARCH_THREAD, exclude={"researches"})], "next": None}, parameters={"limit": 20, "q": "asyncio"}
+        {"threads": [_dump(RESEARCH_THREAD, exclude={"researches"})], "next": None},
+        parameters={"limit": 20, "q": "asyncio"},
     ),
     "get /research/threads/{request_id}": Example(_dump(RESEARCH_THREAD), parameters={"request_id": REQUEST_ID}),
     "patch /research/threads/{request_id}": Example(
@@ -237,9 +252,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "get /research/{request_id}": Example(_dump(DONE_RESEARCH), parameters={"request_id": REQUEST_ID}),
     "delete /research/{request_id}": Example(_dump(CANCELLED_RESEARCH), parameters={"request_id": REQUEST_ID}),
     "post /research/{request_id}/finish": Example(_dump(RUNNING_RESEARCH), parameters={"request_id": REQUEST_ID}),
-    "get /research/{request_id}/events": Example(
-        None, parameters={"request_id": REQUEST_ID}, events=RESEARCH_EVENTS
-    ),
+    "get /research/{request_id}/events": Example(None, parameters={"request_id": REQUEST_ID}, events=RESEARCH_EVENTS),
     "post /research/plan": Example(_dump(PLAN), {"query": QUESTION, "language": "en"}),
     "get /research/{request_id}/evidence": Example(
         f"{EVIDENCE_LINE.model_dump_json()}\n", parameters={"request_id": REQUEST_ID}
@@ -251,7 +264,9 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         "(the bytes of a PNG, ICO, GIF, JPEG or WebP image)", parameters={"request_id": REQUEST_ID, "index": 1}
     ),
     "post /verify": Example(
-        _dump(VERIFIED_TEXT), {"text": f"{QUOTE.removesuffix('.')} ([{TITLE}]({URL}))."}, events=VERIFICATION_EVENTS,
+        _dump(VERIFIED_TEXT),
+        {"text": f"{QUOTE.removesuffix('.')} ([{TITLE}]({URL}))."},
+        events=VERIFICATION_EVENTS,
         accepted=_dump(QUEUED_VERIFICATION),
     ),
     "get /verify/{request_id}": Example(

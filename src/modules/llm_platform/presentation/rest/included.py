@@ -55,7 +55,12 @@ def research_router(platform: LLMPlatform) -> APIRouter:
         def get_route_handler(self) -> Handler:
             handle = super().get_route_handler()
             guarded = GuardMiddleware(
-                _as_application(handle), HostDecides(), ClientAddresses(()), server, redactor=None, request_log=request_log
+                _as_application(handle),
+                HostDecides(),
+                ClientAddresses(()),
+                server,
+                redactor=None,
+                request_log=request_log,
             )
 
             async def respond(request: Request) -> Response:

@@ -61,8 +61,7 @@ async def list_researches(
     before: Annotated[str | None, Query(description="`next` of the page before")] = None,
 ) -> Response:
     return stored_response(
-        request,
-        await services(request).research_jobs.list(owner=caller_id(request), limit=limit, before=before)
+        request, await services(request).research_jobs.list(owner=caller_id(request), limit=limit, before=before)
     )
 
 
@@ -125,7 +124,9 @@ def follow(request: Request, research_id: str, after: int = 0) -> AsyncGenerator
     Raises OverloadedError if the caller follows MAX_STREAMS runs.
     """
     check_streams(request)
-    return _until_draining(request, services(request).research_jobs.events(research_id, owner=caller_id(request), after=after))
+    return _until_draining(
+        request, services(request).research_jobs.events(research_id, owner=caller_id(request), after=after)
+    )
 
 
 def check_streams(request: Request) -> None:
@@ -134,9 +135,7 @@ def check_streams(request: Request) -> None:
         raise OverloadedError(TOO_MANY_STREAMS)
 
 
-async def _until_draining(
-    request: Request, events: AsyncGenerator[JobEvent, None]
-) -> AsyncGenerator[JobEvent, None]:
+async def _until_draining(request: Request, events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[JobEvent, None]:
     """Yield the events until the server stops: a client that waits for the next one must not delay that."""
     draining = asyncio.create_task(server_state(request).requests.draining.wait())
     streams, caller = server_state(request).streams, caller_id(request)

@@ -131,7 +131,9 @@ class ResearchApiRequest(ResearchRequest, MessageRequest):
     @classmethod
     def _has_no_files(cls, value: bool, info: ValidationInfo) -> bool:
         if value and info.data.get("files"):
-            raise PydanticCustomError("background", "does not go with files, which are stored nowhere: leave out one of them")
+            raise PydanticCustomError(
+                "background", "does not go with files, which are stored nowhere: leave out one of them"
+            )
         return value
 
     @field_validator("webhook")

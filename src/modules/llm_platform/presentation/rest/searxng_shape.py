@@ -29,7 +29,9 @@ SAFE_SCHEMES: Mapping[str, frozenset[str]] = {"magnetlink": DOCUMENT_SCHEMES | {
 SCRIPT_SCHEMES = frozenset({"javascript", "vbscript"})
 LINK_LISTS = frozenset({"results", "urls"})  # lists whose items are useless without their address
 MAX_SCHEME_CHARS = 100
-_ADDRESS_FIELD = re.compile(r"(?:^|_)(?:url|urls|src|href|link|links|image|images|thumbnail|favicon|id|uri)$|link$|file$")
+_ADDRESS_FIELD = re.compile(
+    r"(?:^|_)(?:url|urls|src|href|link|links|image|images|thumbnail|favicon|id|uri)$|link$|file$"
+)
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]{0,30}):")
 _BLANK = re.compile(r"[\x00-\x20\x7f-\xa0\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 ANY_LANGUAGE = frozenset({"all", "auto", ""})  # the same as leaving the field out
@@ -73,14 +75,18 @@ class SearchApiRequest(dtos.VerbatimWebSearchRequest, frozen=True):
 
     query: Annotated[SearchQuery, AfterValidator(_refuse_redirect)] = Field(validation_alias="q")
     page: int = Field(default=1, ge=1, le=dtos.MAX_PAGE, strict=True, validation_alias=AliasChoices("page", "pageno"))
-    engines: Annotated[tuple[dtos.Engine, ...], BeforeValidator(_split), NAMES] = Field(default=(), max_length=dtos.MAX_ENGINES)
+    engines: Annotated[tuple[dtos.Engine, ...], BeforeValidator(_split), NAMES] = Field(
+        default=(), max_length=dtos.MAX_ENGINES
+    )
     sources: Annotated[tuple[dtos.SourceKind, ...], BeforeValidator(_sources), NAMES] = Field(
         default=("web",), validation_alias="categories"
     )
     categories: Annotated[tuple[dtos.Category, ...], BeforeValidator(_split), NAMES] = Field(
         default=(), max_length=dtos.MAX_ENGINES
     )
-    safesearch: Annotated[dtos.SafeSearch | None, BeforeValidator(_none_if_empty), WithJsonSchema(SAFESEARCH_OR_NULL)] = None
+    safesearch: Annotated[
+        dtos.SafeSearch | None, BeforeValidator(_none_if_empty), WithJsonSchema(SAFESEARCH_OR_NULL)
+    ] = None
     language: Annotated[dtos.Language | None, BeforeValidator(_none_if_any_language)] = None
     time_range: Annotated[dtos.TimeRange | None, BeforeValidator(_none_if_empty), TIME_RANGE_OR_NULL] = None
 

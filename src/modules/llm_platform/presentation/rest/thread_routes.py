@@ -29,7 +29,8 @@ async def list_threads(
     limit: Annotated[int, Query(ge=1, le=dtos.MAX_LISTED)] = PAGE,
     before: Annotated[str | None, Query(description="`next` of the page before")] = None,
     q: Annotated[
-        str, Query(max_length=dtos.MAX_SEARCH_CHARS, description="a text that the title, a question or an answer contains")
+        str,
+        Query(max_length=dtos.MAX_SEARCH_CHARS, description="a text that the title, a question or an answer contains"),
     ] = "",
 ) -> Response:
     jobs = services(request).research_jobs
@@ -66,4 +67,6 @@ async def rename_thread(request: Request, run_id: RunId) -> Response:
     responses=problem_responses(404, 422),
 )
 async def delete_thread(request: Request, run_id: RunId) -> Response:
-    return stored_response(request, await services(request).research_jobs.delete_thread(run_id, owner=caller_id(request)))
+    return stored_response(
+        request, await services(request).research_jobs.delete_thread(run_id, owner=caller_id(request))
+    )

@@ -12,7 +12,18 @@ from modules.llm_platform.application.research.model_output.cleaning import (
     strip_reasoning,
 )
 
-TEMPLATE_PARTS = ("<|im_end|>", "<|im_start|>", "assistant", "</s>", "[INST]", "<｜end▁of▁sentence｜>", "`", "<", "[", " a\n")
+TEMPLATE_PARTS = (
+    "<|im_end|>",
+    "<|im_start|>",
+    "assistant",
+    "</s>",
+    "[INST]",
+    "<｜end▁of▁sentence｜>",
+    "`",
+    "<",
+    "[",
+    " a\n",
+)
 
 
 @for_each(

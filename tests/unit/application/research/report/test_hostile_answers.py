@@ -82,9 +82,7 @@ async def test_documents_may_name_documents() -> None:
     assert web.read_urls == ["doc:guide.md"]
 
 
-@for_each(
-    "url", ["http://[::1", "http://[bad]/", "http://a\u2100b.example/", "https://x:99999/", "http://"]
-)
+@for_each("url", ["http://[::1", "http://[bad]/", "http://a\u2100b.example/", "https://x:99999/", "http://"])
 async def test_invalid_addresses_are_dropped(url: str) -> None:
     """A given address that cannot even be split is one more page that cannot be read."""
     web = Web(some_pages(), walled=[url])

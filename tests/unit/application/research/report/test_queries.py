@@ -97,7 +97,9 @@ async def test_the_prompt_for_a_question_in_latin_script_is_latin() -> None:
 
 async def test_sentence_is_no_query() -> None:
     """A whole sentence of a model is not searched: beside a query it is left out, alone the sub-question replaces it."""
-    sentence = "Heat pumps are devices that transfer heat from a colder outdoor space into a warmer building by compression."
+    sentence = (
+        "Heat pumps are devices that transfer heat from a colder outdoor space into a warmer building by compression."
+    )
     assert (await made(FakeLLM([f"Query: {sentence}\nQuery: {ENGLISH}"]))).queries == (ENGLISH,)
     alone = await made(FakeLLM([f"Query: {sentence}"]))
     assert alone.queries == (SUB_QUESTION, "используется Mixture of Tokens")
@@ -119,9 +121,7 @@ async def test_queries_of_a_model_that_failed_half_way_stay() -> None:
     assert len(queries.degraded) == 1
 
 
-@for_each(
-    "answer", ["None", "I cannot comply.", "[NaN]", "Извините, я не могу помочь.", "A matter for experts."]
-)
+@for_each("answer", ["None", "I cannot comply.", "[NaN]", "Извините, я не могу помочь.", "A matter for experts."])
 async def test_answer_without_a_query_is_reported_and_replaced(answer: str) -> None:
     """A refusal is never searched for."""
     queries = await made(FakeLLM([answer]))

@@ -245,8 +245,8 @@ async def test_no_summaries_make_no_call() -> None:
         '[[2, "light SAILS.", 5,5,5,5,5], [3, " «Tea» ", 2,2,2,2,2], [1, "Solar…", 7,7,7,7,7]]',
         '[[3, "Solar sails", 7,7,7,7,7], [1, "Light sails", 5,5,5,5,5], [2, "Tea", 2,2,2,2,2]]',
         '[[0, "Solar sails", 7,7,7,7,7], [1, "Light sails", 5,5,5,5,5], [2, "Tea", 2,2,2,2,2]]',
-        '[[1, 7,7,7,7,7], [2, 5,5,5,5,5], [3, 2,2,2,2,2]]',
-        '[[7,7,7,7,7], [5,5,5,5,5], [2,2,2,2,2]]',
+        "[[1, 7,7,7,7,7], [2, 5,5,5,5,5], [3, 2,2,2,2,2]]",
+        "[[7,7,7,7,7], [5,5,5,5,5], [2,2,2,2,2]]",
         '[["1. Solar sails 101", 7,7,7,7,7], ["[2] Light sails", 5,5,5,5,5], ["3) Tea", 2,2,2,2,2]]',
         '[1, "Solar sails", 7,7,7,7,7]\n[2, "Light", 5,5,5,5,5]\n[3, "Tea", 2,2,2,2,2]',
         '[[1, "Solar sails", 7,7,7,7,7, 7.0], [2, "Light", 5,5,5,5,5, 5.0], [3, "Tea", 2,2,2,2,2, 2.0]]',
@@ -292,7 +292,13 @@ def test_results_with_equal_titles_get_scores_in_order(answer: str) -> None:
 
 @for_each(
     "row",
-    ['[2, "Coffee", 2,2,2,2,2]', '[2, "First words", 7,8,6,7,8]', "[0, 2,2,2,2,2]", '[9, "", 2,2,2,2,2]', "[-1, 2,2,2,2,2]"],
+    [
+        '[2, "Coffee", 2,2,2,2,2]',
+        '[2, "First words", 7,8,6,7,8]',
+        "[0, 2,2,2,2,2]",
+        '[9, "", 2,2,2,2,2]',
+        "[-1, 2,2,2,2,2]",
+    ],
 )
 def test_row_of_no_result_gives_no_score(row: str) -> None:
     """A title that matches nothing, the example of the prompt and a number outside of the list score no result."""

@@ -203,7 +203,8 @@ async def test_another_model_or_engine_makes_another_report(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    "change", [{"instructions": "Short."}, {"context": "I live in Oslo."}, {"plan": ["Is it loud?"]}, {"language": "de"}]
+    "change",
+    [{"instructions": "Short."}, {"context": "I live in Oslo."}, {"plan": ["Is it loud?"]}, {"language": "de"}],
 )
 async def test_another_request_is_another_report(change: dict[str, object], tmp_path: Path) -> None:
     """Whatever of the request has a part in the answer is part of its key."""

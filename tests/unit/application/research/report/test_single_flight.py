@@ -135,8 +135,16 @@ async def test_failure_is_raised_to_all_followers() -> None:
 
 @for_each(
     "wishes",
-    [{"max_llm_calls": 50}, {"max_seconds": 300.0}, {"instructions": "Short."}, {"context": "Oslo"}, {"fresh": True},
-     {"language": "de"}, {"query": "What do heat pumps cost?"}, {"plan": ("What is a heat pump?",)}],
+    [
+        {"max_llm_calls": 50},
+        {"max_seconds": 300.0},
+        {"instructions": "Short."},
+        {"context": "Oslo"},
+        {"fresh": True},
+        {"language": "de"},
+        {"query": "What do heat pumps cost?"},
+        {"plan": ("What is a heat pump?",)},
+    ],
 )
 async def test_different_requests_are_not_shared(wishes: dict[str, object]) -> None:
     """Other limits, wishes, languages or questions: nobody gets the answer of another question or budget."""

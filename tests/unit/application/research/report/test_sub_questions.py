@@ -78,9 +78,7 @@ async def test_the_model_is_asked_for_the_questions_language(language: str, name
     assert llm.requests[0].data_kind == "query"
 
 
-@for_each(
-    "answer", ["None", "I cannot comply.", "[NaN]", "<think>no</think> ", "Sure, here they are:", "{}", "?!"]
-)
+@for_each("answer", ["None", "I cannot comply.", "[NaN]", "<think>no</think> ", "Sure, here they are:", "{}", "?!"])
 async def test_answer_without_a_plan_is_replaced_and_reported(answer: str) -> None:
     """The parts of the question serve, and `degraded` names the model."""
     plan = await made(FakeLLM([answer]))
@@ -178,7 +176,10 @@ async def test_question_is_emitted_when_it_is_complete(answer: str) -> None:
 
 async def test_brackets_and_dashes_in_a_question_stay() -> None:
     """Only at the beginning they are a bullet."""
-    asked = ("How does garbage collection (gc) of Git decide what to prune?", "Which settings does gc - as a command - have?")
+    asked = (
+        "How does garbage collection (gc) of Git decide what to prune?",
+        "Which settings does gc - as a command - have?",
+    )
     assert (await made(FakeLLM([json.dumps({"questions": asked})]), "How does git gc prune?")).questions == asked
 
 

@@ -223,9 +223,7 @@ async def test_page_without_an_answer_is_summarized_by_its_opening() -> None:
     assert summary.text.startswith("Tea is made of the leaves of a bush")
 
 
-@for_each(
-    "text", ["", "   ", "x", "# Only a heading", "| a | b |\n|---|---|\n| 1 | 2 |", "\x00\x01", "☀️" * 50]
-)
+@for_each("text", ["", "   ", "x", "# Only a heading", "| a | b |\n|---|---|\n| 1 | 2 |", "\x00\x01", "☀️" * 50])
 async def test_page_without_sentences_is_summarized(text: str) -> None:
     """What there is of it is shown, at most a few hundred characters."""
     summary, degraded = await made(None, text)

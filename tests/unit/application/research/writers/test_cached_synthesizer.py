@@ -64,7 +64,9 @@ CHANGED_FIELDS: dict[str, object] = {
     "context": "I live in Oslo.",
     "questions": ("Why?",),
     "sources": (),
-    "evidence": (EvidenceRow(question="Why?", quotes=(EvidenceQuote(url="https://a.example", title="A", text="So."),)),),
+    "evidence": (
+        EvidenceRow(question="Why?", quotes=(EvidenceQuote(url="https://a.example", title="A", text="So."),)),
+    ),
 }
 CHANGES = [
     *({name: value} for name, value in CHANGED_FIELDS.items()),

@@ -42,7 +42,9 @@ async def test_large_sources_do_not_block_the_event_loop() -> None:
     """They are processed in a thread."""
     large = [source("\n\n".join(SENTENCE.format(n=n) for n in range(260)), index) for index in range(1, 11)]
     assert sum(len(one.text) for one in large) > INLINE_CHARS
-    writing = asyncio.create_task(ExtractiveSynthesizer().synthesize(SynthesisRequest("What does pump 77 need?", large, "en")))
+    writing = asyncio.create_task(
+        ExtractiveSynthesizer().synthesize(SynthesisRequest("What does pump 77 need?", large, "en"))
+    )
     turns = 0
     while not writing.done():
         await asyncio.sleep(0)
@@ -66,7 +68,9 @@ ASTON = "When was the pump of Aston built?"
 
 def quoted(state: RowState, count: int) -> EvidenceRow:
     """A row with this many quotes of one source."""
-    quotes = tuple(EvidenceQuote(url=PIPES.url, title="Pipes", text=f"Copper pipe {number} is old.") for number in range(count))
+    quotes = tuple(
+        EvidenceQuote(url=PIPES.url, title="Pipes", text=f"Copper pipe {number} is old.") for number in range(count)
+    )
     return EvidenceRow(question=ASTON, quotes=quotes, coverage=0.5, state=state)
 
 
@@ -89,7 +93,7 @@ async def test_quotes_that_answer_in_part_stand_behind_a_passage_that_answers(co
 @pytest.mark.parametrize("limit", [1, 40])
 async def test_the_first_passage_is_always_included(limit: int) -> None:
     """Also with a limit below one sentence."""
-    written = await ExtractiveSynthesizer().synthesize(SynthesisRequest(
-        "What does a pump move?", [source("A pump moves water.")], "en", max_tokens=limit
-    ))
+    written = await ExtractiveSynthesizer().synthesize(
+        SynthesisRequest("What does a pump move?", [source("A pump moves water.")], "en", max_tokens=limit)
+    )
     assert written.text == "A pump moves water [1]."

@@ -83,7 +83,12 @@ async def test_tokens_of_a_failed_writer_are_reset() -> None:
     """A reset, then the next writer's tokens; the text is what followed the reset."""
     parts = await collect(failing(fail_after=2), FakeSynthesizer("Second text.", name="b"))
     assert [type(part) for part in parts] == [
-        SynthesisToken, SynthesisToken, SynthesisReset, SynthesisToken, SynthesisToken, Synthesis,
+        SynthesisToken,
+        SynthesisToken,
+        SynthesisReset,
+        SynthesisToken,
+        SynthesisToken,
+        Synthesis,
     ]
     assert parts[2] == SynthesisReset(reason="model: llm_connection")
     assert "".join(part.text for part in parts[3:5] if isinstance(part, SynthesisToken)) == "Second text."

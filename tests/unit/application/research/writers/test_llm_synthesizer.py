@@ -76,7 +76,9 @@ async def test_the_synthesis_has_all_fields_of_the_response() -> None:
 async def test_the_model_is_called_once_with_the_callers_limit() -> None:
     """It is the default model of the provider."""
     llm = FakeLLM(["Water [1]."])
-    await LLMSynthesizer(llm).synthesize(SynthesisRequest(QUESTION, SOURCES, "en", max_tokens=77, instructions="Be brief."))
+    await LLMSynthesizer(llm).synthesize(
+        SynthesisRequest(QUESTION, SOURCES, "en", max_tokens=77, instructions="Be brief.")
+    )
     (request,) = llm.requests
     assert request.max_tokens == 77
     assert request.provider is None

@@ -19,8 +19,39 @@ from modules.llm_platform.infrastructure.http.guarded.url import (
     parse_ip,
 )
 
-PIECES = ["http://", "https://", "HTTP:", "//", "\\", "@", ":", "80", "[", "]", "::1", "127.0.0.1", "a.example", "%", "é", "。",
-          "?", "#", "/", "..", " ", "\n", "\x00", "x", "1", ".", "0x7f", "１", "\u200b", "localhost", "2130706433"]
+PIECES = [
+    "http://",
+    "https://",
+    "HTTP:",
+    "//",
+    "\\",
+    "@",
+    ":",
+    "80",
+    "[",
+    "]",
+    "::1",
+    "127.0.0.1",
+    "a.example",
+    "%",
+    "é",
+    "。",
+    "?",
+    "#",
+    "/",
+    "..",
+    " ",
+    "\n",
+    "\x00",
+    "x",
+    "1",
+    ".",
+    "0x7f",
+    "１",
+    "\u200b",
+    "localhost",
+    "2130706433",
+]
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join) | st.text(max_size=60))
@@ -87,9 +118,7 @@ def test_an_error_repeats_nothing() -> None:
         assert "secret" not in str(caught.value)
 
 
-@for_each(
-    "text", ["1.2.3", "01.2.3.4", "1.2.3.4 ", "::1%eth0", "fe80::1%25x", "", "a", "1.2.3.4.5", "١.2.3.4"]
-)
+@for_each("text", ["1.2.3", "01.2.3.4", "1.2.3.4 ", "::1%eth0", "fe80::1%25x", "", "a", "1.2.3.4.5", "١.2.3.4"])
 def test_no_ip_address(text: str) -> None:
     """Only the one way to write it is one."""
     assert parse_ip(text) is None

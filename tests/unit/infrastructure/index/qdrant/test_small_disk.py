@@ -46,7 +46,9 @@ mount -t tmpfs -o size={size}m tmpfs "$0" && cp -a --sparse=always "$1/." "$0" &
 
 def index(folder: Path, dimension: int) -> None:
     command = [sys.executable, "-c", INDEX, str(folder), "make", str(dimension)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(SRC)})
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(SRC)}
+    )
     assert (done.returncode, done.stdout) == (0, "1 found\n"), done.stderr
 
 
@@ -69,9 +71,14 @@ def test_a_disk_without_room_for_the_index_kills_nobody(
             script = ON_A_SMALL_DISK.format(size=size, order=order, dimension=dimension)
             done = subprocess.run(
                 [*unshare, "sh", "-c", script, str(disk), str(source), sys.executable, INDEX],
-                capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(SRC)},
+                capture_output=True,
+                text=True,
+                check=False,
+                env={**os.environ, "PYTHONPATH": str(SRC)},
             )
             assert done.returncode == 0, (order, size, done.returncode, done.stderr)
             found[order, size] = done.stdout.strip()
     for (_, size), line in found.items():
-        assert line == "1 found" if size == large_mb else "its disk is full" in line and "LLM_PLATFORM_DATA_DIR" in line, found
+        assert (
+            line == "1 found" if size == large_mb else "its disk is full" in line and "LLM_PLATFORM_DATA_DIR" in line
+        ), found

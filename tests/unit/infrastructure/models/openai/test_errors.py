@@ -58,7 +58,9 @@ def test_default_address_is_named() -> None:
     ours = LLMConnection(name="ollama", kind="ollama", model="m", variables=Variables())
     theirs = replace(ours, base_url="http://me:secret@127.0.0.1:9/v1")
     error = httpx2.ConnectError("x")
-    assert "nothing answers at http://localhost:11434/v1 (LLM_BASE_URL);" in transport_error(ours, error, "late").message
+    assert (
+        "nothing answers at http://localhost:11434/v1 (LLM_BASE_URL);" in transport_error(ours, error, "late").message
+    )
     assert "nothing answers at LLM_BASE_URL;" in transport_error(theirs, error, "late").message
 
 

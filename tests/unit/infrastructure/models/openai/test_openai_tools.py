@@ -104,7 +104,9 @@ async def test_streamed_calls_are_passed_on_and_joined(serve: Callable) -> None:
     provider, _ = await serve(STREAMED)
     parts = [part async for part in provider.stream(asked(tools=TOOLS))]
     deltas = [delta for part in parts if isinstance(part, LLMToken) for delta in part.tool_calls]
-    assert "".join(delta["function"].get("arguments", "") for delta in deltas if delta["index"] == 0) == '{"city": "Rome"}'
+    assert (
+        "".join(delta["function"].get("arguments", "") for delta in deltas if delta["index"] == 0) == '{"city": "Rome"}'
+    )
     whole = parts[-1]
     assert isinstance(whole, LLMResponse)
     second = {"id": "call_2", "type": "function", "function": {"name": "time", "arguments": "{}"}}
@@ -132,7 +134,10 @@ async def test_calls_that_nobody_asked_for_are_no_answer(serve: Callable) -> Non
 @pytest.mark.parametrize(
     "calls",
     [
-        "weather", [None, 5, "x"], [{"function": "f"}], [{"index": -1, "function": {"name": 5}}],
+        "weather",
+        [None, 5, "x"],
+        [{"function": "f"}],
+        [{"index": -1, "function": {"name": 5}}],
         [{"index": 10**9, "function": {"name": "weather", "arguments": "{}"}}],
     ],
 )
@@ -211,7 +216,9 @@ def several(*texts: str) -> bytes:
 
 async def test_several_answers_come_apart(serve: Callable) -> None:
     """Each under its number, in one chunk or in several; more than were asked for are dropped."""
-    end = json.dumps({"choices": [{"index": number, "delta": {}, "finish_reason": "stop"} for number in (1, 0)]}).encode()
+    end = json.dumps(
+        {"choices": [{"index": number, "delta": {}, "finish_reason": "stop"} for number in (1, 0)]}
+    ).encode()
     one = b'data: {"choices": [{"index": 1, "delta": {"content": " B"}}]}\n\n'
     provider, _ = await serve(stream(several("a", "b", "c"), one, b"data: " + end + b"\n\n", usage_chunk(3, 4), DONE))
     parts = [part async for part in provider.stream(asked(n=2))]
@@ -242,9 +249,19 @@ async def test_key_in_reasoning_and_logprobs_is_not_passed_on(serve: Callable) -
     tokens = [key[:9], key[9:20], key[20:], " more"]
     entries = [{"token": token, "logprob": -0.1, "top_logprobs": []} for token in tokens]
     chunks = [
-        b"data: " + json.dumps(
-            {"choices": [{"index": 0, "delta": {"content": "x", "reasoning_content": token}, "logprobs": {"content": [entry]}}]}
-        ).encode() + b"\n\n"
+        b"data: "
+        + json.dumps(
+            {
+                "choices": [
+                    {
+                        "index": 0,
+                        "delta": {"content": "x", "reasoning_content": token},
+                        "logprobs": {"content": [entry]},
+                    }
+                ]
+            }
+        ).encode()
+        + b"\n\n"
         for token, entry in zip(tokens, entries, strict=True)
     ]
     provider, _ = await serve(stream(*chunks, chunk(finish="stop"), DONE), api_key=key)
@@ -258,7 +275,9 @@ async def test_key_in_reasoning_and_logprobs_is_not_passed_on(serve: Callable) -
 
 async def test_details_of_the_usage_are_passed_on(serve: Callable) -> None:
     usage = {
-        "prompt_tokens": 9, "completion_tokens": 5, "prompt_tokens_details": {"cached_tokens": 7},
+        "prompt_tokens": 9,
+        "completion_tokens": 5,
+        "prompt_tokens_details": {"cached_tokens": 7},
         "completion_tokens_details": {"reasoning_tokens": 3},
     }
     provider, _ = await serve(answer(completion("x", "stop", usage)))

@@ -125,7 +125,9 @@ def test_the_package_cannot_switch_on_logs() -> None:
         "load_openai(); assert not logging.getLogger().handlers\n"
         "assert logging.getLogger('openai').getEffectiveLevel() == logging.WARNING"
     )
-    subprocess.run([sys.executable, "-c", program], env={"OPENAI_LOG": "debug", "PYTHONPATH": "src"}, check=True, timeout=120)
+    subprocess.run(
+        [sys.executable, "-c", program], env={"OPENAI_LOG": "debug", "PYTHONPATH": "src"}, check=True, timeout=120
+    )
 
 
 async def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,7 +131,9 @@ def test_categories_stand_for_the_source_kinds() -> None:
 
 def test_the_form_has_all_fields() -> None:
     """Always JSON, a language and safesearch; a time range if there is one; no count, which SearXNG does not support."""
-    form = form_of(WebSearchRequest(query="cats", language="de"), ("google", "bing news"), Freshness("week"), 1, lambda: TODAY)
+    form = form_of(
+        WebSearchRequest(query="cats", language="de"), ("google", "bing news"), Freshness("week"), 1, lambda: TODAY
+    )
     assert form == {
         "q": "cats",
         "format": "json",

@@ -130,9 +130,7 @@ async def test_pages_are_requested_until_the_count_is_reached() -> None:
     assert [request.form["pageno"] for request in upstream.requests] == ["1", "2", "3"]
 
 
-@for_each(
-    ("count", "size", "requests"), [(10, 10, 1), (10, 3, 1), (50, 9, 1), (30, 30, 1), (50, 10, MAX_PAGES)]
-)
+@for_each(("count", "size", "requests"), [(10, 10, 1), (10, 3, 1), (50, 9, 1), (30, 30, 1), (50, 10, MAX_PAGES)])
 async def test_no_page_more_than_needed_is_requested(count: int, size: int, requests: int) -> None:
     """A page that is not full is the last one."""
     async with instance(in_turn(*(page(first, size) for first in range(1, 1000, size)))) as (adapter, upstream):
@@ -313,8 +311,10 @@ async def test_a_429_of_the_limiter_has_the_wait_of_its_window() -> None:
     assert waits == [20, 20, 600, 20, 7]
 
 
-@for_each(("body", "header", "wait"), [(b"", "X: y", None), (b"IP is on BLOCKLIST", "X: y", None),
-                                                      (b"Too Many Requests", "Retry-After: 0", 0.0)])
+@for_each(
+    ("body", "header", "wait"),
+    [(b"", "X: y", None), (b"IP is on BLOCKLIST", "X: y", None), (b"Too Many Requests", "Retry-After: 0", 0.0)],
+)
 async def test_any_other_429_has_its_own_wait(body: bytes, header: str, wait: float | None) -> None:
     """Of a proxy or an address list; Retry-After wins."""
     async with instance(reply(429, body, header)) as (adapter, _):
@@ -743,12 +743,24 @@ def loaded(name: str, *categories: str, enabled: bool = True) -> dict[str, Any]:
     return {"name": name, "categories": list(categories), "enabled": enabled, "paging": True}
 
 
-CONFIG = json_reply({"engines": [
-    loaded("google", "general", "web", enabled=False), loaded("duckduckgo", "general", "web"),
-    loaded("brave", "general", "web"), loaded("lingva", "general", "translate"), loaded("reuters", "news"),
-    loaded("google news", "news"), loaded("arxiv", "science", "scientific publications"), loaded("pdbe", "science"),
-    {"name": "<b>"}, {"name": None}, None, "x",
-]})
+CONFIG = json_reply(
+    {
+        "engines": [
+            loaded("google", "general", "web", enabled=False),
+            loaded("duckduckgo", "general", "web"),
+            loaded("brave", "general", "web"),
+            loaded("lingva", "general", "translate"),
+            loaded("reuters", "news"),
+            loaded("google news", "news"),
+            loaded("arxiv", "science", "scientific publications"),
+            loaded("pdbe", "science"),
+            {"name": "<b>"},
+            {"name": None},
+            None,
+            "x",
+        ]
+    }
+)
 
 
 async def test_engine_lists_are_compared_with_the_instance() -> None:
@@ -758,10 +770,16 @@ async def test_engine_lists_are_compared_with_the_instance() -> None:
         web, news, academic = await adapter.engine_lists()
     assert [(request.method, request.path) for request in upstream.requests] == [("GET", "/config")]
     assert (web.setting, web.missing, web.off, web.on) == (
-        "SEARXNG_ENGINES_WEB", (), ("google",), ("duckduckgo", "brave"),
+        "SEARXNG_ENGINES_WEB",
+        (),
+        ("google",),
+        ("duckduckgo", "brave"),
     )
     assert (news.setting, news.missing, news.off, news.on) == (
-        "SEARXNG_ENGINES_NEWS", ("gogle news",), (), ("reuters", "google news"),
+        "SEARXNG_ENGINES_NEWS",
+        ("gogle news",),
+        (),
+        ("reuters", "google news"),
     )
     assert (academic.missing, academic.off, academic.on) == ((), (), ("arxiv",))
 

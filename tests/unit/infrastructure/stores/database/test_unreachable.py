@@ -59,8 +59,14 @@ async def test_research_store_raises_its_error(database: Database, tmp_path: Pat
     store = PostgresResearchStore(database, 30.0)
     page = sample_page("https://example.org", "x")
     calls = (
-        store.get(TOPIC, "docs", "a", Page), store.put(TOPIC, "docs", "a", page), store.values(TOPIC, "docs", Page),
-        store.topics(), store.entries(TOPIC.name), store.clear(), store.clean(), store.export(tmp_path / "x.zip"),
+        store.get(TOPIC, "docs", "a", Page),
+        store.put(TOPIC, "docs", "a", page),
+        store.values(TOPIC, "docs", Page),
+        store.topics(),
+        store.entries(TOPIC.name),
+        store.clear(),
+        store.clean(),
+        store.export(tmp_path / "x.zip"),
         store.ping(),
     )
     for call in calls:

@@ -220,7 +220,10 @@ def test_a_full_disk_is_told_and_kills_nobody(tmp_path: Path, size: int, filled:
     script = IN_A_SMALL_DISK.format(size=size, filled=filled)
     done = subprocess.run(
         [*unshare, "sh", "-c", script, str(tmp_path), sys.executable, FULL_DISK],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": str(SRC)},
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(SRC)},
     )
     assert done.returncode == 0, (done.returncode, done.stderr)
     lines = done.stdout.splitlines()

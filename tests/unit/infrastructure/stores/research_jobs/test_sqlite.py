@@ -71,6 +71,9 @@ def test_stored_runs_are_read_on_a_full_disk(tmp_path: Path, state: str) -> None
     mounting = f'mount -t tmpfs -o size={SIZE_MB}m tmpfs "$0" && exec "$1" -c "$2" "$0" {state}'
     done = subprocess.run(
         [*in_a_mount_namespace(tmp_path), "sh", "-c", mounting, str(tmp_path), sys.executable, FULL_DISK],
-        capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
     )
     assert (done.returncode, done.stdout) == (0, "read\n"), done.stderr

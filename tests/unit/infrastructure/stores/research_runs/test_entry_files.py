@@ -89,11 +89,22 @@ def test_other_bytes_are_damaged_or_of_another_format(data: bytes) -> None:
 @for_each(
     "data",
     [
-        b"", b"null", b"[]", b"{}", b'{"format":', b'{"format":1,', ENTRY + b"\n", b" " + ENTRY,
+        b"",
+        b"null",
+        b"[]",
+        b"{}",
+        b'{"format":',
+        b'{"format":1,',
+        ENTRY + b"\n",
+        b" " + ENTRY,
         resealed('{"format":1,"stage":"docs","value":{}'),
         resealed('{"format":1,"stage":"docs","key":"k","topic":"t","query":"q","made_at":"yesterday","value":{}'),
-        resealed('{"format":1,"stage":"docs","key":"k","topic":"t","query":"q","made_at":"2026-01-01T00:00:00","value":{}'),
-        resealed('{"format":1,"stage":"docs","key":"k","topic":"t","query":"q","made_at":"0001-01-01T00:00:00+00:00","value":1'),
+        resealed(
+            '{"format":1,"stage":"docs","key":"k","topic":"t","query":"q","made_at":"2026-01-01T00:00:00","value":{}'
+        ),
+        resealed(
+            '{"format":1,"stage":"docs","key":"k","topic":"t","query":"q","made_at":"0001-01-01T00:00:00+00:00","value":1'
+        ),
         resealed('{"format":1,"stage":"docs","key":"k","topic":"t","query":"q","made_at":7,"value":{}'),
         resealed('{"format":1,' + "[" * 100_000),
     ],

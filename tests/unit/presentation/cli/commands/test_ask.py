@@ -117,11 +117,28 @@ def test_options_reach_the_service(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "hits.json"
     file.write_text(json.dumps({"hits": [{"doc_id": "d", "score": 0.9, "snippet": "Words.", "url": None}]}), "utf-8")
     ended = run(
-        QUESTION, "--collection", "wiki", "--filter", "lang=en", "--filter", "lang = de", "--filter", "a=b=c",
-        "--top-k", "3", "--context", str(file), "--language", "pt_br", "--offline",
+        QUESTION,
+        "--collection",
+        "wiki",
+        "--filter",
+        "lang=en",
+        "--filter",
+        "lang = de",
+        "--filter",
+        "a=b=c",
+        "--top-k",
+        "3",
+        "--context",
+        str(file),
+        "--language",
+        "pt_br",
+        "--offline",
     )
     assert ended.requested == RagQuestion(
-        question=QUESTION, top_k=3, language="pt-BR", context=(ContextItem(doc_id="d", snippet="Words."),),
+        question=QUESTION,
+        top_k=3,
+        language="pt-BR",
+        context=(ContextItem(doc_id="d", snippet="Words."),),
         filters={"lang": ("en", "de"), "a": ("b=c",)},
     )
     assert ended.settings is not None

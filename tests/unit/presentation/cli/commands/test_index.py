@@ -16,8 +16,16 @@ from modules.llm_platform.presentation.cli import main
 from shared.config import Settings
 
 REPORT = IndexReport(
-    collection="documents", embedder="hash/64", added=2, changed=1, unchanged=4, failed=1, removed=3, passages=9,
-    problems=(IndexProblem(where="notes/\x1b[2Jbad.md", reason="it is broken"),), problem_count=1,
+    collection="documents",
+    embedder="hash/64",
+    added=2,
+    changed=1,
+    unchanged=4,
+    failed=1,
+    removed=3,
+    passages=9,
+    problems=(IndexProblem(where="notes/\x1b[2Jbad.md", reason="it is broken"),),
+    problem_count=1,
 )
 STEPS = (
     IndexProgress(documents=1, passages=2, done_bytes=10, total_bytes=40),

@@ -74,9 +74,16 @@ class TestOptions:
         assert command(*REPORT, *options.split(), "For children.", platform=platform).code == 0
         (request,) = platform.research.requests
         assert request.model_dump(include=request.model_fields_set) == {
-            "query": "What is it?", "depth": "report", "plan": ("What is a solar sail?", "Who built one?"),
-            "urls": ("https://a.example/x", "https://b.example/"), "max_llm_calls": 0, "max_cost_usd": 0.5,
-            "max_seconds": 60, "fresh": True, "instructions": "For children.", "omit_raw": False,
+            "query": "What is it?",
+            "depth": "report",
+            "plan": ("What is a solar sail?", "Who built one?"),
+            "urls": ("https://a.example/x", "https://b.example/"),
+            "max_llm_calls": 0,
+            "max_cost_usd": 0.5,
+            "max_seconds": 60,
+            "fresh": True,
+            "instructions": "For children.",
+            "omit_raw": False,
         }
         assert platform.research.planned == []
 
@@ -89,8 +96,14 @@ class TestOptions:
 
     @pytest.mark.parametrize(
         "option",
-        ["--plan plan.txt", "--url https://a.example/", "--max-llm-calls 0", "--max-cost-usd 1", "--max-seconds 9",
-         "--fresh"],
+        [
+            "--plan plan.txt",
+            "--url https://a.example/",
+            "--max-llm-calls 0",
+            "--max-cost-usd 1",
+            "--max-seconds 9",
+            "--fresh",
+        ],
     )
     @pytest.mark.parametrize("depth", ["", "--depth deep"])
     def test_report_option_without_a_report_is_wrong_use(

@@ -105,7 +105,9 @@ def test_documents_of_a_folder_are_sources(verify: Callable[..., Ended], tmp_pat
     ended = verify("--sources", str(folder), text=text)
     assert "1 supported, 1 not supported" in ended.out
     assert "not supported by notes/tower.md: it has “1665”, the text “1765”" in ended.out
-    listed = verify("--sources", str(folder), text="The tower has 1665 steps to the top [1].\n\nSources\n[1] notes/tower.md\n")
+    listed = verify(
+        "--sources", str(folder), text="The tower has 1665 steps to the top [1].\n\nSources\n[1] notes/tower.md\n"
+    )
     assert listed.out == "1 sentence: 1 supported. 1 of 1 source read.\n"
 
 
@@ -135,12 +137,22 @@ def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixtur
     quote = "It was completed in 1899."
     was = Citation(start=0, end=24, source_index=1, quote=quote, quote_end=len(quote), verdict="supported", score=1.0)
     response = ResearchResponse(
-        query="When?", depth="shallow", synthesis=text, citations=(was,),
-        sources=(SourceRef(index=1, title="Tower", url=URL),), metadata=ResearchMetadata(latency_ms=1),
+        query="When?",
+        depth="shallow",
+        synthesis=text,
+        citations=(was,),
+        sources=(SourceRef(index=1, title="Tower", url=URL),),
+        metadata=ResearchMetadata(latency_ms=1),
     )
     job = ResearchJobDetail(
-        id="abc", status="done", query="When?", depth="shallow", created_at=READ_AT, finished_at=READ_AT,
-        request=ResearchRequest(query="When?"), response=response,
+        id="abc",
+        status="done",
+        query="When?",
+        depth="shallow",
+        created_at=READ_AT,
+        finished_at=READ_AT,
+        request=ResearchRequest(query="When?"),
+        response=response,
     )
     platform = Platform(PAGES)
     platform.research_jobs = _Jobs(job)

@@ -93,9 +93,7 @@ def test_date_keeps_its_precision(published: str, parts: list[int]) -> None:
     assert items(answer(source(), raw=raw(published)))[0]["issued"] == {"date-parts": [parts]}
 
 
-@for_each(
-    "published", [None, "", "yesterday", "2024-13-01", "2024-02-30", "20240501", "2024-05-011", "0000"]
-)
+@for_each("published", [None, "", "yesterday", "2024-13-01", "2024-02-30", "20240501", "2024-05-011", "0000"])
 def test_invalid_date_is_left_out(published: str | None) -> None:
     """A reference with a made-up date is worse than one without."""
     assert "issued" not in items(answer(source(), raw=raw(published)))[0]

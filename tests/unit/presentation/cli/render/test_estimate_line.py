@@ -28,12 +28,16 @@ UNKNOWN_PRICE = PRICED.model_copy(update={"at_most": PRICED.at_most.model_copy(u
         (PRICED, 1, {}, "32 searches · 10 pages · 39 calls of language models · 110000 tokens · $0.70 · 20 min"),
         (PRICED, -2, {}, "8 searches · 10 pages · 12 calls of language models · 50000 tokens · $0.40 · 20 min"),
         (
-            PRICED, 0, {"max_llm_calls": 5, "max_cost_usd": 0.25, "max_seconds": 300.0},
+            PRICED,
+            0,
+            {"max_llm_calls": 5, "max_cost_usd": 0.25, "max_seconds": 300.0},
             "24 searches · 10 pages · 5 calls of language models · 90000 tokens · $0.25 · 5 min",
         ),
         (PRICED, 0, {"max_llm_calls": 0}, "24 searches · 10 pages · 20 min"),
         (
-            UNKNOWN_PRICE, 1, {},
+            UNKNOWN_PRICE,
+            1,
+            {},
             "32 searches · 10 pages · 39 calls of language models · 110000 tokens · price not known · 20 min",
         ),
         (WITHOUT_MODEL, 0, {}, "24 searches · 1 page · 10 min"),

@@ -123,17 +123,41 @@ def client_error(code: int, words: str) -> KafkaError:
 @pytest.mark.parametrize(
     ("error", "words"),
     [
-        (client_error(KafkaError._AUTHENTICATION, "SASL authentication error: Authentication failed: Invalid username"),
-         "wrong user name or password"),
-        (client_error(KafkaError._AUTHENTICATION, "SASL SCRAM-SHA-512 mechanism handshake failed: Broker: Unsupported SASL "
-                   "mechanism: broker's supported mechanisms: PLAIN"), "(supported: PLAIN): check sasl.mechanism"),
-        (client_error(KafkaError._SSL, "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: broker "
-                   "certificate could not be verified"), "unknown CA"),
+        (
+            client_error(
+                KafkaError._AUTHENTICATION, "SASL authentication error: Authentication failed: Invalid username"
+            ),
+            "wrong user name or password",
+        ),
+        (
+            client_error(
+                KafkaError._AUTHENTICATION,
+                "SASL SCRAM-SHA-512 mechanism handshake failed: Broker: Unsupported SASL "
+                "mechanism: broker's supported mechanisms: PLAIN",
+            ),
+            "(supported: PLAIN): check sasl.mechanism",
+        ),
+        (
+            client_error(
+                KafkaError._SSL,
+                "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: broker "
+                "certificate could not be verified",
+            ),
+            "unknown CA",
+        ),
         (client_error(KafkaError._SSL, "SSL handshake failed: something else"), "TLS fails"),
-        (client_error(KafkaError._RESOLVE, "Failed to resolve 'kafak:9092': Name or service not known"),
-         "unknown host: kafak:9092 has no address"),
-        (client_error(KafkaError._TRANSPORT, "Disconnected: SSL connection closed by peer"), "the port does not use TLS"),
-        (client_error(KafkaError._TRANSPORT, "Connect to ipv4#10.0.0.1:9092 failed: Connection refused"), "nothing listens on"),
+        (
+            client_error(KafkaError._RESOLVE, "Failed to resolve 'kafak:9092': Name or service not known"),
+            "unknown host: kafak:9092 has no address",
+        ),
+        (
+            client_error(KafkaError._TRANSPORT, "Disconnected: SSL connection closed by peer"),
+            "the port does not use TLS",
+        ),
+        (
+            client_error(KafkaError._TRANSPORT, "Connect to ipv4#10.0.0.1:9092 failed: Connection refused"),
+            "nothing listens on",
+        ),
         (client_error(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"), "check KAFKA_BOOTSTRAP_SERVERS"),
     ],
 )
@@ -184,11 +208,15 @@ def test_unknown_state_is_a_warning(admin: FakeAdmin) -> None:
     [
         ("team", KafkaError.GROUP_AUTHORIZATION_FAILED, "right to read as group team", "--operation Read --group team"),
         (
-            "rag_answer_request", KafkaError.TOPIC_AUTHORIZATION_FAILED, "right to read rag_answer_request",
+            "rag_answer_request",
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            "right to read rag_answer_request",
             "--operation Read --topic rag_answer_request",
         ),
         (
-            "rag_failed", KafkaError.TOPIC_AUTHORIZATION_FAILED, "right to write rag_failed",
+            "rag_failed",
+            KafkaError.TOPIC_AUTHORIZATION_FAILED,
+            "right to write rag_failed",
             "--operation Write --topic rag_failed",
         ),
     ],

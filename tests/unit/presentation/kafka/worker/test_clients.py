@@ -28,9 +28,15 @@ from shared.config import SettingsError
 BROKERS = ("127.0.0.1:9092", "localhost:9093")
 REQUIRED = {**REQUIRED_CONSUMER, **REQUIRED_PRODUCER}
 OTHERWISE = {
-    "enable.auto.commit": True, "enable.auto.offset.store": True, "auto.offset.reset": "latest", "acks": 1,
-    "enable.partition.eof": False, "enable.idempotence": False, "message.timeout.ms": 1000,
-    "isolation.level": "read_uncommitted", "delivery.report.only.error": True,
+    "enable.auto.commit": True,
+    "enable.auto.offset.store": True,
+    "auto.offset.reset": "latest",
+    "acks": 1,
+    "enable.partition.eof": False,
+    "enable.idempotence": False,
+    "message.timeout.ms": 1000,
+    "isolation.level": "read_uncommitted",
+    "delivery.report.only.error": True,
     "max.in.flight.requests.per.connection": 5,
 }
 
@@ -187,7 +193,9 @@ def test_remedy_is_that_of_the_last_errors() -> None:
     error_log.handle(KafkaError(KafkaError._ALL_BROKERS_DOWN, "1/1 brokers are down"))
     error_log.handle(KafkaError(KafkaError._SSL, "certificate verify failed: in our words"))
     assert str(error_log.remedy()).startswith("unknown CA")
-    error_log.handle(KafkaError(KafkaError._TRANSPORT, "SSL routines::ssl/tls alert bad certificate: SSL alert number 42"))
+    error_log.handle(
+        KafkaError(KafkaError._TRANSPORT, "SSL routines::ssl/tls alert bad certificate: SSL alert number 42")
+    )
     now[0] = ERROR_LOG_INTERVAL_S - 1
     error_log.handle(KafkaError(KafkaError._TRANSPORT, "alert certificate unknown: SSL alert number 46"))
     now[0] += 2

@@ -25,7 +25,12 @@ TIMEOUT_S = 30.0
 
 def message(offset: int, partition: int = 0, error: KafkaError | None = None) -> SimpleNamespace:
     values = {
-        "error": error, "topic": "in", "partition": partition, "offset": offset, "key": b"k", "value": b"v",
+        "error": error,
+        "topic": "in",
+        "partition": partition,
+        "offset": offset,
+        "key": b"k",
+        "value": b"v",
         "headers": [("a", b"b"), ("c", None)],
     }
     return SimpleNamespace(**{name: lambda value=value: value for name, value in values.items()})
@@ -108,8 +113,13 @@ class Rig:
         self.settled: SettledQueue = queue.SimpleQueue()
         self.error: BaseException | None = None
         self.thread = ConsumerThread(
-            self.consumer.connect, ["in"], window, self.settled, self._delivered,  # type: ignore[arg-type]
-            lambda trackers, cancel_running: self.revoked.append((list(trackers), cancel_running)), self.errors.append,
+            self.consumer.connect,
+            ["in"],
+            window,
+            self.settled,
+            self._delivered,  # type: ignore[arg-type]
+            lambda trackers, cancel_running: self.revoked.append((list(trackers), cancel_running)),
+            self.errors.append,
         )
         self._runner = threading.Thread(target=self._run)
 

@@ -62,7 +62,9 @@ def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return lines
 
 
-def test_missing_topics_are_logged_once(client: FakeClient, watch: GroupWatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_topics_are_logged_once(
+    client: FakeClient, watch: GroupWatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """The clients report no error for them with KIP-848. Their creation is logged too."""
     client.topics = {"rag_failed"}
     watch.check()

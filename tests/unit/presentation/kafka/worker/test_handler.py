@@ -107,14 +107,19 @@ class TestOutcomes:
         outcome = await handler.handle(record(value))
         hit = {name: getattr(HIT, name) for name in ("doc_id", "score", "title", "snippet", "source")}
         assert body(outcome) == {
-            "request_id": "search-001", "trace_id": "trace-abc", "hits": [hit], "latency_ms": 120,
+            "request_id": "search-001",
+            "trace_id": "trace-abc",
+            "hits": [hit],
+            "latency_ms": 120,
             "metadata": {"tenant": "acme"},
         }
         assert (outcome.topic, outcome.key, outcome.headers) == ("rag_search_result", KEY, HEADERS)
 
     async def test_answer_result(self) -> None:
         """With its citations and degraded components."""
-        cited = RagCitation(doc_id="doc-10", title="Using vector databases", url="https://example.com/blog/vector", page=3)
+        cited = RagCitation(
+            doc_id="doc-10", title="Using vector databases", url="https://example.com/blog/vector", page=3
+        )
         late = Degraded(component="index", reason="vector_store: not reachable")
         given = RagAnswer(answer="Run it. [1]", citations=(cited, RagCitation(doc_id="b")), degraded=(late,))
         outcome = await handler_of(ScriptedStages([given])).handle(record(QUESTION, "answer"))
@@ -133,9 +138,14 @@ class TestOutcomes:
         value = {"request_id": "search-001", "trace_id": "trace-abc", "metadata": {"tenant": "acme"}}
         outcome = await handler_of(ScriptedStages()).handle(record(value))
         assert body(outcome) == {
-            "request_id": "search-001", "trace_id": "trace-abc", "stage": "search", "error_type": "non_recoverable",
-            "error_code": "invalid_payload", "error_message": "query is empty or missing",
-            "details": {"field": "query", "reason": "empty_or_missing"}, "metadata": {"tenant": "acme"},
+            "request_id": "search-001",
+            "trace_id": "trace-abc",
+            "stage": "search",
+            "error_type": "non_recoverable",
+            "error_code": "invalid_payload",
+            "error_message": "query is empty or missing",
+            "details": {"field": "query", "reason": "empty_or_missing"},
+            "metadata": {"tenant": "acme"},
         }
         assert (outcome.topic, outcome.key, outcome.headers) == ("rag_failed", KEY, HEADERS)
 
@@ -579,9 +589,7 @@ async def test_unrecoverable_error_is_not_retried() -> None:
 async def test_retry_after_is_respected() -> None:
     """And one beyond the deadline ends the retries."""
     waits = FakeSleep()
-    assert (
-        await retry_until_deadline(Calls(1, lambda: LLMBlockedError(retry_after_s=30.0)), 100.0, waits) == 2
-    )
+    assert await retry_until_deadline(Calls(1, lambda: LLMBlockedError(retry_after_s=30.0)), 100.0, waits) == 2
     assert waits == [30.0]
     with pytest.raises(LLMBlockedError):
         await retry_until_deadline(Calls(1, lambda: LLMBlockedError(retry_after_s=101.0)), 100.0, waits)

@@ -67,7 +67,8 @@ async def test_ready_lists_reasons(port: int, state: State) -> None:
     state.reasons = ["no broker can be reached", "the disk is full"]
     status, _, body = await send(port, get("/ready?x=1"))
     assert (status, json.loads(body)) == (
-        503, {"status": "not ready", "detail": "; ".join(state.reasons), "reasons": state.reasons},
+        503,
+        {"status": "not ready", "detail": "; ".join(state.reasons), "reasons": state.reasons},
     )
     assert (await send(port, get("/health")))[0] == 200
 
@@ -84,8 +85,14 @@ async def test_metrics_are_prometheus_text(port: int) -> None:
 @pytest.mark.parametrize(
     ("raw", "status"),
     [
-        (get("/"), 404), (get("/metrics", "POST"), 405), (get("/ready", "HEAD"), 200), (b"\r\n\r\n", 405),
-        (b"\xff\xfe\r\n\r\n", 405), (b"GET /ready\r\n\r\n", 200), (b"x" * 20_000, 0), (b"GET /re", 0),
+        (get("/"), 404),
+        (get("/metrics", "POST"), 405),
+        (get("/ready", "HEAD"), 200),
+        (b"\r\n\r\n", 405),
+        (b"\xff\xfe\r\n\r\n", 405),
+        (b"GET /ready\r\n\r\n", 200),
+        (b"x" * 20_000, 0),
+        (b"GET /re", 0),
     ],
 )
 async def test_invalid_request_gets_an_error_or_nothing(port: int, raw: bytes, status: int) -> None:
@@ -99,7 +106,13 @@ async def test_invalid_request_gets_an_error_or_nothing(port: int, raw: bytes, s
 
 @pytest.mark.parametrize(
     ("hosts", "status"),
-    [(["127.0.0.1:9100"], 200), (["worker"], 200), ([], 200), (["evil.test"], 421), (["localhost", "evil.test:9100"], 421)],
+    [
+        (["127.0.0.1:9100"], 200),
+        (["worker"], 200),
+        ([], 200),
+        (["evil.test"], 421),
+        (["localhost", "evil.test:9100"], 421),
+    ],
 )
 async def test_foreign_host_is_refused_on_loopback(port: int, hosts: list[str], status: int) -> None:
     """Metrics tell costs: a page cannot read them through DNS rebinding."""

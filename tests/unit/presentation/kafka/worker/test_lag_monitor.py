@@ -59,7 +59,11 @@ class Rig:
         self.now = 100.0
         self.full_at = 0.0
         self.monitor = LagMonitor(
-            lambda _: brokers, lambda: dict(self.trackers), lambda: self.full_at, STALL_S, lambda: self.now,  # type: ignore[arg-type]
+            lambda _: brokers,
+            lambda: dict(self.trackers),
+            lambda: self.full_at,
+            STALL_S,
+            lambda: self.now,  # type: ignore[arg-type]
         )
 
     def query(self, times: int = 1) -> LagMonitor:

@@ -135,7 +135,8 @@ async def test_tenant_cannot_select_documents_of_another() -> None:
     """With KAFKA_TENANT_FIELD the filter holds for what is searched and for what is named."""
     handler = handler_of(await RagWorld((SESSIONS, SECRETS)).indexed(), tenant_field="tenant")
     request = {
-        "question": "How often is the session token rotated?", "context": [{"doc_id": "secrets"}],
+        "question": "How often is the session token rotated?",
+        "context": [{"doc_id": "secrets"}],
         "metadata": {"tenant": "acme"},
     }
     topic, said = await outcome_of(handler, "answer", request)

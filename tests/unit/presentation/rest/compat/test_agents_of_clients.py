@@ -23,9 +23,19 @@ HELLO: list[dict[str, Any]] = [{"role": "user", "content": "Hello"}]
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 PNG = "data:image/png;base64,AAAA"
 FIELDS: dict[str, Any] = {
-    "top_k": 40, "min_p": 0.05, "repetition_penalty": 1.1, "min_tokens": 1, "logprobs": True, "top_logprobs": 5,
-    "logit_bias": {"50256": -100}, "n": 2, "verbosity": "low", "enable_thinking": False, "thinking": {"type": "disabled"},
-    "chat_template_kwargs": {"enable_thinking": False}, "prompt_cache_key": "k",
+    "top_k": 40,
+    "min_p": 0.05,
+    "repetition_penalty": 1.1,
+    "min_tokens": 1,
+    "logprobs": True,
+    "top_logprobs": 5,
+    "logit_bias": {"50256": -100},
+    "n": 2,
+    "verbosity": "low",
+    "enable_thinking": False,
+    "thinking": {"type": "disabled"},
+    "chat_template_kwargs": {"enable_thinking": False},
+    "prompt_cache_key": "k",
 }
 
 
@@ -37,9 +47,13 @@ async def sdk(client: httpx2.AsyncClient) -> Any:
 async def test_empty_turns_reach_the_model(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """A tool that returns "", an empty system prompt, an answer that was nothing but calls, or nothing at all."""
     turns = [
-        {"role": "system", "content": ""}, {"role": "user", "content": ""},
-        {"role": "assistant", "content": None, "tool_calls": [CALL]}, {"role": "tool", "tool_call_id": "c1", "content": ""},
-        {"role": "assistant", "content": ""}, {"role": "assistant", "content": None}, *HELLO,
+        {"role": "system", "content": ""},
+        {"role": "user", "content": ""},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "c1", "content": ""},
+        {"role": "assistant", "content": ""},
+        {"role": "assistant", "content": None},
+        *HELLO,
     ]
     response = await client.post(CHAT, json={"model": LLM, "messages": turns})
     assert response.status_code == 200, response.text
@@ -90,9 +104,19 @@ async def test_images_reach_the_model(path: str, body: dict[str, Any]) -> None:
 @for_each(
     ("path", "body"),
     [
-        (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://10.1.2.3/x"}}]}]}),
+        (
+            CHAT,
+            {
+                "messages": [
+                    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://10.1.2.3/x"}}]}
+                ]
+            },
+        ),
         (CHAT, {"messages": [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-10.1.2.3"}}]}]}),
-        (RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "http://10.1.2.3/x"}]}]}),
+        (
+            RESPONSES,
+            {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "http://10.1.2.3/x"}]}]},
+        ),
         (RESPONSES, {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "file-10.1.2.3"}]}]}),
     ],
 )
@@ -109,7 +133,11 @@ async def test_address_of_an_image_is_not_forwarded(path: str, body: dict[str, A
 
 async def test_reasoning_goes_both_ways(sdk: Any, services: FakeServices) -> None:
     """In the field that DeepSeek, Kimi and vLLM use, whole and streamed."""
-    services.llm_tokens = (LLMToken(text="", reasoning="Let me "), LLMToken(text="", reasoning="see."), LLMToken(text="Yes."))
+    services.llm_tokens = (
+        LLMToken(text="", reasoning="Let me "),
+        LLMToken(text="", reasoning="see."),
+        LLMToken(text="Yes."),
+    )
     services.llm_fields = {"content": "Yes.", "reasoning": "Let me see."}
     turns = [*HELLO, {"role": "assistant", "content": "Hm.", "reasoning_content": "A greeting."}, *HELLO]
     whole = await sdk.chat.completions.create(model=LLM, messages=turns)
@@ -131,13 +159,16 @@ async def test_several_answers_logprobs_and_details_come_back(sdk: Any, services
     asked = {"model": LLM, "messages": HELLO, "n": 2, "logprobs": True}
     whole = await sdk.chat.completions.create(**asked)
     assert [(choice.index, choice.message.content, choice.finish_reason) for choice in whole.choices] == [
-        (0, "A", "stop"), (1, "B", "length"),
+        (0, "A", "stop"),
+        (1, "B", "length"),
     ]
     assert whole.choices[0].logprobs.content[0].token == "A"
     assert whole.usage.prompt_tokens_details.cached_tokens == 2
     assert whole.usage.completion_tokens_details.reasoning_tokens == 1
     chunks = [chunk async for chunk in await sdk.chat.completions.create(**asked, stream=True)]
-    said = {(choice.index, choice.delta.content) for chunk in chunks for choice in chunk.choices if choice.delta.content}
+    said = {
+        (choice.index, choice.delta.content) for chunk in chunks for choice in chunk.choices if choice.delta.content
+    }
     assert said == {(0, "A"), (1, "B")}
     ends = {choice.index: choice.finish_reason for chunk in chunks for choice in chunk.choices if choice.finish_reason}
     assert ends == {0: "stop", 1: "length"}
@@ -228,7 +259,10 @@ async def test_response_continues_a_conversation_with_a_model(sdk: Any, services
     await sdk.responses.create(model=LLM, input="And tomorrow?", previous_response_id=second.id)
     said = [(turn.role, turn.content) for turn in services.requests[1].messages]
     assert said == [
-        ("system", "In verse."), ("user", "Weather?"), ("assistant", services.answer), ("tool", "Sunny."),
+        ("system", "In verse."),
+        ("user", "Weather?"),
+        ("assistant", services.answer),
+        ("tool", "Sunny."),
     ]
     assert services.requests[1].messages[2].tool_calls == (CALL,)
     assert [turn.role for turn in services.requests[2].messages] == ["user", "assistant", "tool", "assistant", "user"]
@@ -240,7 +274,9 @@ async def test_conversation_of_another_key_or_none_is_not_found() -> None:
     async with app_client(services, LLM_PLATFORM_API_KEYS=",".join(keys)) as client:
         first, other = ({"authorization": f"Bearer {key}"} for key in keys)
         found = (await client.post(RESPONSES, json={"model": LLM, "input": "Hi"}, headers=first)).json()["id"]
-        unkept = (await client.post(RESPONSES, json={"model": LLM, "input": "Hi", "store": False}, headers=first)).json()["id"]
+        unkept = (
+            await client.post(RESPONSES, json={"model": LLM, "input": "Hi", "store": False}, headers=first)
+        ).json()["id"]
         continued = {"model": LLM, "input": "And?", "previous_response_id": found}
         statuses = [(await client.post(RESPONSES, json=continued, headers=key)).status_code for key in (first, other)]
         continued["previous_response_id"] = unkept

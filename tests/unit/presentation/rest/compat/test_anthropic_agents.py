@@ -21,7 +21,8 @@ MESSAGES = "/anthropic/v1/messages"
 TOKENS = f"{MESSAGES}/count_tokens"
 LLM = "fake/fake-1"
 BASH: dict[str, Any] = {
-    "name": "Bash", "description": "Runs a command.",
+    "name": "Bash",
+    "description": "Runs a command.",
     "input_schema": {"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
 }
 CALL = {"id": "call_1", "type": "function", "function": {"name": "Bash", "arguments": '{"command": "ls"}'}}
@@ -73,18 +74,25 @@ def services() -> FakeServices:
     return services
 
 
-async def test_turns_of_claude_code_reach_the_model_as_a_chat(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_turns_of_claude_code_reach_the_model_as_a_chat(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     """Results stand right behind their calls, whatever the user says beside them; an image of a tool follows as one of the
     user.
     """
-    response = await client.post(f"{MESSAGES}?beta=true", json=CLAUDE_CODE, headers={"anthropic-beta": "claude-code-20250219"})
+    response = await client.post(
+        f"{MESSAGES}?beta=true", json=CLAUDE_CODE, headers={"anthropic-beta": "claude-code-20250219"}
+    )
     assert response.status_code == 200, response.text
     [prompt] = services.requests
     assert [(turn.role, turn.content) for turn in prompt.messages] == [
         ("system", "x-anthropic-billing-header: cc_version=2.1.0\nYou are Claude Code."),
         ("user", "<system-reminder>Today is Sunday.</system-reminder>\nList the files."),
-        ("assistant", "I look."), ("tool", ""), ("tool", "No command."),
-        ("user", "<system-reminder>Be brief.</system-reminder>"), ("system", "The user is away."),
+        ("assistant", "I look."),
+        ("tool", ""),
+        ("tool", "No command."),
+        ("user", "<system-reminder>Be brief.</system-reminder>"),
+        ("system", "The user is away."),
     ]
     assistant, first, _, shown = prompt.messages[2:6]
     assert [json.loads(call["function"]["arguments"]) for call in assistant.tool_calls] == [{"command": "ls"}, {}]
@@ -94,7 +102,10 @@ async def test_turns_of_claude_code_reach_the_model_as_a_chat(client: httpx2.Asy
     function = {"name": "Bash", "description": "Runs a command.", "parameters": BASH["input_schema"]}
     assert prompt.extra == {"tools": [{"type": "function", "function": function}]}
     assert set(response.headers["x-ignored-fields"].split(", ")) == {
-        "thinking", "output_config", "metadata", "context_management",
+        "thinking",
+        "output_config",
+        "metadata",
+        "context_management",
     }
 
 
@@ -111,7 +122,10 @@ async def test_calls_come_back_as_blocks(client: httpx2.AsyncClient, services: F
         )),
     )  # fmt: skip
     services.llm_fields = {
-        "content": "I look.", "reasoning": "Let me see.", "tool_calls": (CALL, second), "finish_reason": "tool_calls",
+        "content": "I look.",
+        "reasoning": "Let me see.",
+        "tool_calls": (CALL, second),
+        "finish_reason": "tool_calls",
         "usage": Usage(prompt_tokens=30, completion_tokens=4, cached_tokens=20),
     }
     response = await client.post(MESSAGES, json={**CLAUDE_CODE, "stream": streamed})
@@ -143,13 +157,17 @@ async def test_calls_whose_parts_come_by_turns_are_whole(client: httpx2.AsyncCli
     """A block ends before the next one begins, so a call that begins too early is sent at the end."""
     parts = [(0, '{"comm'), (1, '{"command":'), (0, 'and": "a"}'), (1, ' "b"}'), (2, '{"command": "c"}')]
     services.llm_tokens = tuple(
-        LLMToken(text="", tool_calls=({"index": index, "id": f"c{index}", "function": {"name": name, "arguments": text}},))
+        LLMToken(
+            text="", tool_calls=({"index": index, "id": f"c{index}", "function": {"name": name, "arguments": text}},)
+        )
         for (index, text), name in zip(parts, ("Bash", "Bash", "", "", "Bash"), strict=True)
     )
     response = await client.post(MESSAGES, json=CLAUDE_CODE)
     blocks = put_together(sent_events(response.content))
     assert {block["id"]: block["input"] for block in blocks} == {
-        "c0": {"command": "a"}, "c1": {"command": "b"}, "c2": {"command": "c"},
+        "c0": {"command": "a"},
+        "c1": {"command": "b"},
+        "c2": {"command": "c"},
     }
 
 
@@ -183,7 +201,9 @@ async def test_prefill_is_the_last_turn(client: httpx2.AsyncClient, services: Fa
     assert [(turn.role, turn.content) for turn in services.requests[0].messages][-1] == ("assistant", "Here is")
 
 
-async def test_names_of_the_vendor_are_answered_as_the_setting_says(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_names_of_the_vendor_are_answered_as_the_setting_says(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     """The first pattern that fits counts, and may name a depth of research; the answer has the name that was sent."""
     body = {"max_tokens": 9, "messages": [{"role": "user", "content": "What is asyncio?"}]}
     small = await client.post(MESSAGES, json={**body, "model": "claude-haiku-4-5"})
@@ -201,7 +221,11 @@ async def test_names_of_the_vendor_are_answered_as_the_setting_says(client: http
 
 async def test_tokens_count_the_tools_and_their_results(client: httpx2.AsyncClient) -> None:
     """What a client compares with the window of its model: the whole prompt, without asking the model."""
-    body = {name: value for name, value in CLAUDE_CODE.items() if name in ("model", "messages", "system", "tools", "thinking")}
+    body = {
+        name: value
+        for name, value in CLAUDE_CODE.items()
+        if name in ("model", "messages", "system", "tools", "thinking")
+    }
     counted = (await client.post(f"{TOKENS}?beta=true", json=body)).json()["input_tokens"]
     body["tools"] = [{**BASH, "description": "word " * 500}]
     with_words = (await client.post(TOKENS, json=body)).json()["input_tokens"]

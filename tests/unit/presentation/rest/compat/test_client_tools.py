@@ -165,7 +165,8 @@ async def test_turns_after_the_call_of_a_forced_tool_ask_the_same_question(
     arguments = json.dumps({"says": 1})
     call = {"id": "c1", "type": "function", "function": {"name": "final_result", "arguments": arguments}}
     turns: list[dict[str, Any]] = [
-        *TURNS, {"role": "assistant", "content": None, "tool_calls": [call]},
+        *TURNS,
+        {"role": "assistant", "content": None, "tool_calls": [call]},
         {"role": "tool", "tool_call_id": "c1", "content": "1 is not a string: fix the errors and try again."},
     ]
     if path in (RESPONSES, AGENT):
@@ -236,7 +237,9 @@ async def test_without_a_language_model_a_forced_tool_names_the_setting(path: st
 
 
 @DOORS
-async def test_schema_that_was_not_filled_is_an_error(client: httpx2.AsyncClient, services: FakeServices, path: str) -> None:
+async def test_schema_that_was_not_filled_is_an_error(
+    client: httpx2.AsyncClient, services: FakeServices, path: str
+) -> None:
     services.output = None
     body = {**BODIES[path], "tools": [tool(path)], "tool_choice": named(path)}
     assert (await client.post(path, json=body)).status_code == 502
@@ -267,7 +270,9 @@ async def test_choices_in_the_forms_of_other_apis_are_understood(choice: Any) ->
             assert call_of(path, response.json())[0] == "final_result"
 
 
-async def test_tools_in_the_forms_of_other_apis_are_understood(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_tools_in_the_forms_of_other_apis_are_understood(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     for other in (RESPONSES, ANTHROPIC):
         body = {**BODIES[CHAT], "tools": [tool(other)], "tool_choice": "required"}
         assert call_of(CHAT, (await client.post(CHAT, json=body)).json())[0] == "final_result"

@@ -92,8 +92,11 @@ def chunk(model: str, delta: Mapping[str, Any], finish_reason: str | None = None
 
 def usage_of_responses(prompt: int, completion: int) -> dict[str, Any]:
     return {
-        "input_tokens": prompt, "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-        "output_tokens": completion, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": prompt + completion,
+        "input_tokens": prompt,
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+        "output_tokens": completion,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": prompt + completion,
     }
 
 
@@ -121,7 +124,14 @@ def message(*parts: Mapping[str, Any], status: str = "completed") -> dict[str, A
     return {"id": "msg_ID", "type": "message", "role": "assistant", "status": status, "content": list(parts)}
 
 
-AGENT_RESULT = {"id": 1, "title": REF.title, "url": REF.url, "source": "web", "snippet": HIT.snippet, "date": "2026-01-02"}
+AGENT_RESULT = {
+    "id": 1,
+    "title": REF.title,
+    "url": REF.url,
+    "source": "web",
+    "snippet": HIT.snippet,
+    "date": "2026-01-02",
+}
 AGENT_ITEM = {"type": "search_results", "queries": [SEARCHED.query], "results": [AGENT_RESULT]}
 AGENT_RESPONSE = {
     **HEAD, "model": "low", "output": [AGENT_ITEM, message(OUTPUT_TEXT)], "effort": "low", "preset": None,
@@ -195,8 +205,14 @@ async def test_every_field_of_a_message() -> None:
     usage = {"input_tokens": 11, "output_tokens": 22,
              "server_tool_use": {"web_search_requests": 3, "web_fetch_requests": 2}}  # fmt: skip
     assert answer == {
-        "id": "msg_ID", "type": "message", "role": "assistant", "model": "research-shallow", "stop_reason": "end_turn",
-        "stop_sequence": None, "usage": usage, "llm_platform": EXTENSION,
+        "id": "msg_ID",
+        "type": "message",
+        "role": "assistant",
+        "model": "research-shallow",
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": usage,
+        "llm_platform": EXTENSION,
     }
     query = {"query": SEARCHED.query}
     assert called == {"type": "server_tool_use", "id": "srvtoolu_ID_1", "name": "web_search", "input": query}
@@ -206,7 +222,12 @@ async def test_every_field_of_a_message() -> None:
     assert result == {"type": "web_search_result", "url": HIT.url, "title": HIT.title, "page_age": "2026-01-02"}
     [located] = text.pop("citations")
     index = located.pop("encrypted_index")
-    assert located == {"type": "web_search_result_location", "url": REF.url, "title": REF.title, "cited_text": CITATION.quote}
+    assert located == {
+        "type": "web_search_result_location",
+        "url": REF.url,
+        "title": REF.title,
+        "cited_text": CITATION.quote,
+    }
     assert (len(opaque), len(index), opaque == index) == (24, 24, False)
     assert text == {"type": "text", "text": TEXT, "llm_platform": {"citations": [VERDICT]}}
     events = data_of(await sent(MESSAGES, {**body, "stream": True}))
@@ -217,8 +238,14 @@ async def test_every_field_of_a_message() -> None:
     ]  # fmt: skip
     begun = {"input_tokens": 0, "output_tokens": 0}
     assert started[0]["message"] == {
-        "id": "msg_ID", "type": "message", "role": "assistant", "model": "research-shallow", "content": [], "stop_reason": None,
-        "stop_sequence": None, "usage": begun,
+        "id": "msg_ID",
+        "type": "message",
+        "role": "assistant",
+        "model": "research-shallow",
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": begun,
     }
     assert [event["index"] for event in started[1:-2]] == [0, 0, 0, 1, 1, 2, 2, 2, 2]
     assert started[1]["content_block"] == {**called, "input": {}}
@@ -230,7 +257,9 @@ async def test_every_field_of_a_message() -> None:
     assert started[7]["delta"]["citation"]["cited_text"] == CITATION.quote
     assert started[8]["delta"] == {"type": "text_delta", "text": TEXT}
     assert started[-2] == {
-        "type": "message_delta", "delta": {"stop_reason": "end_turn", "stop_sequence": None}, "usage": usage,
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+        "usage": usage,
         "llm_platform": EXTENSION,
     }
 
@@ -409,7 +438,9 @@ def anthropic_error(kind: str, message: str) -> dict[str, Any]:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "ID"}
 
 
-NO_PREVIOUS = "no finished response with this id is stored for this API key: leave it out, or send the conversation as input"
+NO_PREVIOUS = (
+    "no finished response with this id is stored for this API key: leave it out, or send the conversation as input"
+)
 
 
 @for_each(

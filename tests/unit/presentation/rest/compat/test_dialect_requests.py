@@ -54,7 +54,9 @@ CONVERSATION = [
     {"role": "user", "content": [{"type": "text", "text": "What is"}, {"type": "text", "text": "asyncio?"}]},
 ]
 UNDERSTOOD = {
-    "query": "What is\nasyncio?", "instructions": "Be brief.", "history": [{"question": "Who wrote it?", "answer": "Guido."}]
+    "query": "What is\nasyncio?",
+    "instructions": "Be brief.",
+    "history": [{"question": "Who wrote it?", "answer": "Guido."}],
 }
 
 
@@ -172,7 +174,9 @@ async def sent(path: str, body: Mapping[str, Any]) -> tuple[httpx2.Response, lis
         ("/tavily/research", {"input": QUESTION, "stream": True}, {"query": QUESTION, "depth": "deep"}, None),
     ],
 )  # fmt: skip
-async def test_forms_of_a_question(path: str, body: dict[str, Any], understood: dict[str, Any], ignored: str | None) -> None:
+async def test_forms_of_a_question(
+    path: str, body: dict[str, Any], understood: dict[str, Any], ignored: str | None
+) -> None:
     """Each field has its part in the research run and no other one; what changes nothing is named in the header."""
     response, requests = await sent(path, body)
     assert response.status_code == 200, response.text
@@ -273,7 +277,9 @@ async def test_forms_of_a_search(
         (MESSAGES, {"model": LLM, "max_tokens": 9, "messages": ASKED}, {"messages": ASKED, "max_tokens": 9}, None),
     ],
 )  # fmt: skip
-async def test_forms_of_a_prompt(path: str, body: dict[str, Any], understood: dict[str, Any], ignored: str | None) -> None:
+async def test_forms_of_a_prompt(
+    path: str, body: dict[str, Any], understood: dict[str, Any], ignored: str | None
+) -> None:
     """A language model gets the turns in their order, with its own limits and the fields that its service takes."""
     response, requests = await sent(path, body)
     assert response.status_code == 200, response.text
@@ -345,7 +351,9 @@ async def test_a_conversation_is_bounded(path: str, body: Mapping[str, Any], fie
 )
 async def test_long_instructions_are_continued_as_context(wishes: str, instructions: str, context: str | None) -> None:
     """They are cut at the last line or space of their second half, else at the limit; nothing is lost."""
-    _, [request] = await sent(CHAT, {"model": "research-deep", "messages": [{"role": "system", "content": wishes}, *ASKED]})
+    _, [request] = await sent(
+        CHAT, {"model": "research-deep", "messages": [{"role": "system", "content": wishes}, *ASKED]}
+    )
     assert (request.instructions, request.context) == (instructions, context)
 
 
@@ -464,7 +472,10 @@ async def test_limits_hold_at_their_edge(
         for value in refused:
             response = await client.post(path, json={**body, field: value})
             assert response.status_code in (400, 422), (str(value)[:80], response.status_code)
-            assert field in response.text or (value is True and field == "background"), (str(value)[:80], response.text[:300])
+            assert field in response.text or (value is True and field == "background"), (
+                str(value)[:80],
+                response.text[:300],
+            )
     assert len(services.requests) == served
 
 

@@ -160,7 +160,13 @@ async def test_calls_of_tavily_are_counted_by_key() -> None:
         alice = (await client.get("/tavily/usage", headers=ALICE)).json()
         bob = (await client.get("/tavily/usage", headers=BOB)).json()
     by_endpoint = {"search_usage": 2, "extract_usage": 1, "crawl_usage": 1, "map_usage": 1, "research_usage": 1}
-    account = {"current_plan": "llm-platform", "plan_usage": 6, "plan_limit": None, "paygo_usage": 0, "paygo_limit": None}
+    account = {
+        "current_plan": "llm-platform",
+        "plan_usage": 6,
+        "plan_limit": None,
+        "paygo_usage": 0,
+        "paygo_limit": None,
+    }
     assert alice == {"key": {"usage": 6, "limit": None, **by_endpoint}, "account": {**account, **by_endpoint}}
     assert set(bob["key"].values()) == {0, None}
 
@@ -254,7 +260,9 @@ async def test_addresses_and_sites_are_cleaned() -> None:
             await client.post(path, json={"urls": [" https://a.example/ "]})
         await client.post("/tavily/extract", json={"urls": " https://a.example/ "})
         tools = [{"type": "web_search", "filters": {"allowed_domains": [" Python.ORG "]}}]
-        await client.post("/v1/responses", json={"model": "research-deep", "input": QUESTION, "store": False, "tools": tools})
+        await client.post(
+            "/v1/responses", json={"model": "research-deep", "input": QUESTION, "store": False, "tools": tools}
+        )
     assert services.requests[:3] == ["https://a.example/"] * 3
     assert services.requests[3].domains == ("python.org",)
 
@@ -293,7 +301,12 @@ async def test_a_page_that_cannot_be_read_has_its_reason_in_its_place() -> None:
     services = FakeServices()
     services.error = WebSearchTimeoutError("Too late.")
     async with app_client(services) as client:
-        extracted = (await client.post("/tavily/extract", json={"urls": ["https://a.example/", "https://a.example/"]})).json()
+        extracted = (
+            await client.post("/tavily/extract", json={"urls": ["https://a.example/", "https://a.example/"]})
+        ).json()
         found = (await client.post("/open-webui/load", json={"urls": ["https://a.example/"]})).json()
-    assert (extracted["results"], extracted["failed_results"]) == ([], [{"url": "https://a.example/", "error": "Too late."}])
+    assert (extracted["results"], extracted["failed_results"]) == (
+        [],
+        [{"url": "https://a.example/", "error": "Too late."}],
+    )
     assert found == [{"page_content": "", "metadata": {"source": "https://a.example/", "error": "Too late."}}]

@@ -25,9 +25,7 @@ def examples_of(dialect: Dialect) -> list[tuple[str, str, Example]]:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.prefix)
-async def test_unknown_path_below_a_prefix_has_the_error_of_its_clients(
-    dialect, client: httpx2.AsyncClient
-) -> None:
+async def test_unknown_path_below_a_prefix_has_the_error_of_its_clients(dialect, client: httpx2.AsyncClient) -> None:
     response = await client.get(f"{dialect.prefix}/nothing/here")
     assert response.status_code in (400, 404)
     assert response.headers["content-type"] == "application/json"

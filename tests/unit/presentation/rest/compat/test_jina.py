@@ -46,8 +46,10 @@ async def test_format_of_the_headers(client: httpx2.AsyncClient, header: str) ->
     [
         ("https://example.org/a?b=c&d=%20e", "https://example.org/a?b=c&d=%20e"),
         ("https://example.org/a%20b/%C3%A9", "https://example.org/a%20b/%C3%A9"),
-        ("https%3A%2F%2Fexample.org%2Fa%3Fb", "https://example.org/a?b"), ("example.org/a", "https://example.org/a"),
-        ("https:/example.org/a", "https://example.org/a"), ("http:///example.org/", "http://example.org/"),
+        ("https%3A%2F%2Fexample.org%2Fa%3Fb", "https://example.org/a?b"),
+        ("example.org/a", "https://example.org/a"),
+        ("https:/example.org/a", "https://example.org/a"),
+        ("http:///example.org/", "http://example.org/"),
         ("https://example.org/a//b?c=https://d.org/", "https://example.org/a//b?c=https://d.org/"),
         ("https://example.org/jina/b", "https://example.org/jina/b"),
     ],
@@ -69,7 +71,9 @@ async def test_body_has_the_address_with_its_fragment(client: httpx2.AsyncClient
 @for_each(
     ("error", "status"),
     [
-        (PageRequestError("private"), 400), (PageBlockedError("login"), 422), (PageError("404"), 422),
+        (PageRequestError("private"), 400),
+        (PageBlockedError("login"), 422),
+        (PageError("404"), 422),
         (PageConnectionError("refused"), 503),
     ],
 )
@@ -82,7 +86,9 @@ async def test_page_that_cannot_be_read_is_an_error_with_its_reason(error: Excep
 
 
 async def test_search_has_the_pages_of_its_results(client: httpx2.AsyncClient, services: FakeServices) -> None:
-    found = (await client.get("/jina/search", params={"q": "asyncio", "count": 3, "site": "example.org"}, headers=JSON)).json()
+    found = (
+        await client.get("/jina/search", params={"q": "asyncio", "count": 3, "site": "example.org"}, headers=JSON)
+    ).json()
     [result] = found["data"]
     assert (result["title"], result["url"], result["description"]) == (HIT.title, HIT.url, HIT.snippet)
     assert result["content"] == TEXT
@@ -104,7 +110,11 @@ async def test_search_without_pages_reads_none(client: httpx2.AsyncClient, servi
 @for_each(
     ("sent", "name"),
     [
-        ({}, "q"), ({"q": ""}, "q"), ({"count": 21}, "count"), ({"count": "x"}, "count"), ({"page": 0}, "page"),
+        ({}, "q"),
+        ({"q": ""}, "q"),
+        ({"count": 21}, "count"),
+        ({"count": "x"}, "count"),
+        ({"page": 0}, "page"),
         ({"site": "a b"}, "site"),
     ],
 )

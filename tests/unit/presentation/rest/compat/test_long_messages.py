@@ -30,7 +30,12 @@ def chat(model: str, *messages: str, **fields: Any) -> dict[str, Any]:
 
 def response_input(*messages: str, **fields: Any) -> dict[str, Any]:
     *before, last = messages
-    return {"model": "research-shallow", "input": last, **({"instructions": "\n".join(before)} if before else {}), **fields}
+    return {
+        "model": "research-shallow",
+        "input": last,
+        **({"instructions": "\n".join(before)} if before else {}),
+        **fields,
+    }
 
 
 DOORS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
@@ -39,7 +44,10 @@ DOORS: dict[str, tuple[str, Callable[..., dict[str, Any]]]] = {
     "perplexity": ("/perplexity/chat/completions", lambda *messages, **fields: chat("sonar", *messages, **fields)),
 }
 SEARCHES = {
-    "/perplexity/search": "query", "/tavily/search": "query", "/searxng/search": "q", "/search": "q",
+    "/perplexity/search": "query",
+    "/tavily/search": "query",
+    "/searxng/search": "q",
+    "/search": "q",
     "/open-webui/search": "query",
 }
 PLACES = {"openai": "messages.0.content", "responses": "input", "perplexity": "messages.0.content"}
@@ -61,7 +69,9 @@ async def post(client: httpx2.AsyncClient, door: str, *messages: str, **fields: 
     return await client.post(path, json=body(*messages, **fields))
 
 
-async def test_long_message_is_a_question_with_context(client: httpx2.AsyncClient, services: FakeServices, door: str) -> None:
+async def test_long_message_is_a_question_with_context(
+    client: httpx2.AsyncClient, services: FakeServices, door: str
+) -> None:
     """The message of an agent is answered; its question is searched, the whole of it is the context."""
     assert (await post(client, door, AGENT)).status_code == 200
     [request] = services.requests
@@ -95,7 +105,9 @@ async def test_longest_message(client: httpx2.AsyncClient, services: FakeService
     "message, wishes, language",
     [("hi", None, "en"), ("OK", None, "en"), ("hi", "Bitte antworte kurz und auf Deutsch.", "de"), ("да", None, "ru")],
 )
-async def test_two_letters_have_no_language(real: httpx2.AsyncClient, message: str, wishes: str | None, language: str) -> None:
+async def test_two_letters_have_no_language(
+    real: httpx2.AsyncClient, message: str, wishes: str | None, language: str
+) -> None:
     """The answer is in the language of the system prompt, else English; letters of one language alone are that language."""
     answer = await post(real, "openai", *([wishes] if wishes else []), message)
     assert answer.json()["llm_platform"]["metadata"]["language"] == language
@@ -107,7 +119,11 @@ async def test_errors_name_what_the_client_sent(client: httpx2.AsyncClient, door
     refused = await post(client, door, message)
     assert refused.json()["error"]["param"] == PLACES[door]
     turns = [{"role": "user", "content": "What is tea?"}, {"role": "assistant", "content": "A drink."}]
-    listed = {"model": "research-shallow", "input": [*turns, {"role": "user", "content": message}], "instructions": "Be brief."}
+    listed = {
+        "model": "research-shallow",
+        "input": [*turns, {"role": "user", "content": message}],
+        "instructions": "Be brief.",
+    }
     assert (await client.post("/v1/responses", json=listed)).json()["error"]["param"] == "input.2.content"
 
 
@@ -245,7 +261,8 @@ async def test_errors_of_a_search_name_the_field(client: httpx2.AsyncClient, pat
     ("path", "sent", "message"),
     [
         (
-            "/perplexity/search", {"query": ["tea", "w" * (MAX_MESSAGE_CHARS + 1)]},
+            "/perplexity/search",
+            {"query": ["tea", "w" * (MAX_MESSAGE_CHARS + 1)]},
             f"query.1: must have at most {MAX_MESSAGE_CHARS} characters",
         ),
         ("/perplexity/search", {"query": []}, "query: must have at least 1 item"),

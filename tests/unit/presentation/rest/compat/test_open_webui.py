@@ -15,7 +15,9 @@ async def test_open_webui_search_has_its_three_fields(client: httpx2.AsyncClient
     assert "x-ignored-fields" not in response.headers
 
 
-async def test_open_webui_loads_pages_and_names_those_that_fail(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_open_webui_loads_pages_and_names_those_that_fail(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     """A page that cannot be read has no text, and the reason in its metadata."""
     response = await client.post("/open-webui/load", json={"urls": ["https://example.org/a"]})
     [document] = response.json()

@@ -47,11 +47,18 @@ async def test_v1_has_the_fields_of_jina(client: httpx2.AsyncClient) -> None:
 @for_each(
     ("sent", "name"),
     [
-        ({"query": " "}, "query"), ({"query": "x" * 40_000}, "query"), ({"query": None}, "query"),
+        ({"query": " "}, "query"),
+        ({"query": "x" * 40_000}, "query"),
+        ({"query": None}, "query"),
         ({"documents": []}, "documents"),
-        ({"documents": ["x"] * 1001}, "documents"), ({"documents": "tea"}, "documents"), ({"documents": [1]}, "documents.0"),
-        ({"documents": [{"image": "data:"}]}, "documents.0"), ({"top_n": 0}, "top_n"), ({"top_n": "3"}, "top_n"),
-        ({"model": "x" * 201}, "model"), ({"return_documents": "yes"}, "return_documents"),
+        ({"documents": ["x"] * 1001}, "documents"),
+        ({"documents": "tea"}, "documents"),
+        ({"documents": [1]}, "documents.0"),
+        ({"documents": [{"image": "data:"}]}, "documents.0"),
+        ({"top_n": 0}, "top_n"),
+        ({"top_n": "3"}, "top_n"),
+        ({"model": "x" * 201}, "model"),
+        ({"return_documents": "yes"}, "return_documents"),
     ],
 )
 async def test_invalid_field_is_a_400_with_its_name(sent: dict[str, Any], name: str) -> None:

@@ -46,8 +46,12 @@ async def test_the_responses_api_has_an_item_of_reasoning() -> None:
     assert answer["output"][1] == ITEM
     parts = [part for part in await answered(RESPONSES, **body, stream=True) if part.get("output_index") == 1]
     assert [part["type"].removeprefix("response.") for part in parts] == [
-        "output_item.added", "reasoning_summary_part.added", "reasoning_summary_text.delta", "reasoning_summary_text.done",
-        "reasoning_summary_part.done", "output_item.done",
+        "output_item.added",
+        "reasoning_summary_part.added",
+        "reasoning_summary_text.delta",
+        "reasoning_summary_text.done",
+        "reasoning_summary_part.done",
+        "output_item.done",
     ]
     assert (parts[0]["item"]["summary"], parts[2]["delta"], parts[-1]["item"]) == ([], LINE, ITEM)
 
@@ -78,7 +82,10 @@ async def test_the_agent_of_perplexity_tells_its_thought_with_the_first_search_o
     """The thought is a field of an event that the clients know."""
     parts = await answered(AGENT, model="high", input=QUESTION, stream=True)
     searches = [part for part in parts if part["type"] == "response.reasoning.search_queries"]
-    assert [(part["queries"], part.get("thought")) for part in searches] == [([SEARCHED.query], None), (["Owls height"], LINE)]
+    assert [(part["queries"], part.get("thought")) for part in searches] == [
+        ([SEARCHED.query], None),
+        (["Owls height"], LINE),
+    ]
 
 
 async def test_the_first_chunk_of_perplexity_has_the_sources() -> None:

@@ -19,7 +19,9 @@ async def test_search_is_the_same_as_without_the_prefix(client: httpx2.AsyncClie
 
 @pytest.mark.parametrize("query", ["", "?q=", "?format=html"])
 @pytest.mark.parametrize("path", ["/searxng", "/searxng/"])
-async def test_instance_without_a_query_answers_with_its_page(client: httpx2.AsyncClient, path: str, query: str) -> None:
+async def test_instance_without_a_query_answers_with_its_page(
+    client: httpx2.AsyncClient, path: str, query: str
+) -> None:
     """local-deep-research opens the address at its start, and takes anything but 200 for an instance that is down."""
     answer = await client.get(f"{path}{query}")
     assert answer.status_code == 200
@@ -65,18 +67,46 @@ async def test_config_lists_what_can_be_searched(client: httpx2.AsyncClient, ser
     config = (await client.get("/searxng/config")).json()
     assert config["categories"] == ["general", "news", "science"]
     [engine] = config["engines"]
-    assert (engine["name"], engine["categories"], engine["enabled"]) == ("searxng", ["general", "news", "science"], True)
+    assert (engine["name"], engine["categories"], engine["enabled"]) == (
+        "searxng",
+        ["general", "news", "science"],
+        True,
+    )
     assert set(config) >= {
-        "categories", "engines", "plugins", "instance_name", "locales", "default_locale", "autocomplete", "safe_search",
-        "default_theme", "version", "brand", "limiter", "doi_resolvers", "default_doi_resolver", "public_instance",
+        "categories",
+        "engines",
+        "plugins",
+        "instance_name",
+        "locales",
+        "default_locale",
+        "autocomplete",
+        "safe_search",
+        "default_theme",
+        "version",
+        "brand",
+        "limiter",
+        "doi_resolvers",
+        "default_doi_resolver",
+        "public_instance",
     }
     assert config["brand"].keys() == {"PRIVACYPOLICY_URL", "CONTACT_URL", "GIT_URL", "GIT_BRANCH", "DOCS_URL"}
     assert config["limiter"].keys() == {
-        "enabled", "botdetection.ip_limit.link_token", "botdetection.ip_lists.pass_searxng_org",
+        "enabled",
+        "botdetection.ip_limit.link_token",
+        "botdetection.ip_lists.pass_searxng_org",
     }
     assert set(engine) == {
-        "name", "categories", "shortcut", "enabled", "paging", "language_support", "languages", "regions", "safesearch",
-        "time_range_support", "timeout",
+        "name",
+        "categories",
+        "shortcut",
+        "enabled",
+        "paging",
+        "language_support",
+        "languages",
+        "regions",
+        "safesearch",
+        "time_range_support",
+        "timeout",
     }
     services.source_kinds.pop("searxng")
     config = (await client.get("/searxng/config")).json()

@@ -53,7 +53,9 @@ async def test_a_stream_has_the_json_in_its_last_chunks(client: httpx2.AsyncClie
 
 
 @DOOR
-async def test_json_object_is_any_object(client: httpx2.AsyncClient, services: FakeServices, path: str, model: str) -> None:
+async def test_json_object_is_any_object(
+    client: httpx2.AsyncClient, services: FakeServices, path: str, model: str
+) -> None:
     response = await client.post(path, json=body(model, response_format={"type": "json_object"}))
     assert response.status_code == 200
     assert services.requests[0].output_schema == {"type": "object"}
@@ -129,8 +131,16 @@ CALLS = (
     {"index": 0, "function": {"arguments": '"Rome"}'}},
 )
 FORWARDED: dict[str, Any] = {
-    "tools": TOOLS, "tool_choice": "auto", "parallel_tool_calls": False, "response_format": JSON_SCHEMA, "stop": ["END"],
-    "top_p": 0.5, "seed": 7, "reasoning_effort": "low", "frequency_penalty": 0.1, "presence_penalty": -0.1,
+    "tools": TOOLS,
+    "tool_choice": "auto",
+    "parallel_tool_calls": False,
+    "response_format": JSON_SCHEMA,
+    "stop": ["END"],
+    "top_p": 0.5,
+    "seed": 7,
+    "reasoning_effort": "low",
+    "frequency_penalty": 0.1,
+    "presence_penalty": -0.1,
 }
 
 
@@ -148,14 +158,22 @@ async def test_a_language_model_gets_the_fields_as_they_are(sdk: openai.AsyncOpe
 
 async def test_unknown_fields_are_not_forwarded(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """A request chooses no address, key or model of a service, and nothing that nobody has thought of."""
-    evil = {"base_url": "http://evil.example", "api_key": "x", "extra": {"model": "other"}, "extra_body": {"a": 1}, "user": "u"}
+    evil = {
+        "base_url": "http://evil.example",
+        "api_key": "x",
+        "extra": {"model": "other"},
+        "extra_body": {"a": 1},
+        "user": "u",
+    }
     response = await client.post("/v1/chat/completions", json={"model": "fake/fake-1", "messages": MESSAGES, **evil})
     assert response.status_code == 200
     assert services.requests[0].extra == {}
     assert set(response.headers["x-ignored-fields"].split(", ")) == set(evil)
 
 
-async def test_fields_that_a_service_is_never_sent_are_named(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_fields_that_a_service_is_never_sent_are_named(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     services.models = (ConfiguredModel("fake", "fake-1", ("temperature",)),)
     asked = {"model": "fake/fake-1", "messages": MESSAGES, "temperature": 0.5, "seed": 1}
     for stream in (False, True):
@@ -195,14 +213,23 @@ async def test_results_of_tools_reach_the_model(sdk: openai.AsyncOpenAI, service
 
 async def test_a_research_model_ignores_what_steers_a_language_model(client: httpx2.AsyncClient) -> None:
     """Tools that need not be called, stop and sampling are named; a null is no field."""
-    ignored = {"stop": ["END"], "temperature": 0.1, "seed": 1, "tool_choice": "auto", "tools": TOOLS, "reasoning_effort": "low"}
+    ignored = {
+        "stop": ["END"],
+        "temperature": 0.1,
+        "seed": 1,
+        "tool_choice": "auto",
+        "tools": TOOLS,
+        "reasoning_effort": "low",
+    }
     sent = {"model": "research-deep", "messages": MESSAGES, **ignored, "top_p": None, "colour": None}
     response = await client.post("/v1/chat/completions", json=sent)
     assert response.status_code == 200
     assert set(response.headers["x-ignored-fields"].split(", ")) == set(ignored)
 
 
-async def test_a_research_model_reads_past_the_turns_of_tools(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_a_research_model_reads_past_the_turns_of_tools(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     """Agents send their whole conversation; calls and results are no questions."""
     call = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": "{}"}}
     turns = [

@@ -24,7 +24,12 @@ DOORS = (
 DOOR = for_each(("path", "body", "field"), DOORS)
 TOOL: Any = {"type": "function", "name": "weather", "parameters": {"type": "object"}, "strict": True}
 OUTPUT = {"type": "function_call_output", "call_id": "1", "output": "x"}
-CALL = {"index": 0, "id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+CALL = {
+    "index": 0,
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "weather", "arguments": '{"city": "Oslo"}'},
+}
 
 
 @pytest.fixture
@@ -46,7 +51,10 @@ async def test_the_text_is_the_json_object(path: str, body: dict[str, Any], fiel
         assert json.loads(part["text"]) == services.output
         assert services.requests[0].output_schema == SCHEMA
         [annotation] = part["annotations"]
-        assert (part["text"][annotation["start_index"] : annotation["end_index"]], annotation["url"]) == ("[1]", REF.url)
+        assert (part["text"][annotation["start_index"] : annotation["end_index"]], annotation["url"]) == (
+            "[1]",
+            REF.url,
+        )
         assert response["llm_platform"]["synthesis"] == services.answer
         assert (await client.get(f"{path}/{response['id']}")).json() == response
         for background in (False, True):
@@ -87,14 +95,23 @@ async def test_without_a_model_the_field_is_named(path: str, body: dict[str, Any
 async def test_fields_for_the_language_model_are_forwarded(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
     """Each under its name in chat completions."""
     await sdk.responses.create(
-        model="fake/fake-1", input=QUESTION, temperature=0.5, top_p=0.9, tools=[TOOL], parallel_tool_calls=False,
-        tool_choice={"type": "function", "name": "weather"}, text=TEXT, reasoning={"effort": "low"},
+        model="fake/fake-1",
+        input=QUESTION,
+        temperature=0.5,
+        top_p=0.9,
+        tools=[TOOL],
+        parallel_tool_calls=False,
+        tool_choice={"type": "function", "name": "weather"},
+        text=TEXT,
+        reasoning={"effort": "low"},
     )
     [prompt] = services.requests
     assert prompt.temperature == 0.5
     assert prompt.extra == {
         "top_p": 0.9,
-        "tools": [{"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}, "strict": True}}],
+        "tools": [
+            {"type": "function", "function": {"name": "weather", "parameters": {"type": "object"}, "strict": True}}
+        ],
         "tool_choice": {"type": "function", "function": {"name": "weather"}},
         "parallel_tool_calls": False,
         "reasoning_effort": "low",
@@ -106,7 +123,12 @@ async def test_calls_of_tools_are_items(sdk: openai.AsyncOpenAI, services: FakeS
     services.tool_calls, services.answer = ({name: value for name, value in CALL.items() if name != "index"},), ""
     response: Any = await sdk.responses.create(model="fake/fake-1", input=QUESTION, tools=[TOOL])
     [call] = response.output
-    assert (call.type, call.call_id, call.name, call.arguments) == ("function_call", "call_1", "weather", '{"city": "Oslo"}')
+    assert (call.type, call.call_id, call.name, call.arguments) == (
+        "function_call",
+        "call_1",
+        "weather",
+        '{"city": "Oslo"}',
+    )
     assert response.status == "completed"
 
 
@@ -115,7 +137,9 @@ async def test_text_comes_before_the_calls(client: httpx2.AsyncClient, services:
     services.tool_calls, services.answer = (CALL,), "Let me look."
     body = {"model": "fake/fake-1", "input": QUESTION, "tools": [TOOL]}
     whole = (await client.post("/v1/responses", json=body)).json()["output"]
-    streamed = stream_events(await client.post("/v1/responses", json={**body, "stream": True}))[-1]["response"]["output"]
+    streamed = stream_events(await client.post("/v1/responses", json={**body, "stream": True}))[-1]["response"][
+        "output"
+    ]
     for output in (whole, streamed):
         assert [item["type"] for item in output] == ["message", "function_call"]
         assert (output[0]["content"][0]["text"], output[1]["arguments"]) == ("Let me look.", '{"city": "Oslo"}')
@@ -144,7 +168,11 @@ async def test_results_of_tools_go_back_to_the_model(sdk: openai.AsyncOpenAI, se
     """The calls of one turn are one turn of the assistant, with its text; each result is a turn of a tool."""
     turns: Any = [
         {"role": "user", "content": "Weather?"},
-        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "I look.", "annotations": []}]},
+        {
+            "type": "message",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "I look.", "annotations": []}],
+        },
         {"type": "function_call", "call_id": "1", "name": "weather", "arguments": "{}"},
         {"type": "function_call", "call_id": "2", "name": "weather", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "1", "output": "sun"},
@@ -153,7 +181,10 @@ async def test_results_of_tools_go_back_to_the_model(sdk: openai.AsyncOpenAI, se
     await sdk.responses.create(model="fake/fake-1", input=turns, tools=[TOOL])
     [prompt] = services.requests
     assert [(turn.role, turn.content, len(turn.tool_calls), turn.tool_call_id) for turn in prompt.messages] == [
-        ("user", "Weather?", 0, None), ("assistant", "I look.", 2, None), ("tool", "sun", 0, "1"), ("tool", "rain", 0, "2"),
+        ("user", "Weather?", 0, None),
+        ("assistant", "I look.", 2, None),
+        ("tool", "sun", 0, "1"),
+        ("tool", "rain", 0, "2"),
     ]
 
 
@@ -165,7 +196,10 @@ async def test_text_behind_its_calls_is_of_the_same_turn(client: httpx2.AsyncCli
     await client.post("/v1/responses", json={"model": "fake/fake-1", "input": sent})
     [prompt] = services.requests
     assert [(turn.role, turn.content, len(turn.tool_calls)) for turn in prompt.messages] == [
-        ("user", "Weather?", 0), ("assistant", "I look.\n\nIn Oslo.", 1), ("tool", "x", 0), ("assistant", "I look.", 0),
+        ("user", "Weather?", 0),
+        ("assistant", "I look.\n\nIn Oslo.", 1),
+        ("tool", "x", 0),
+        ("assistant", "I look.", 0),
     ]
 
 

@@ -63,7 +63,9 @@ async def test_a_schema_is_filled_by_rules() -> None:
     """A program that asks for a title in a schema gets its object without a model, too."""
     services = FakeServices()
     services.models = ()
-    messages = [("user", "Return a concise title for the conversation.\n\nConversation:\nHuman: Is tea healthy?\nAI: Yes.")]
+    messages = [
+        ("user", "Return a concise title for the conversation.\n\nConversation:\nHuman: Is tea healthy?\nAI: Yes.")
+    ]
     async with app_client(services) as client:
         answer = (await client.post(CHAT, json=body_of(messages, response_format=TITLE_SCHEMA))).json()
     assert json.loads(answer["choices"][0]["message"]["content"]) == {"title": "Is tea healthy"}

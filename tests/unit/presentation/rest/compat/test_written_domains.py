@@ -37,7 +37,11 @@ DOORS = [
     ("/anthropic/v1/messages", lambda domains: {
         "model": "research-deep", "max_tokens": 9, "messages": ASKED, "tools": [{**SEARCH_TOOL, "allowed_domains": domains}]}),
 ]  # fmt: skip
-FORMS = [["NASA.gov", "*.edu", "https://www.bücher.de/x"], '["nasa.gov", ".edu", "bücher.de"]', "nasa.gov, edu bücher.de"]
+FORMS = [
+    ["NASA.gov", "*.edu", "https://www.bücher.de/x"],
+    '["nasa.gov", ".edu", "bücher.de"]',
+    "nasa.gov, edu bücher.de",
+]
 NAMES = ("nasa.gov", "edu", "xn--bcher-kva.de")
 
 

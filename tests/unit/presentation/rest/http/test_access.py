@@ -35,8 +35,14 @@ async def test_labelled_and_plain_keys(setting: str, accepted: list[str], refuse
 
 @for_each(
     ("keys", "is_one"),
-    [("", True), (KEY, True), (f"alice:{KEY}", True), (f"alice:{KEY},alice:{OTHER_KEY}", True),
-     (f"alice:{KEY},bob:{OTHER_KEY}", False), (f"{KEY},{OTHER_KEY}", False)],
+    [
+        ("", True),
+        (KEY, True),
+        (f"alice:{KEY}", True),
+        (f"alice:{KEY},alice:{OTHER_KEY}", True),
+        (f"alice:{KEY},bob:{OTHER_KEY}", False),
+        (f"{KEY},{OTHER_KEY}", False),
+    ],
 )
 def test_keys_with_one_label_are_one_caller(keys: str, is_one: bool) -> None:
     """Two keys of a label, as while one is replaced, share what they own."""

@@ -143,10 +143,27 @@ async def test_invalid_web_search_is_refused(client: httpx2.AsyncClient, values:
 
 @pytest.mark.parametrize(
     "query",
-    ["", "page=1", "q=", "q=%00", "q=+&page=1", "q=asyncio&page=", "q=asyncio&page=0x10", "q=asyncio&page=0",
-     "q=asyncio&page=51", "q=asyncio&page=1.0", "q=asyncio&page=%EF%BC%91", "q=asyncio&page=" + "9" * 400,
-     "q=asyncio&pageno=-1", "q=asyncio&engines=" + "a" * 61, "q=asyncio&language=english", "q=asyncio&time_range=decade",
-     "q=!!g+asyncio", "q=asyncio+!!", "q=" + "a" * (MAX_MESSAGE_CHARS + 1)],
+    [
+        "",
+        "page=1",
+        "q=",
+        "q=%00",
+        "q=+&page=1",
+        "q=asyncio&page=",
+        "q=asyncio&page=0x10",
+        "q=asyncio&page=0",
+        "q=asyncio&page=51",
+        "q=asyncio&page=1.0",
+        "q=asyncio&page=%EF%BC%91",
+        "q=asyncio&page=" + "9" * 400,
+        "q=asyncio&pageno=-1",
+        "q=asyncio&engines=" + "a" * 61,
+        "q=asyncio&language=english",
+        "q=asyncio&time_range=decade",
+        "q=!!g+asyncio",
+        "q=asyncio+!!",
+        "q=" + "a" * (MAX_MESSAGE_CHARS + 1),
+    ],
 )
 async def test_invalid_query_string_is_refused(client: httpx2.AsyncClient, services: FakeServices, query: str) -> None:
     """422 that names the parameter under `query`."""
@@ -157,9 +174,17 @@ async def test_invalid_query_string_is_refused(client: httpx2.AsyncClient, servi
 
 @pytest.mark.parametrize(
     "messages",
-    [None, [], "hello", ["hello"], [{"role": "user"}], [{"role": "tool", "content": SENT_TEXT}],
-     [{"role": "user", "content": ""}],
-     [{"role": "user", "content": {"text": SENT_TEXT}}], [{"role": "user", "content": "hi"}] * 2001],
+    [
+        None,
+        [],
+        "hello",
+        ["hello"],
+        [{"role": "user"}],
+        [{"role": "tool", "content": SENT_TEXT}],
+        [{"role": "user", "content": ""}],
+        [{"role": "user", "content": {"text": SENT_TEXT}}],
+        [{"role": "user", "content": "hi"}] * 2001,
+    ],
     ids=lambda value: str(value)[:40],
 )
 async def test_invalid_messages_are_refused(client: httpx2.AsyncClient, messages: Any) -> None:
@@ -261,7 +286,11 @@ async def test_unknown_fields_are_ignored(client: httpx2.AsyncClient, services: 
 @pytest.mark.parametrize(
     "query",
     [
-        "\U0001f680\U0001f680\U0001f680", "%(x)s {sources} <b>", "solar\u2028sails", "你好吗", "a" * MAX_QUERY_CHARS,
+        "\U0001f680\U0001f680\U0001f680",
+        "%(x)s {sources} <b>",
+        "solar\u2028sails",
+        "你好吗",
+        "a" * MAX_QUERY_CHARS,
         "' OR 1=1 --",
     ],
 )

@@ -51,7 +51,9 @@ class App:
             await self.gate.wait()
         names = dict(scope["headers"])
         headers = [(b"x-request-id", names.get(b"x-request-id", b"")), (b"x-upgrade", names.get(b"upgrade", b"none"))]
-        await send({"type": "http.response.start", "status": 200, "headers": [*headers, (b"x-path", scope["raw_path"])]})
+        await send(
+            {"type": "http.response.start", "status": 200, "headers": [*headers, (b"x-path", scope["raw_path"])]}
+        )
         if scope["path"] == "/endless":
             await self._send_until_disconnected(receive, send)
         await send({"type": "http.response.body", "body": b"x"})

@@ -67,14 +67,18 @@ async def test_a_stream_names_them_too(client: httpx2.AsyncClient, path: str, bo
     assert answer.headers[HEADER] == "langauge;meant=language"
     last = json.loads(answer.text.strip().rpartition("data: ")[2])
     assert last["type"] == "done"
-    assert entries_of(last["response"]) == ["ignored_fields: this route has no such fields: langauge (did you mean language?)"]
+    assert entries_of(last["response"]) == [
+        "ignored_fields: this route has no such fields: langauge (did you mean language?)"
+    ]
 
 
 async def test_a_stored_answer_keeps_the_entry(client: httpx2.AsyncClient) -> None:
     """Whoever reads it later learns why it is a shallow one."""
     answer = (await client.post("/research", json={**ASKED, "store": True, "depht": "deep"})).json()
     stored = (await client.get(f"/research/{answer['metadata']['request_id']}")).json()
-    assert entries_of(stored["response"]) == ["ignored_fields: this route has no such fields: depht (did you mean depth?)"]
+    assert entries_of(stored["response"]) == [
+        "ignored_fields: this route has no such fields: depht (did you mean depth?)"
+    ]
 
 
 async def test_an_error_has_the_header(client: httpx2.AsyncClient) -> None:

@@ -34,13 +34,17 @@ DOCUMENT_ID = "urn:openapi"
 MAX_REFUSAL_BYTES = 16_384
 # Routes with input that call no upstream: a plan is made without a model where the model cannot make one.
 BACKGROUND = (
-    "/research/{request_id}", "/research/{request_id}/events", "/research/{request_id}/finish",
+    "/research/{request_id}",
+    "/research/{request_id}/events",
+    "/research/{request_id}/finish",
     "/research/threads/{request_id}",
 )
 # Parts of paths: what was never stored.
 STORED = ("{response_id}", "{api_request}", "{crawl_id}", "/tavily/research/{", "/verify/{", "{request_id}/verify")
 
-schema = schemathesis.pytest.from_fixture("described_schema")  # made when the test runs: it takes 13 s of each collection
+schema = schemathesis.pytest.from_fixture(
+    "described_schema"
+)  # made when the test runs: it takes 13 s of each collection
 
 
 @pytest.fixture
@@ -130,7 +134,12 @@ def test_all_error_statuses_are_documented() -> None:
             assert "502" in statuses or not asks_upstream, f"{path} needs UPSTREAM_STATUSES in `responses`"
             for status, response in operation["responses"].items():
                 if first_segment(path) in DIALECT_OF_PREFIX:  # their clients read JSON of their own
-                    media_types = {"application/json", "text/event-stream", "application/x-suggestions+json", "text/plain"}
+                    media_types = {
+                        "application/json",
+                        "text/event-stream",
+                        "application/x-suggestions+json",
+                        "text/plain",
+                    }
                     assert set(response["content"]) <= media_types
                 else:
                     assert ("application/problem+json" in response.get("content", {})) == (not status.startswith("2"))
@@ -248,7 +257,9 @@ def test_document_does_not_depend_on_settings() -> None:
 
 def test_route_without_an_example_is_named() -> None:
     """Whoever adds a route learns where its example belongs."""
-    with pytest.raises(LookupError, match=r"GET /new needs an example: .* to EXAMPLES in .*examples, .* of its DIALECT"):
+    with pytest.raises(
+        LookupError, match=r"GET /new needs an example: .* to EXAMPLES in .*examples, .* of its DIALECT"
+    ):
         add_examples("get", "/new", {})
 
 
@@ -283,5 +294,7 @@ def test_operations_have_names_for_functions() -> None:
     """They are the method and the path in words, each once."""
     names = [operation["operationId"] for methods in described()["paths"].values() for operation in methods.values()]
     assert len(names) == len(set(names))
-    assert all(re.fullmatch(r"(?:get|post|patch|delete)_[a-z0-9_]+", name) and "__" not in name for name in names), names
+    assert all(re.fullmatch(r"(?:get|post|patch|delete)_[a-z0-9_]+", name) and "__" not in name for name in names), (
+        names
+    )
     assert {"post_tavily_search", "get_research_by_request_id", "post_llm_platform_web_search"} <= set(names)

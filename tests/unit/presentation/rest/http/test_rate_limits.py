@@ -68,8 +68,11 @@ class TestLocalPrograms:
     @for_each(
         "values",
         [
-            {"RATE_LIMIT_PER_MINUTE": 30}, {"RATE_LIMIT_BURST": 5}, {"RATE_LIMIT_GLOBAL_PER_HOUR": 1000},
-            {"TRUSTED_PROXIES": PROXY}, {"ALLOWED_HOSTS": "localhost"},
+            {"RATE_LIMIT_PER_MINUTE": 30},
+            {"RATE_LIMIT_BURST": 5},
+            {"RATE_LIMIT_GLOBAL_PER_HOUR": 1000},
+            {"TRUSTED_PROXIES": PROXY},
+            {"ALLOWED_HOSTS": "localhost"},
             {"LLM_PLATFORM_HOST": "0.0.0.0"},
         ],
     )
@@ -86,9 +89,15 @@ class TestLocalPrograms:
     @for_each(
         "headers",
         [
-            {"X-Forwarded-For": "203.0.113.9"}, {"Forwarded": "for=203.0.113.9"}, {"X-Real-IP": "203.0.113.9"},
-            {"Via": "1.1 proxy"}, {"X-Forwarded-Host": "research.example.org"}, {"X-Forwarded-Proto": "https"},
-            {"CF-Connecting-IP": "203.0.113.9"}, {"Host": "box"}, {"Host": "192.0.2.7"},
+            {"X-Forwarded-For": "203.0.113.9"},
+            {"Forwarded": "for=203.0.113.9"},
+            {"X-Real-IP": "203.0.113.9"},
+            {"Via": "1.1 proxy"},
+            {"X-Forwarded-Host": "research.example.org"},
+            {"X-Forwarded-Proto": "https"},
+            {"CF-Connecting-IP": "203.0.113.9"},
+            {"Host": "box"},
+            {"Host": "192.0.2.7"},
         ],
     )
     async def test_request_through_a_proxy_is_limited(self, headers: dict[str, str]) -> None:
@@ -177,9 +186,7 @@ class TestCounting:
             answers = await asyncio.gather(*(client.get(SEARCH) for _ in range(200)))
         assert sorted(answer.status_code for answer in answers) == [200] * 5 + [429] * 195
 
-    @for_each(
-        "path", ["/health", "/ready", "/metrics", "/", "/docs", "/docs/swagger-ui.css", "/openapi.json"]
-    )
+    @for_each("path", ["/health", "/ready", "/metrics", "/", "/docs", "/docs/swagger-ui.css", "/openapi.json"])
     async def test_free_routes(self, path: str) -> None:
         """Probes, metrics and the pages are not counted, and a client at its limit still gets them."""
         async with app_client(rate_limiter=limiter(RateLimit("client", 1, HOUR_S, burst=1))) as client:
@@ -278,7 +285,9 @@ class TestReads:
             ("GET", "/v1/responses/resp_unknown", None),
         ],
     )
-    async def test_reads_of_a_key_count_for_their_own_limit(self, method: str, path: str, body: dict[str, Any] | None) -> None:
+    async def test_reads_of_a_key_count_for_their_own_limit(
+        self, method: str, path: str, body: dict[str, Any] | None
+    ) -> None:
         """Also where all clients are at their limit; research runs are counted beside them."""
         limits = MemoryRateLimiter(RateLimits(CLIENT, SERVER, READS))
         async with app_client(rate_limiter=limits, LLM_PLATFORM_API_KEYS=KEY) as client:
@@ -320,7 +329,9 @@ class TestReads:
     async def test_lists_of_models_are_free(self) -> None:
         """Clients ask for them before each call; they still need the key."""
         paths = ("/v1/models", "/v1/models/research-deep", "/anthropic/v1/models", "/perplexity/v1/models")
-        limits = MemoryRateLimiter(RateLimits(RateLimit("client", 1, HOUR_S, 1), None, RateLimit("reads", 1, HOUR_S, 1)))
+        limits = MemoryRateLimiter(
+            RateLimits(RateLimit("client", 1, HOUR_S, 1), None, RateLimit("reads", 1, HOUR_S, 1))
+        )
         async with app_client(rate_limiter=limits, LLM_PLATFORM_API_KEYS=KEY) as client:
             for path in paths * 3:
                 assert (await client.get(path, headers={"X-API-Key": KEY})).status_code == 200
@@ -424,7 +435,9 @@ class TestPagesOfARequest:
         """The pages of an ordinary request are paid with it; redirects of the pages are not."""
         services = CountedReads()
         services.fetches = fetches
-        async with app_client(services, rate_limiter=limiter(server=RateLimit("server", 99, HOUR_S, burst=99))) as client:
+        async with app_client(
+            services, rate_limiter=limiter(server=RateLimit("server", 99, HOUR_S, burst=99))
+        ) as client:
             answer = await client.post("/tavily/extract", json={"urls": URLS})
             assert len(answer.json()["results"]) == FETCHES_OF_A_REQUEST
             headers = (await client.get(SEARCH)).headers

@@ -24,7 +24,9 @@ _PARTIAL_TOKEN = re.compile(
     r"|={1,3}(?: [0-9a-f]{0,16}(?: ={0,3})?)?\Z|\b(?-i:N(?:O(?:_(?:A(?:N(?:S(?:W(?:E(?:R)?)?)?)?)?)?)?)?)\Z",
     re.I,
 )
-_TURN = re.compile(r"<\|(?:im_start|start_header_id|endoftext|begin_of_text|user|system)\|>|<start_of_turn>|\[INST\]", re.I)
+_TURN = re.compile(
+    r"<\|(?:im_start|start_header_id|endoftext|begin_of_text|user|system)\|>|<start_of_turn>|\[INST\]", re.I
+)
 _ROLES = ("assistant", "model")
 _ROLE = re.compile(r"\s*(?:assistant|model)\b:?\s*", re.I)
 _FENCE = re.compile(r"(`{3,}|~{3,})[\w+-]{0,20}[^\S\n]*(?:\n|(?=[\[{]))")

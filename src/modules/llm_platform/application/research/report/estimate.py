@@ -16,7 +16,9 @@ QUERIES_TOKENS = (500, 1024)
 RANK_TOKENS = (BATCH * 300 + 600, RANK_MAX_TOKENS)
 
 
-def estimate_report(tools: ReportTools, request: PlanRequest, language: str, questions: Sequence[str]) -> ReportEstimate:
+def estimate_report(
+    tools: ReportTools, request: PlanRequest, language: str, questions: Sequence[str]
+) -> ReportEstimate:
     """Return what a report over these sub-questions takes at most, calls that are repeated or fail over left out."""
     now, one_more = (_amounts(tools, request, language, count) for count in (len(questions), len(questions) + 1))
     cost = None if now.cost_usd is None or one_more.cost_usd is None else one_more.cost_usd - now.cost_usd

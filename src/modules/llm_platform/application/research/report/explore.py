@@ -222,7 +222,11 @@ class Explorer:
                     self._start_query(question, query)
             return
         made = await search_queries(
-            run.request.query, question, languages, per_language, run.llm("queries"),
+            run.request.query,
+            question,
+            languages,
+            per_language,
+            run.llm("queries"),
             emit=lambda query: self._start_query(question, query),
         )
         self._expected.add_questions(-1)
@@ -268,9 +272,13 @@ class Explorer:
         run.add_degraded(*answer.degraded)
         run.emit(
             Searched(
-                request_id=run.request_id, query=query, provider=answer.provider,
-                count=len(answer.results), cached=answer.cached,
-                results=tuple(map(FoundResult.of, answer.results)), question=question,
+                request_id=run.request_id,
+                query=query,
+                provider=answer.provider,
+                count=len(answer.results),
+                cached=answer.cached,
+                results=tuple(map(FoundResult.of, answer.results)),
+                question=question,
             )
         )
         # Files may change at any time, so results from documents are not stored.

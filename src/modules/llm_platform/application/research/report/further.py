@@ -101,7 +101,8 @@ async def _read_quoted(run: ReportRun, reader: ReadScheduler, rounds: FurtherRou
     ]
     pages = await reader.collect(requests, limit) if requests else []
     return [
-        page for page in pages
+        page
+        for page in pages
         if page.page.sha256 not in digests and (page.request not in linked or rounds.admits(page.page))
     ]
 
@@ -127,7 +128,9 @@ def _texts(found: Found) -> list[Source]:
     for page in found.pages:
         item = items.pop(canonical_url(page.request.url), None)
         published = page.page.published or (item.published_date if item else None)
-        texts.append((page.request.url, page.page.title or page.request.title, page.page.text[:MAX_SOURCE_CHARS], published))
+        texts.append(
+            (page.request.url, page.page.title or page.request.title, page.page.text[:MAX_SOURCE_CHARS], published)
+        )
     texts += [(item.url, item.title, item.text, item.published_date) for item in items.values()]
     return [
         Source(index=number, url=url, title=title, text=text, published=published)

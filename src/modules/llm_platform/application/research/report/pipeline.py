@@ -70,8 +70,12 @@ async def make_report(run: ReportRun) -> FinishedReport:
         for page_request in given:
             reader.start(page_request)
         rounds = FurtherRounds(
-            run, get_round_limits(run), run.budget.phase_end("search"), stored_model(run),
-            llm_may_stop=run.options.model_ends_rounds, has_budget=partial(has_budget, run),
+            run,
+            get_round_limits(run),
+            run.budget.phase_end("search"),
+            stored_model(run),
+            llm_may_stop=run.options.model_ends_rounds,
+            has_budget=partial(has_budget, run),
         )
         explorer = Explorer(run)
         explored = await explorer.explore()
@@ -146,8 +150,12 @@ async def _write(
     max_tokens = max(MIN_ANSWER_TOKENS, run.budget.max_answer_tokens("write", run.options.max_tokens))
     writer = run.tools.writer(run.llm("write"), run.context_tokens("write", max_tokens))
     key = run.stage_key(
-        "write", writer.report_version, query=run.request.query, questions=explored.questions,
-        instructions=run.request.instructions, context=run.request.context,
+        "write",
+        writer.report_version,
+        query=run.request.query,
+        questions=explored.questions,
+        instructions=run.request.instructions,
+        context=run.request.context,
         sources=[(source.title, source.url, source.text) for source in sources],
         quotes=[quote.text for row in evidence for quote in row.quotes],
     )

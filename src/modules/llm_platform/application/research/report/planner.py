@@ -132,7 +132,9 @@ class Planner:
         return made, made.degraded
 
     def _checkpoints(self, request: PlanRequest, *, fresh: bool = False) -> CheckpointStore:
-        return self._tools.checkpoints(topic_of(request.query), language_of(request.query, request.language), fresh=fresh)
+        return self._tools.checkpoints(
+            topic_of(request.query), language_of(request.query, request.language), fresh=fresh
+        )
 
     def _accepted_key(self, checkpoints: CheckpointStore, request: PlanRequest) -> str:
         return checkpoints.key(ACCEPTED_VERSION, "", query=request.query)

@@ -156,7 +156,10 @@ class ReadScheduler:
         summary = await run.checkpoints.get("summaries", key, Summary)
         if summary is None:
             summary, degraded = await summarize(
-                page, run.request.query, run.language, run.llm("summarize"),
+                page,
+                run.request.query,
+                run.language,
+                run.llm("summarize"),
                 context_tokens=run.context_tokens("summarize", SUMMARY_MAX_TOKENS),
             )
             if run.record_stage("summarize", degraded):

@@ -29,7 +29,9 @@ MAX_RAW_RESULTS: Final = 5000
 MAX_TEXT_CHARS: Final = 1_000_000  # longest answer
 MAX_LABEL_CHARS: Final = 2000  # longest reason, name, correction or other text that MAX_CHARS does not list
 MAX_CHARS: Final = {
-    "title": MAX_TITLE_CHARS, "snippet": research_events.MAX_SNIPPET_CHARS, "content": MAX_RESULT_CHARS,
+    "title": MAX_TITLE_CHARS,
+    "snippet": research_events.MAX_SNIPPET_CHARS,
+    "content": MAX_RESULT_CHARS,
     "text": MAX_SOURCE_CHARS,
 }  # keyed by field
 ADDRESSES: Final = frozenset({"url"})  # they are dropped if they cannot be opened
@@ -57,9 +59,7 @@ def replay_events(
     if too_many or text_chars > MAX_TEXT_CHARS or not isinstance(done, research_events.Done):
         return None
     openable = tuple(
-        _shorten(source)
-        for source in {source.index: source for source in sources}.values()
-        if is_openable(source.url)
+        _shorten(source) for source in {source.index: source for source in sources}.values() if is_openable(source.url)
     )
     replayed = [kept for event in events[:-1] if (kept := _event(event, openable, request)) is not None]
     events, text = _sanitised(replayed, openable)
@@ -139,7 +139,11 @@ def _event(
 
 
 def _answer(
-    replayed: dtos.ResearchResponse, text: str, sources: tuple[dtos.Source, ...], request: dtos.ResearchRequest, language: str
+    replayed: dtos.ResearchResponse,
+    text: str,
+    sources: tuple[dtos.Source, ...],
+    request: dtos.ResearchRequest,
+    language: str,
 ) -> dtos.ResearchResponse:
     cited = frozenset(source.index for source in replayed.sources)
     meta, citations = replayed.metadata, replayed.citations
@@ -216,4 +220,4 @@ def _raw_results(raw: Sequence[dtos.RawResult]) -> tuple[dtos.RawResult, ...]:
 
 def _questions(questions: Iterable[str], request: dtos.ResearchRequest) -> tuple[str, ...]:
     written = (request.query, *(request.plan or ()))
-    return tuple(question for question in questions if is_query(question, written))[:dtos.MAX_PLAN_QUESTIONS]
+    return tuple(question for question in questions if is_query(question, written))[: dtos.MAX_PLAN_QUESTIONS]

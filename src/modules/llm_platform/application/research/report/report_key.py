@@ -22,7 +22,15 @@ PROMPT_VERSIONS = ".".join(
 # Request fields that do not change the report. Limits: a report that a limit cut short is not stored.
 # The output is made of the finished report. A follow-up question is part of the key as it was understood.
 EXCLUDED_FIELDS = {
-    "omit_raw", "fresh", "depth", "max_llm_calls", "max_cost_usd", "max_seconds", "previous_id", "history", "output_schema",
+    "omit_raw",
+    "fresh",
+    "depth",
+    "max_llm_calls",
+    "max_cost_usd",
+    "max_seconds",
+    "previous_id",
+    "history",
+    "output_schema",
     "files",
 }
 # Options that the key leaves out: a new option is part of it, so that no report of another value is served.
@@ -48,7 +56,9 @@ def report_key(
     by = [tools.label(part) for part in ("search", "read", *STAGES, *(("judge",) if judge else ()))]
     versions = [PROMPT_VERSIONS, writer.report_version, *([judge.version] if judge else ())]
     return checkpoints.key(
-        "|".join(versions), "|".join(by), request=_identity(request),
+        "|".join(versions),
+        "|".join(by),
+        request=_identity(request),
         made=[getattr(options, field.name) for field in fields(ReportOptions) if field.name not in EXCLUDED_OPTIONS],
         **({"earlier": [(source.url, source.title, source.text) for source in earlier]} if earlier else {}),
     )

@@ -170,9 +170,7 @@ class Reporter:
         else:
             log.info("store cleaned", extra={"entries": removed})
 
-    async def _replay_stored(
-        self, run: Run, checkpoints: CheckpointStore, key: str
-    ) -> MadeReport | None:
+    async def _replay_stored(self, run: Run, checkpoints: CheckpointStore, key: str) -> MadeReport | None:
         stored = await find_stored_report(
             checkpoints, key, run.request, run.language, offline=self._tools.options.offline
         )
@@ -199,9 +197,7 @@ class Reporter:
         response = report.response.model_copy(update={"metadata": metadata})
         if report.is_storable:
             events = (*emitted, Done(request_id=run.request_id, response=response))
-            await store_report(
-                checkpoints, key, run.request, run.language, events=events, sources=report.sources
-            )
+            await store_report(checkpoints, key, run.request, run.language, events=events, sources=report.sources)
         elif report.is_complete:
             await mark_finished(checkpoints, key)
         log.info(

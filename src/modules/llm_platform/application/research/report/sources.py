@@ -50,8 +50,13 @@ def from_results(best: Sequence[RankedCandidate], count: int) -> ReportSources:
     items = [ranked.candidate.item for ranked in best if ranked.candidate.item.text][:count]
     sources = tuple(
         Source(
-            index=number, title=item.title, url=item.url, text=item.text, published=item.published_date,
-            text_kind="document" if _is_file(item) else "snippet", pages=item.pages,
+            index=number,
+            title=item.title,
+            url=item.url,
+            text=item.text,
+            published=item.published_date,
+            text_kind="document" if _is_file(item) else "snippet",
+            pages=item.pages,
         )
         for number, item in enumerate(items, 1)
     )
@@ -84,8 +89,14 @@ def _page_source(number: int, read: ReadPage) -> Source:
     title, text = (page.title or request.title)[:MAX_TITLE_CHARS], page.text[:MAX_SOURCE_CHARS]
     kind: TextKind = "document" if read.is_document else "page"
     return Source(
-        index=number, title=title, url=request.url, text=text, published=page.published, text_kind=kind,
-        extraction=page.extraction, pages=page.pages,
+        index=number,
+        title=title,
+        url=request.url,
+        text=text,
+        published=page.published,
+        text_kind=kind,
+        extraction=page.extraction,
+        pages=page.pages,
     )
 
 

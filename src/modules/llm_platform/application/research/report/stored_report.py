@@ -132,8 +132,13 @@ def _sanitized_report(found: StoredReport, request: dtos.ResearchRequest, langua
 
 
 async def store_report(
-    checkpoints: CheckpointStore, key: str, request: dtos.ResearchRequest, language: str, *,
-    events: tuple[research_events.ResearchEvent, ...], sources: tuple[dtos.Source, ...],
+    checkpoints: CheckpointStore,
+    key: str,
+    request: dtos.ResearchRequest,
+    language: str,
+    *,
+    events: tuple[research_events.ResearchEvent, ...],
+    sources: tuple[dtos.Source, ...],
 ) -> None:
     """Store the report under its `report_key`."""
     candidates = StoredReport(

@@ -86,9 +86,7 @@ class _Body(httpx2.AsyncByteStream):
             yield chunk
 
 
-def _request(
-    address: PageAddress, headers: Mapping[str, str], method: str, body: bytes | None
-) -> httpcore2.Request:
+def _request(address: PageAddress, headers: Mapping[str, str], method: str, body: bytes | None) -> httpcore2.Request:
     url = httpcore2.URL(
         scheme=address.scheme.encode(), host=address.host.encode(), port=address.port, target=address.target.encode()
     )

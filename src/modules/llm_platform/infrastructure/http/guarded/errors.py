@@ -39,7 +39,11 @@ STATUSES: Final[Mapping[int, tuple[type[AppException], str]]] = {
 TRANSPORT: Final[tuple[tuple[type[Exception], type[AppException], str], ...]] = (
     (httpcore2.TimeoutException, exceptions.PageTimeoutError, "The page's server did not answer in time"),
     (httpcore2.NetworkError, exceptions.PageConnectionError, "The page's server closed the connection"),
-    (httpcore2.ProtocolError, exceptions.PageError, "The page's server does not speak HTTP, or sends a head that is too large"),
+    (
+        httpcore2.ProtocolError,
+        exceptions.PageError,
+        "The page's server does not speak HTTP, or sends a head that is too large",
+    ),
     (httpx2.DecodingError, exceptions.PageError, "The page cannot be decompressed"),
 )
 TRANSPORT_ERRORS: Final = tuple(kind for kind, _, _ in TRANSPORT)

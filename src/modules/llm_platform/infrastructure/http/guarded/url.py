@@ -25,13 +25,20 @@ _NOT_PUBLIC_V4: Final = tuple(
         IPv4Network,
         (
             "0.0.0.0/8",  # this network
-            "10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",  # private
+            "10.0.0.0/8",
+            "172.16.0.0/12",
+            "192.168.0.0/16",  # private
             "100.64.0.0/10",  # carrier-grade NAT; some clouds keep their metadata service here
             "127.0.0.0/8",  # loopback
             "169.254.0.0/16",  # link-local: metadata services
             "168.63.129.16/32",  # Azure's own services, from inside a machine
-            "192.0.0.0/24", "192.31.196.0/24", "192.52.193.0/24", "192.175.48.0/24",  # protocol assignments
-            "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24",  # documentation
+            "192.0.0.0/24",
+            "192.31.196.0/24",
+            "192.52.193.0/24",
+            "192.175.48.0/24",  # protocol assignments
+            "192.0.2.0/24",
+            "198.51.100.0/24",
+            "203.0.113.0/24",  # documentation
             "192.88.99.0/24",  # 6to4 relays
             "198.18.0.0/15",  # benchmarks
             "224.0.0.0/4",  # multicast
@@ -45,7 +52,8 @@ _NOT_PUBLIC_V6: Final = tuple(
         IPv6Network,
         (
             "2001::/23",  # protocol assignments: Teredo, ORCHID, benchmarks
-            "2001:db8::/32", "3fff::/20",  # documentation
+            "2001:db8::/32",
+            "3fff::/20",  # documentation
             "2002::/16",  # 6to4: an IPv4 address inside
             "2620:4f:8000::/48",  # AS112
             "3ffe::/16",  # the 6bone, given back
@@ -75,9 +83,7 @@ MAX_PORT: Final = 65535
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 LOCAL_NAMES: Final = ("localhost", "local", "internal", "home.arpa", "localdomain")
 
-NO_WEB_ADDRESS = (
-    "The address cannot be read: it must begin with http:// or https:// and name a public host"
-)
+NO_WEB_ADDRESS = "The address cannot be read: it must begin with http:// or https:// and name a public host"
 TOO_LONG = f"The address is longer than {MAX_URL_CHARS} characters"
 BAD_CHARACTER = "The address holds a blank, a backslash or a character that cannot be seen: write it percent-encoded"
 USER_NAME = "The address holds a user name or password: leave it out"

@@ -78,7 +78,9 @@ def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
 
     Vectors are compared one by one, without a graph. That is fast enough for some hundred thousand passages.
     """
-    dense = {payloads.DENSE: edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine)} if dimension else None
+    dense = (
+        {payloads.DENSE: edge.EdgeVectorParams(size=dimension, distance=edge.Distance.Cosine)} if dimension else None
+    )
     config: qdrant_edge.EdgeConfig = edge.EdgeConfig(
         vectors=dense,
         sparse_vectors={payloads.WORDS: edge.EdgeSparseVectorParams(modifier=edge.Modifier.Idf)},
@@ -141,7 +143,9 @@ class EdgeCollection:
             current = self._current()
             return current.facts if current else None
 
-    def search(self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int) -> list[dtos.FoundPassage]:
+    def search(
+        self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
+    ) -> list[dtos.FoundPassage]:
         edge = engine()
         with translated():
             current = self._needed()
@@ -155,7 +159,9 @@ class EdgeCollection:
             if query.vector is not None:
                 lists.append(edge.Query.Nearest(query.vector, payloads.DENSE))
             if query.words:
-                lists.append(edge.Query.Nearest(edge.SparseVector(query.words.indices, query.words.values), payloads.WORDS))
+                lists.append(
+                    edge.Query.Nearest(edge.SparseVector(query.words.indices, query.words.values), payloads.WORDS)
+                )
             request = edge.QueryRequest(
                 limit=limit,
                 query=edge.Fusion.Dbsf(),
@@ -164,19 +170,25 @@ class EdgeCollection:
             )
             points = current.shard.query(request)
             return [
-                dtos.FoundPassage(passage=payloads.passage_of(point.id, point.payload or {}), score=query.score(point.score))
+                dtos.FoundPassage(
+                    passage=payloads.passage_of(point.id, point.payload or {}), score=query.score(point.score)
+                )
                 for point in points
             ]
 
     def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         with translated():
-            records = self._needed().shard.retrieve([payloads.document_point(doc_id) for doc_id in doc_ids], True, False)
+            records = self._needed().shard.retrieve(
+                [payloads.document_point(doc_id) for doc_id in doc_ids], True, False
+            )
             found = {
                 record.payload[payloads.DOC_ID]: payloads.document_of(record.payload)
                 for record in records
                 if record.payload
             }
-            return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
+            return {
+                doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found
+            }
 
     def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
         """Return a page of documents from the position `after` (None for the first page), and the position of the next page.
@@ -195,7 +207,9 @@ class EdgeCollection:
         edge = engine()
         with translated():
             shard = self._needed().shard
-            fields = matching(edge, [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])])
+            fields = matching(
+                edge, [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]
+            )
             count = shard.count(edge.CountRequest(filter=fields))
             request = edge.ScrollRequest(limit=count + 1, filter=fields, with_payload=True, with_vector=False)
             records, _ = shard.scroll(request)
@@ -231,7 +245,9 @@ class EdgeCollection:
                 edge.Point(point.id, vectors(edge, point.vector, point.words), point.payload)
                 for point in payloads.prepared(work.facts, *(passages for _, passages in new.values()))
             ]
-            points += [edge.Point(point, {}, payloads.document_payload(document)) for point, (document, _) in new.items()]
+            points += [
+                edge.Point(point, {}, payloads.document_payload(document)) for point, (document, _) in new.items()
+            ]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def add_vectors(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
@@ -375,5 +391,7 @@ class EdgeCollection:
         shard = edge.EdgeShard.create(str(self._generations.work), config(edge, facts.dimension))
         for field in payloads.FILTERABLE:
             shard.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Keyword))
-        shard.update(edge.UpdateOperation.upsert_points([edge.Point(payloads.FACTS_ID, {}, payloads.facts_payload(facts))]))
+        shard.update(
+            edge.UpdateOperation.upsert_points([edge.Point(payloads.FACTS_ID, {}, payloads.facts_payload(facts))])
+        )
         self._work = _Open(shard, facts)

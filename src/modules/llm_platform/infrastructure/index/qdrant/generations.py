@@ -47,7 +47,10 @@ def _copy_file(source: Path, target: Path) -> None:
     if not _HAS_HOLES:
         shutil.copyfile(source, target)
         return
-    with source.open("rb", buffering=0) as read, open(target, "wb", buffering=0, opener=private_files.private_opener) as write:
+    with (
+        source.open("rb", buffering=0) as read,
+        open(target, "wb", buffering=0, opener=private_files.private_opener) as write,
+    ):
         size = os.fstat(read.fileno()).st_size
         write.truncate(size)
         position = 0

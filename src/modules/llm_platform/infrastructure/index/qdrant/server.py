@@ -60,9 +60,7 @@ def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
         lists.append((payloads.WORDS, models.SparseVector(indices=hybrid.words.indices, values=hybrid.words.values)))
     if hybrid.vector is not None:
         lists.append((payloads.DENSE, hybrid.vector))
-    prefetch = [
-        models.Prefetch(query=vector, using=using, filter=fields, limit=CANDIDATES) for using, vector in lists
-    ]
+    prefetch = [models.Prefetch(query=vector, using=using, filter=fields, limit=CANDIDATES) for using, vector in lists]
     return {
         "prefetch": prefetch,
         "query": models.FusionQuery(fusion=models.Fusion.DBSF),

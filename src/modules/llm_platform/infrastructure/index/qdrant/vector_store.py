@@ -67,7 +67,9 @@ class QdrantVectorStore(IVectorStore):
                 elif (there.embedder, there.dimension) != (collection.embedder, collection.dimension):
                     raise payloads.embedder_mismatch(there, collection)
 
-    async def replace(self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]) -> None:
+    async def replace(
+        self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]
+    ) -> None:
         """Write new passages, delete the old ones, and write the document's point last.
 
         Readers see one version, or both while the server runs the request. After a crash, the document counts as changed. If
@@ -82,10 +84,14 @@ class QdrantVectorStore(IVectorStore):
             document_itself = qdrant_server.bare_point(
                 payloads.document_point(document.doc_id), payloads.document_payload(document)
             )
-            others = qdrant_server.points_of([document.doc_id], payloads.PASSAGE, except_ids=[point.id for point in points])
+            others = qdrant_server.points_of(
+                [document.doc_id], payloads.PASSAGE, except_ids=[point.id for point in points]
+            )
             async with asyncio.timeout(self._timeout):
                 await self._connected().batch_update_points(
-                    collection, qdrant_server.replace_operations(points[sent_before:], others, document_itself), wait=True
+                    collection,
+                    qdrant_server.replace_operations(points[sent_before:], others, document_itself),
+                    wait=True,
                 )
 
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
@@ -99,7 +105,9 @@ class QdrantVectorStore(IVectorStore):
     async def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
         with qdrant_server.translated(collection):
             await self._known(collection)
-            async for record in self._records(collection, qdrant_server.matching([(payloads.KIND, [payloads.DOCUMENT])])):
+            async for record in self._records(
+                collection, qdrant_server.matching([(payloads.KIND, [payloads.DOCUMENT])])
+            ):
                 yield payloads.document_of(record.payload or {})
 
     async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
@@ -128,9 +136,13 @@ class QdrantVectorStore(IVectorStore):
                 [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in active_filters(filters)]
             )
             async with asyncio.timeout(self._timeout):
-                answer = await self._connected().query_points(collection, **qdrant_server.query(hybrid, fields), limit=limit)
+                answer = await self._connected().query_points(
+                    collection, **qdrant_server.query(hybrid, fields), limit=limit
+                )
             return [
-                dtos.FoundPassage(passage=payloads.passage_of(point.id, point.payload or {}), score=hybrid.score(point.score))
+                dtos.FoundPassage(
+                    passage=payloads.passage_of(point.id, point.payload or {}), score=hybrid.score(point.score)
+                )
                 for point in answer.points
             ]
 

@@ -239,7 +239,9 @@ def build_model_policies(
         else RateLimiter(settings.LLM_RPS or REPORT_LLM_RPS, max_concurrent=MAX_CONCURRENT_CALLS)
         for name in adapters
     }
-    waits_s = {connection.name: connection.timeout for connection in llm_connections(settings) if connection.name in bounds}
+    waits_s = {
+        connection.name: connection.timeout for connection in llm_connections(settings) if connection.name in bounds
+    }
     return ModelPolicies(limiters, upstreams, budgets, waits_s)
 
 

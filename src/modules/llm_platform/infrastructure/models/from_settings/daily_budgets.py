@@ -42,7 +42,9 @@ def check_daily_budget(settings: Settings) -> None:
         raise SettingsError(UNKNOWN_PRICE.format(models=", ".join(unknown), model=unknown[0]))
 
 
-def build_model_budgets(settings: Settings, resources: Resources, open_store: Callable[[], ISpendingStore]) -> ModelBudgets:
+def build_model_budgets(
+    settings: Settings, resources: Resources, open_store: Callable[[], ISpendingStore]
+) -> ModelBudgets:
     """Return the daily budgets of models that cost money. There are none if no budget is set."""
     priced = [connection for connection in llm_connections(settings) if connection.cost_usd(1, 1)]
     if not settings.BUDGET_USD_PER_DAY or not priced:

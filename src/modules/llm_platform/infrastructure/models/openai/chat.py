@@ -374,4 +374,6 @@ def _context_window(models: Sequence[dict[str, Any]], name: str) -> int | None:
     entry = next((model for model in models if name in _names_of(model)), models[0] if len(models) == 1 else {})
     meta = entry.get("meta")
     sizes = (entry.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
-    return next((size for size in sizes if type(size) is int and MIN_CONTEXT_TOKENS <= size <= MAX_CONTEXT_TOKENS), None)
+    return next(
+        (size for size in sizes if type(size) is int and MIN_CONTEXT_TOKENS <= size <= MAX_CONTEXT_TOKENS), None
+    )

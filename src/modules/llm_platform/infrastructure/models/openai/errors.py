@@ -32,16 +32,26 @@ REFUSALS: Final = frozenset({400, 422})
 OPTIONAL_FIELDS: Final = ("temperature", "response_format", "stream_options", "stream")
 KNOWN_ERROR_TYPES: Final = frozenset(
     {
-        "access_terminated_error", "context_length_exceeded", "content_filter", "engine_overloaded_error",
-        "insufficient_quota", "invalid_api_key", "invalid_request_error", "model_not_found",
-        "rate_limit_exceeded", "rate_limit_reached_error", "server_error", "overloaded_error",
+        "access_terminated_error",
+        "context_length_exceeded",
+        "content_filter",
+        "engine_overloaded_error",
+        "insufficient_quota",
+        "invalid_api_key",
+        "invalid_request_error",
+        "model_not_found",
+        "rate_limit_exceeded",
+        "rate_limit_reached_error",
+        "server_error",
+        "overloaded_error",
     }
 )
 
 _QUOTA = re.compile(r"quota|usage limit|balance|credit|billing|exceeded your|insufficient", re.IGNORECASE)
 _CLIENT = re.compile(r"coding agent|user.?agent|client", re.IGNORECASE)
 _TOO_LONG = re.compile(
-    r"context.?length|context.?window|context.?size|maximum context|too long|too many tokens|reduce the length", re.IGNORECASE
+    r"context.?length|context.?window|context.?size|maximum context|too long|too many tokens|reduce the length",
+    re.IGNORECASE,
 )
 _NO_MODEL = re.compile(r"model\b.{0,80}\b(?:not exist|not found|not supported|unknown)|model_not_found", re.IGNORECASE)
 _BAD_KEY = re.compile(r"api.?key", re.IGNORECASE)
@@ -62,7 +72,9 @@ def transport_error(connection: LLMConnection, error: Exception, late: str) -> e
     return LLM_ERRORS[rule.kind](f"{connection.name} {message}")
 
 
-def status_error(connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]) -> exceptions.LLMException:
+def status_error(
+    connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]
+) -> exceptions.LLMException:
     """Return the LLMException for an HTTP status that is no success."""
     name, names = connection.name, connection.settings
     details = _ErrorBody(body)
@@ -110,7 +122,9 @@ def reported_error(connection: LLMConnection, body: object) -> exceptions.LLMExc
         return exceptions.LLMBlockedError(f"{connection.name} rejects requests for now{details.known_alone}")
     if _TOO_LONG.search(details.text):
         return _too_long(connection)
-    return exceptions.LLMProviderException(f"{connection.name} returned an error instead of an answer{details.known_alone}")
+    return exceptions.LLMProviderException(
+        f"{connection.name} returned an error instead of an answer{details.known_alone}"
+    )
 
 
 def refused_field(status: int, body: object, sent: Mapping[str, object]) -> str | None:
@@ -136,7 +150,9 @@ def refused_extra(
     field = next((name for name in sorted(extra, key=len, reverse=True) if re.search(rf"['\"`]{name}\b", text)), None)
     if field is None:
         return None
-    message = f"{connection.name} does not accept this {field} ({status}): change it, leave it out, or use another model"
+    message = (
+        f"{connection.name} does not accept this {field} ({status}): change it, leave it out, or use another model"
+    )
     return exceptions.LLMRequestError(message, field=field)
 
 
@@ -170,7 +186,9 @@ def _forbidden(connection: LLMConnection, details: _ErrorBody, wait: float | Non
     """
     name, names = connection.name, connection.settings
     if names.user_agent and _CLIENT.search(details.text) and not _QUOTA.search(details.text):
-        return exceptions.LLMConfigError(f"{name} rejects this User-Agent (403{details.known}): check {names.user_agent}")
+        return exceptions.LLMConfigError(
+            f"{name} rejects this User-Agent (403{details.known}): check {names.user_agent}"
+        )
     if _QUOTA.search(details.text):
         return exceptions.LLMQuotaError(f"{name}: quota or balance is used up (403{details.known})", retry_after_s=wait)
     remedy = ", ".join(filter(None, (names.key, names.model, names.user_agent)))
@@ -182,7 +200,9 @@ def _bad_request(connection: LLMConnection, status: int, details: _ErrorBody) ->
     if status == 413 or _TOO_LONG.search(details.text):
         return _too_long(connection)
     if _NO_MODEL.search(details.text):
-        return exceptions.LLMConfigError(f"{name} does not know the model ({status}{details.known}): check {names.model}")
+        return exceptions.LLMConfigError(
+            f"{name} does not know the model ({status}{details.known}): check {names.model}"
+        )
     if _BAD_KEY.search(details.text):
         return exceptions.LLMConfigError(f"{name} refuses the key ({status}{details.known}): check {names.key}")
     return exceptions.LLMProviderException(f"{name} does not accept the request ({status}{details.known})")

@@ -141,7 +141,9 @@ class _Sender(httpx2.AsyncClient):
         **_: Any,
     ) -> httpx2.Request:
         keys: Iterable[tuple[str, str]] = ((name, value) for name, value in headers if name.lower() in KEY_HEADERS)
-        return self._upstream.build_request(method.upper(), f"{url}?{params}" if params else str(url), content or b"", keys)
+        return self._upstream.build_request(
+            method.upper(), f"{url}?{params}" if params else str(url), content or b"", keys
+        )
 
     async def send(self, request: httpx2.Request, **_: Any) -> httpx2.Response:
         """Return a successful response with its body unread. The package reads the body of any other without a limit."""

@@ -185,7 +185,10 @@ def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
             continue
         function: dict[str, Any] = call["function"] if isinstance(call.get("function"), dict) else {}
         arguments = function.get("arguments")
-        texts = {"name": function.get("name"), "arguments": json.dumps(arguments) if isinstance(arguments, dict) else arguments}
+        texts = {
+            "name": function.get("name"),
+            "arguments": json.dumps(arguments) if isinstance(arguments, dict) else arguments,
+        }
         index = call["index"] if type(call.get("index")) is int and 0 <= call["index"] < dtos.MAX_TOOLS else position
         head = {name: call[name] for name in ("id", "type") if isinstance(call.get(name), str) and call[name]}
         function_texts = {name: text for name, text in texts.items() if isinstance(text, str)}
@@ -549,7 +552,9 @@ def _joined(parts: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     """Return the calls of tools that the parts make up, in the order of their indexes."""
     calls: dict[int, dict[str, Any]] = {}
     for part in parts:
-        call = calls.setdefault(part["index"], {"id": "", "type": "function", "function": {"name": "", "arguments": ""}})
+        call = calls.setdefault(
+            part["index"], {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+        )
         call |= {name: part[name] for name in ("id", "type") if name in part}
         for name, text in part["function"].items():
             call["function"][name] += text

@@ -157,8 +157,15 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # `auto` tries them in thi
         source_kinds=("web", "news", "academic"),
         label="SearXNG, a self-hosted metasearch engine",
         settings=(
-            "SEARXNG_URL", "SEARXNG_USERNAME", "SEARXNG_PASSWORD", "SEARXNG_TIMEOUT_S",
-            "SEARXNG_SAFESEARCH", "SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC", "SEARXNG_RPM",
+            "SEARXNG_URL",
+            "SEARXNG_USERNAME",
+            "SEARXNG_PASSWORD",
+            "SEARXNG_TIMEOUT_S",
+            "SEARXNG_SAFESEARCH",
+            "SEARXNG_ENGINES_WEB",
+            "SEARXNG_ENGINES_NEWS",
+            "SEARXNG_ENGINES_ACADEMIC",
+            "SEARXNG_RPM",
         ),
         addresses=lambda settings: settings.SEARXNG_URL,
         rpm_setting="SEARXNG_RPM",
@@ -169,7 +176,9 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # `auto` tries them in thi
     _keyed_service("exa", "ExaWebSearchAdapter", "Exa, a search by meaning", ("web", "news", "academic")),
     _keyed_service("tavily", "TavilyWebSearchAdapter", "Tavily", ("web", "news")),
     _keyed_service("serper", "SerperWebSearchAdapter", "Serper, results of Google", ("web", "news", "academic")),
-    _keyed_service("jina", "JinaWebSearchAdapter", "Jina's search, results of Google", ("web", "news"), named_only=True),
+    _keyed_service(
+        "jina", "JinaWebSearchAdapter", "Jina's search, results of Google", ("web", "news"), named_only=True
+    ),
     SearchProviderSpec(
         name=DOCUMENTS,
         build=lambda parts: iter([parts.documents()]),

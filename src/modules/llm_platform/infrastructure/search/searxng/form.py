@@ -35,7 +35,11 @@ _CHINESE: Final = {"Hans": "zh-CN", "Hant": "zh-TW"}
 
 
 def form_of(
-    request: WebSearchRequest, engines: Sequence[str], window: Freshness | None, safesearch: int, today: Callable[[], date]
+    request: WebSearchRequest,
+    engines: Sequence[str],
+    window: Freshness | None,
+    safesearch: int,
+    today: Callable[[], date],
 ) -> dict[str, str]:
     """Return all fields but the page number. Without engines, the categories select them.
 

@@ -71,7 +71,9 @@ def is_limiter_redirect(location: str, url: str) -> bool:
     """
     requested, target = urlsplit(url), urlsplit(urljoin(url, location))
     start_page = requested.path.rpartition("/")[0] + "/"
-    return target.netloc == requested.netloc and target.path in (start_page, start_page.rstrip("/")) and not target.query
+    return (
+        target.netloc == requested.netloc and target.path in (start_page, start_page.rstrip("/")) and not target.query
+    )
 
 
 class LimiterWindow:

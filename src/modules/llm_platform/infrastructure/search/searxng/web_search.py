@@ -247,9 +247,13 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             for engine in missing:
                 yield Degraded(component=f"{self.name}/{engine}", reason=reason)
 
-    def _response(self, request: dtos.WebSearchRequest, window: Freshness | None, pages: _Pages) -> dtos.WebSearchResponse:
+    def _response(
+        self, request: dtos.WebSearchRequest, window: Freshness | None, pages: _Pages
+    ) -> dtos.WebSearchResponse:
         first = pages.answers[0]
-        items = chain.from_iterable(map(methodcaller("items", partial(self._search_page, request.query)), pages.answers))
+        items = chain.from_iterable(
+            map(methodcaller("items", partial(self._search_page, request.query)), pages.answers)
+        )
         return dtos.WebSearchResponse.model_validate(
             {
                 "query": request.query,

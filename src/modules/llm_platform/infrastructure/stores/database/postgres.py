@@ -40,7 +40,10 @@ BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free wit
 CLOSED: Final = "the connections to PostgreSQL are closed"
 # With these options of libpq, a server that vanished is noticed after this time and not after minutes.
 _LIVENESS: Final = {
-    "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "tcp_user_timeout": 10_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
 }
 
 
@@ -77,7 +80,9 @@ class Database:
         self._failure: DatabaseError | None = None
         self._failed_at = 0.0
         self._checking: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Future[Any]] = set()  # The running calls, with those that no caller waits for any more.
+        self._tasks: set[asyncio.Future[Any]] = (
+            set()
+        )  # The running calls, with those that no caller waits for any more.
         self._closed = False
 
     async def run(self, work: Callable[[Connection], Awaitable[Result]], timeout_s: float = CALL_TIMEOUT_S) -> Result:
@@ -255,8 +260,13 @@ class Database:
 
         silence_pool_log()
         pool: Pool = AsyncConnectionPool(
-            self._url, kwargs=connection_options(), min_size=0, max_size=POOL_SIZE, open=False,
-            timeout=CONNECT_TIMEOUT_S, reconnect_timeout=CONNECT_TIMEOUT_S,
+            self._url,
+            kwargs=connection_options(),
+            min_size=0,
+            max_size=POOL_SIZE,
+            open=False,
+            timeout=CONNECT_TIMEOUT_S,
+            reconnect_timeout=CONNECT_TIMEOUT_S,
         )
         await pool.open()
         return pool

@@ -12,7 +12,11 @@ from modules.llm_platform.infrastructure.stores.database.operations import Opera
 
 SCHEMA_OF_TABLES: Final = "llm_platform."  # SQLite has none
 _MARKS: Final = {  # placeholders of statements
-    SCHEMA_OF_TABLES: "", "{skip}": "", "{known}": "true", "{seconds}": "stored_at", "{stored_at}": ":now",
+    SCHEMA_OF_TABLES: "",
+    "{skip}": "",
+    "{known}": "true",
+    "{seconds}": "stored_at",
+    "{stored_at}": ":now",
 }
 BUSY_WAIT_S: Final = 10.0  # another process writes
 BUSY_STEP_S: Final = 0.01
@@ -48,7 +52,9 @@ def open_for_reading(file: Path) -> sqlite3.Connection:
     index = file.with_name(f"{file.name}-shm")
     has_index = index.exists() and index.stat().st_size >= INDEX_BYTES
     with ExitStack() as undo:
-        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_WAIT_S, isolation_level=None)
+        connection = sqlite3.connect(
+            f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_WAIT_S, isolation_level=None
+        )
         undo.callback(connection.close)
         if not has_index:
             connection.execute("PRAGMA locking_mode = EXCLUSIVE")

@@ -76,9 +76,7 @@ class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
 
 
 def _key(request: FailedRequest) -> dict[str, Any]:
-    return {
-        "stage": request.stage, "tenant": bytes_of(request.tenant), "request_id": bytes_of(request.request_id)
-    }
+    return {"stage": request.stage, "tenant": bytes_of(request.tenant), "request_id": bytes_of(request.request_id)}
 
 
 def _request(row: Sequence[Any]) -> FailedRequest:

@@ -36,9 +36,7 @@ _SIZE_INDEX: Final = "CREATE INDEX IF NOT EXISTS failed_request_size ON failed_r
 class SqliteFailedRequestStore(SqlFailedRequestStore):
     """Store of failed requests in `file`, which the first request creates. `clock` returns seconds since 1970."""
 
-    def __init__(
-        self, file: Path, max_bytes: int, ttl_days: float, clock: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, file: Path, max_bytes: int, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
         super().__init__(max_bytes, ttl_days)
         self._file, self._clock = file, clock
 

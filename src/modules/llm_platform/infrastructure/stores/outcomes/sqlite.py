@@ -151,7 +151,8 @@ class OutcomeTable:
             return [
                 connection.execute(
                     _REMOVE, (outcome.stage, _key(outcome.request_id, outcome.tenant), outcome.kind, outcome.body)
-                ).rowcount > 0
+                ).rowcount
+                > 0
                 for outcome in outcomes
             ]
 
@@ -388,9 +389,7 @@ class SqliteOutcomeStore(IOutcomeStore):
         if self._closed:
             raise OutcomeStoreError(CLOSED)
         try:
-            return await asyncio.get_running_loop().run_in_executor(
-                self._thread, _run_in_table, self._table, work
-            )
+            return await asyncio.get_running_loop().run_in_executor(self._thread, _run_in_table, self._table, work)
         except _FILE_ERRORS as error:
             raise OutcomeStoreError(_message(error)) from error
 

@@ -43,7 +43,9 @@ _JOB: Final = (
     "id, status, request, created_at, started_at, finished_at, attempts, progress, webhook_attempts, "
     "CASE WHEN webhook IS NULL OR status = 'cancelled' THEN NULL ELSE coalesce(webhook_status, 'pending') END, api, thread"
 )
-_GAP: Final = "\x1f"  # separates, in a search text, the question of a run from the title of its thread if that is another
+_GAP: Final = (
+    "\x1f"  # separates, in a search text, the question of a run from the title of its thread if that is another
+)
 _SEARCH_TITLE: Final = f"coalesce(nullif(split_part(search_text, '{_GAP}', 2), ''), search_text)"
 # A run joins the thread of the run `:joined_id`, and takes over its title, if any run of that thread is still stored.
 _JOINED: Final = (
@@ -69,9 +71,7 @@ SELECT thread, title, status, created_at, request, (SELECT min(created_at) {_RUN
 FROM llm_platform.research_job AS newest
 WHERE owner = :owner AND NOT EXISTS (SELECT 1 {_RUNS} AND run.number > newest.number)
 """  # noqa: S608  constants
-_LAST_EVENT: Final = (
-    "SELECT data FROM llm_platform.research_job_event WHERE job = :job ORDER BY number DESC LIMIT 1"
-)
+_LAST_EVENT: Final = "SELECT data FROM llm_platform.research_job_event WHERE job = :job ORDER BY number DESC LIMIT 1"
 # Whoever had the lease of a run that is still running has vanished, or could not renew it.
 _UNCLEAN_ENDS: Final = "unclean_ends + CASE WHEN status = 'running' THEN 1 ELSE 0 END"
 _ONE_UNLESS_GIVEN_UP: Final = f"CASE WHEN {{ends}} < {dtos.MAX_UNCLEAN_ENDS} THEN 1 ELSE 0 END"
@@ -130,7 +130,12 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
             RETURNING {_JOB}
             """,  # noqa: S608  constants
-            {**_parameters_of_new(job), "max_queued": max_queued, "webhook": job.webhook, "traceparent": job.traceparent},
+            {
+                **_parameters_of_new(job),
+                "max_queued": max_queued,
+                "webhook": job.webhook,
+                "traceparent": job.traceparent,
+            },
         )
         return _job(rows[0]) if rows else None
 
@@ -151,8 +156,12 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             RETURNING number
             """,  # noqa: S608  constants
             {
-                **_parameters_of_new(job), **answer_columns(events[-1]), "took_s": took_s, "last": events[-1].number,
-                "webhook": job.webhook, "webhook_status": "pending" if job.webhook else None,
+                **_parameters_of_new(job),
+                **answer_columns(events[-1]),
+                "took_s": took_s,
+                "last": events[-1].number,
+                "webhook": job.webhook,
+                "webhook_status": "pending" if job.webhook else None,
             },
         )
         yield from _insert_events(number, events)
@@ -327,7 +336,10 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         rows = yield Statement(
             _CLAIM,
             {
-                "token": token, "lease_s": lease_s, "is_report": is_report, "leaves_suspects": leaves_suspects,
+                "token": token,
+                "lease_s": lease_s,
+                "is_report": is_report,
+                "leaves_suspects": leaves_suspects,
                 "held": f",{','.join(map(str, held))},",
             },
         )
@@ -335,8 +347,17 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             return None
         [(number, found_id, owner, label, request, client_request, is_asked, attempts, last_event, trace, ends)] = rows
         claimed = dtos.ClaimedJob(
-            number, token, found_id, owner, label, ResearchRequest.model_validate_json(request), attempts, last_event,
-            trace, is_finish_asked=bool(is_asked), unclean_ends=ends,
+            number,
+            token,
+            found_id,
+            owner,
+            label,
+            ResearchRequest.model_validate_json(request),
+            attempts,
+            last_event,
+            trace,
+            is_finish_asked=bool(is_asked),
+            unclean_ends=ends,
         )
         return replace(claimed, client_request=json.loads(client_request)) if client_request else claimed
 
@@ -349,7 +370,9 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         yield from _update_leased(job, "unclean_ends = 0")
 
     @operation()
-    def append(self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress) -> Operation[None]:
+    def append(
+        self, job: dtos.ClaimedJob, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress
+    ) -> Operation[None]:
         changed = {"progress": progress.model_dump_json(), "last": events[-1].number}
         yield from _update_leased(job, "progress = :progress, last_event = :last", **changed)
         yield from _insert_events(job.number, events)
@@ -361,7 +384,11 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
 
     @operation()
     def finish(
-        self, job: dtos.ClaimedJob, status: dtos.FinalStatus, events: Sequence[dtos.JobEvent], progress: dtos.ResearchProgress
+        self,
+        job: dtos.ClaimedJob,
+        status: dtos.FinalStatus,
+        events: Sequence[dtos.JobEvent],
+        progress: dtos.ResearchProgress,
     ) -> Operation[None]:
         yield from _update_leased(
             job,
@@ -492,7 +519,9 @@ def _insert_events(job: int, new: Sequence[dtos.JobEvent]) -> Operation[None]:
 
 def _job(row: Row) -> dtos.ResearchJob:
     """Return the research run of a row with the columns `_JOB`."""
-    job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook, api, thread_id = row
+    job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook, api, thread_id = (
+        row
+    )
     asked = json.loads(request)
     return dtos.ResearchJob(
         id=job_id,

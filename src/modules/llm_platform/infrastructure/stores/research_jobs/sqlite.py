@@ -30,7 +30,14 @@ from modules.llm_platform.infrastructure.stores.database.research_schema import 
 from modules.llm_platform.infrastructure.stores.research_jobs.sql import SqlResearchJobStore
 
 MIGRATIONS: Final = (
-    SCHEMA, (ADD_TRACEPARENT,), ADD_CLIENT, ADD_THREAD, OWN_THREAD_SQLITE, REMOVE_ORPHANS, ADD_ANSWER, (ADD_FINISH,),
+    SCHEMA,
+    (ADD_TRACEPARENT,),
+    ADD_CLIENT,
+    ADD_THREAD,
+    OWN_THREAD_SQLITE,
+    REMOVE_ORPHANS,
+    ADD_ANSWER,
+    (ADD_FINISH,),
     (ADD_UNCLEAN_ENDS,),
 )
 FORMAT: Final = len(MIGRATIONS)  # stored in the file's user_version

@@ -50,7 +50,9 @@ class RedisSpendingStore(ISpendingStore):
     async def add(self, day: str, amounts: Mapping[str, float], seen: Mapping[str, float]) -> Mapping[str, float]:
         days = [date.fromisoformat(day) - timedelta(days=age) for age in range(DAYS_REMOVED + 1)]
         keys = [f"{redis_client.KEY_PREFIX}spending:{past_day.isoformat()}" for past_day in days]
-        arguments = [part for account, usd in amounts.items() for part in (account, repr(usd), repr(seen.get(account, 0.0)))]
+        arguments = [
+            part for account, usd in amounts.items() for part in (account, repr(usd), repr(seen.get(account, 0.0)))
+        ]
 
         async def run(redis: redis_client.RedisConnection) -> Sequence[Any]:
             answer: Sequence[Any] = await redis.eval(SCRIPT, len(keys), *keys, *arguments)
@@ -59,8 +61,10 @@ class RedisSpendingStore(ISpendingStore):
         try:
             has_lost, *sums = await self._client.call("EVAL", run)
             if has_lost:
-                log.warning("Redis had lost what was spent today: it is as much again as this process has seen",
-                            extra={"remedy": EVICTED})
+                log.warning(
+                    "Redis had lost what was spent today: it is as much again as this process has seen",
+                    extra={"remedy": EVICTED},
+                )
             return {account: float(usd) for account, usd in zip(amounts, sums, strict=True)}
         except (redis_client.RedisUnavailableError, redis_client.ForeignValueError, ValueError) as error:
             raise SpendingStoreError(f"the spending of the day is not in Redis: {error}") from error

@@ -50,7 +50,8 @@ def ask(
     filters: Annotated[
         list[str] | None,
         typer.Option(
-            "--filter", metavar="KEY=VALUE",
+            "--filter",
+            metavar="KEY=VALUE",
             help="Only documents with this value. Repeatable: several values of one key are alternatives.",
         ),
     ] = None,
@@ -63,7 +64,10 @@ def ask(
     context: Annotated[
         Path | None,
         typer.Option(
-            "--context", metavar="FILE.json", exists=True, dir_okay=False,
+            "--context",
+            metavar="FILE.json",
+            exists=True,
+            dir_okay=False,
             help="Passages to answer from before the collection: a list of {doc_id, snippet, url}.",
         ),
     ] = None,
@@ -83,8 +87,10 @@ def ask(
         reject("QUESTION", options.NO_QUESTION)
     values = {
         "question": cleaned,
-        "context": read_context(context) if context else (), "filters": options.parse_filters(filters),
-        "top_k": top_k, "language": language,
+        "context": read_context(context) if context else (),
+        "filters": options.parse_filters(filters),
+        "top_k": top_k,
+        "language": language,
     }
     request = build_request(RagQuestion, values, argument="QUESTION")
     settings = configure(console, options.setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
@@ -138,7 +144,9 @@ def as_research(timed: TimedAnswer) -> ResearchResponse:
     sources = tuple(
         SourceRef(
             index=number,
-            title=", ".join(filter(None, (citation.title or citation.doc_id, page_label(filter(None, [citation.page]))))),
+            title=", ".join(
+                filter(None, (citation.title or citation.doc_id, page_label(filter(None, [citation.page]))))
+            ),
             url=page_url(citation.url or citation.doc_id or "", citation.page),
         )
         for number, citation in enumerate(answer.citations, 1)

@@ -59,7 +59,8 @@ def index(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            metavar="PATH...", parser=_existing_path,
+            metavar="PATH...",
+            parser=_existing_path,
             help="Folders and files: Markdown, text, reStructuredText, HTML, PDF, Word, EPUB, notebooks, and JSON lines.",
         ),
     ],
@@ -145,8 +146,11 @@ def _warnings(report: IndexReport, settings: Settings, *, replaces_collection: b
 def _report_lines(report: IndexReport) -> Iterator[Line]:
     yield Line(f"{plural(report.documents, 'document')} in the collection {report.collection}", "bold")
     counts = {
-        "new": report.added, "changed": report.changed, "unchanged": report.unchanged,
-        "left out": report.failed, "removed": report.removed,
+        "new": report.added,
+        "changed": report.changed,
+        "unchanged": report.unchanged,
+        "left out": report.failed,
+        "removed": report.removed,
     }
     yield Line(", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do")
     yield Line(f"{plural(report.passages, 'passage')} written, by {report.embedder}", "dim")

@@ -36,7 +36,8 @@ kafka_app = options.command_group("Try the Kafka contract: send a request, print
 def send(
     ctx: typer.Context,
     text: Annotated[
-        str, typer.Argument(metavar="TEXT", help="The query or question; text that begins with { is a complete message.")
+        str,
+        typer.Argument(metavar="TEXT", help="The query or question; text that begins with { is a complete message."),
     ],
     stage: Annotated[StageName, typer.Option("--stage", help="The stage that answers.")] = "search",
     request_id: Annotated[
@@ -47,10 +48,13 @@ def send(
     ] = None,
     filters: Annotated[
         list[str] | None,
-        typer.Option("--filter", metavar="KEY=VALUE", help="Only documents with this value; repeatable; only with search."),
+        typer.Option(
+            "--filter", metavar="KEY=VALUE", help="Only documents with this value; repeatable; only with search."
+        ),
     ] = None,
     wait: Annotated[
-        float, typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the outcome; 0: do not wait.")
+        float,
+        typer.Option("--wait", metavar="SECONDS", min=0, help="How long to wait for the outcome; 0: do not wait."),
     ] = DEFAULT_WAIT_S,
 ) -> None:
     """Send one request, and print its outcome."""

@@ -12,7 +12,9 @@ from modules.llm_platform.presentation.cli.setup import KEYLESS, command_context
 
 MCP_PACKAGES: Final = ("mcp",)  # packages of the extra
 NOT_INSTALLED: Final = 'MCP is not installed: pip install "llm-platform[mcp]"'
-TERMINAL: Final = "waiting for an MCP host on standard input; configure the host as docs/howto/use-from-mcp-hosts.md shows"
+TERMINAL: Final = (
+    "waiting for an MCP host on standard input; configure the host as docs/howto/use-from-mcp-hosts.md shows"
+)
 
 
 def mcp(

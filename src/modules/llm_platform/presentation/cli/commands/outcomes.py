@@ -51,7 +51,8 @@ TopicName = Annotated[
 ]
 Tenant = Annotated[str | None, typer.Option("--tenant", metavar="TENANT", help="Only requests of this tenant.")]
 OlderThan = Annotated[
-    str | None, typer.Option("--older-than", metavar="AGE", help="Only outcomes of this age, such as 90s, 30m, 2h or 7d.")
+    str | None,
+    typer.Option("--older-than", metavar="AGE", help="Only outcomes of this age, such as 90s, 30m, 2h or 7d."),
 ]
 NewerThan = Annotated[str | None, typer.Option("--newer-than", metavar="AGE", help="Only outcomes below this age.")]
 DoIt = Annotated[bool, typer.Option("--yes", help="Do it; without this option it is only printed what would happen.")]
@@ -142,7 +143,11 @@ def forget(
             are_removed = await outcomes.remove([entry.stored.outcome for entry in batch])
             removed += sum(are_removed)
             await failed.remove(
-                [entry.request for entry, is_removed in zip(batch, are_removed, strict=True) if is_removed and entry.request]
+                [
+                    entry.request
+                    for entry, is_removed in zip(batch, are_removed, strict=True)
+                    if is_removed and entry.request
+                ]
             )
         return entries, removed
 
@@ -242,7 +247,9 @@ def _with_topic(wanted: OutcomeFilter, topic: str | None, topics: Topics) -> Out
         if topic == topics.results[stage]:
             return wanted._replace(stage=stage, kind="result")
     if topic != topics.failed:
-        reject("--topic", f"must be one of {', '.join([*topics.requests.values(), *topics.written_by(topics.requests)])}")
+        reject(
+            "--topic", f"must be one of {', '.join([*topics.requests.values(), *topics.written_by(topics.requests)])}"
+        )
     return wanted._replace(kind="failed")
 
 
@@ -276,9 +283,7 @@ async def _entries(
     return found
 
 
-async def _interrupted(
-    outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection
-) -> list[FailedRequest]:
+async def _interrupted(outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection) -> list[FailedRequest]:
     """Return the matching requests without an outcome, which a replay did not send because it was killed.
 
     They have no code and no age, so these filters do not apply.
@@ -368,9 +373,7 @@ def _print_replay(
         raise CommandError(f"{plural(not_stored, 'failure')} cannot be replayed: {reason}")
 
 
-def _reject_unknown(
-    chosen: Selection, entries: Sequence[Entry], interrupted: Sequence[FailedRequest] = ()
-) -> None:
+def _reject_unknown(chosen: Selection, entries: Sequence[Entry], interrupted: Sequence[FailedRequest] = ()) -> None:
     """Raise CommandError that names the requested ids without an outcome."""
     known = {entry.stored.outcome.request_id for entry in entries} | {request.request_id for request in interrupted}
     if missing := [wanted_id for wanted_id in chosen.ids if wanted_id not in known]:

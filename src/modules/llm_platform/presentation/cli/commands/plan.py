@@ -165,13 +165,31 @@ MENU = "Enter: accept · e 2: edit · d 2: remove · a: add · m 3 1: move 3 to 
 PROMPT = "plan>"
 CANCELLED = "the report was cancelled"
 ACTIONS: Mapping[str, Action] = {
-    "": "accept", "ok": "accept", "y": "accept", "yes": "accept", "go": "accept", "accept": "accept",
-    "e": "edit", "edit": "edit", "change": "edit",
-    "d": "remove", "r": "remove", "remove": "remove", "delete": "remove", "del": "remove",
-    "a": "add", "add": "add", "+": "add",
-    "m": "move", "move": "move",
-    "n": "new", "new": "new", "again": "new",
-    "q": "quit", "quit": "quit", "exit": "quit",
+    "": "accept",
+    "ok": "accept",
+    "y": "accept",
+    "yes": "accept",
+    "go": "accept",
+    "accept": "accept",
+    "e": "edit",
+    "edit": "edit",
+    "change": "edit",
+    "d": "remove",
+    "r": "remove",
+    "remove": "remove",
+    "delete": "remove",
+    "del": "remove",
+    "a": "add",
+    "add": "add",
+    "+": "add",
+    "m": "move",
+    "move": "move",
+    "n": "new",
+    "new": "new",
+    "again": "new",
+    "q": "quit",
+    "quit": "quit",
+    "exit": "quit",
 }
 
 _QUESTION: TypeAdapter[str] = TypeAdapter(dtos.Question)

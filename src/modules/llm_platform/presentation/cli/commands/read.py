@@ -49,6 +49,8 @@ def read(
         console.print_lines(render_footer(page))
 
     renderers: Renderers = {
-        "json": partial(model_json, page), "md": partial(page_markdown, page), "html": partial(page_html, page),
+        "json": partial(model_json, page),
+        "md": partial(page_markdown, page),
+        "html": partial(page_html, page),
     }
     output_options.deliver(console, renderers, print_page)

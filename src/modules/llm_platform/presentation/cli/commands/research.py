@@ -49,7 +49,10 @@ Depth = Annotated[
 PlanFile = Annotated[
     Path | None,
     typer.Option(
-        "--plan", metavar="FILE", exists=True, dir_okay=False,
+        "--plan",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
         help="The report's sub-questions: one on each line, or JSON.",
     ),
 ]
@@ -70,28 +73,43 @@ Model = Annotated[
 Files = Annotated[
     list[Path] | None,
     typer.Option(
-        "--file", metavar="PATH", exists=True, dir_okay=False, readable=True,
+        "--file",
+        metavar="PATH",
+        exists=True,
+        dir_okay=False,
+        readable=True,
         help="Answer from this file. Repeatable, 5 files of 10 MB together. Nothing else is searched without --sources.",
     ),
 ]
 ContextFile = Annotated[
     Path | None,
     typer.Option(
-        "--context", metavar="FILE", exists=True, dir_okay=False, help="Text beyond the question, for a model to read.",
+        "--context",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="Text beyond the question, for a model to read.",
     ),
 ]
 Pages = Annotated[
     int | None,
-    typer.Option("--pages", metavar="N", help="Web pages to read before a shallow or deep answer, 0 to 10; default: 3 or 4."),
+    typer.Option(
+        "--pages", metavar="N", help="Web pages to read before a shallow or deep answer, 0 to 10; default: 3 or 4."
+    ),
 ]
 Rounds = Annotated[
     int | None,
-    typer.Option("--rounds", metavar="N", help="Further rounds of search for what is open, 0 to 4; default: deep 1, report 2."),
+    typer.Option(
+        "--rounds", metavar="N", help="Further rounds of search for what is open, 0 to 4; default: deep 1, report 2."
+    ),
 ]
 SchemaFile = Annotated[
     Path | None,
     typer.Option(
-        "--schema", metavar="FILE", exists=True, dir_okay=False,
+        "--schema",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
         help="JSON Schema of an object that a model fills from the text; the object is printed.",
     ),
 ]
@@ -158,12 +176,20 @@ def research(
         _check_plan_only(depth, output_options)
     fields: dict[str, Any] = {
         "depth": "report" if plan_only else depth,
-        "time_range": time_range, "freshness": freshness, "language": language, "omit_raw": omit_raw,
+        "time_range": time_range,
+        "freshness": freshness,
+        "language": language,
+        "omit_raw": omit_raw,
         "sources": options.source_kinds(sources, documents),
         "domains": options.split_list(domains),
         "urls": tuple(url or ()),
-        "instructions": instructions, "model": model, "pages": pages, "rounds": rounds,
-        "max_llm_calls": max_llm_calls, "max_cost_usd": max_cost_usd, "max_seconds": max_seconds,
+        "instructions": instructions,
+        "model": model,
+        "pages": pages,
+        "rounds": rounds,
+        "max_llm_calls": max_llm_calls,
+        "max_cost_usd": max_cost_usd,
+        "max_seconds": max_seconds,
         "fresh": fresh,
         "plan": read_plan(plan) if plan else None,
         "files": read_files(file or ()),
@@ -207,7 +233,9 @@ def _read_question(
 def _check_plan_only(depth: str | None, output_options: OutputOptions) -> None:
     """Raise WrongUseError for an option that `--plan-only` cannot be combined with."""
     for option, path in (
-        ("--output", output_options.file), ("--csl", output_options.csl), ("--evidence", output_options.evidence)
+        ("--output", output_options.file),
+        ("--csl", output_options.csl),
+        ("--evidence", output_options.evidence),
     ):
         if path is not None:
             reject(option, NO_ANSWER_TO_WRITE)
@@ -335,9 +363,7 @@ def read_schema(path: Path) -> dict[str, Any]:
     return schema
 
 
-async def show_research(
-    console: Console, events: AsyncIterable[ResearchEvent], *, is_live: bool
-) -> ResearchResponse:
+async def show_research(console: Console, events: AsyncIterable[ResearchEvent], *, is_live: bool) -> ResearchResponse:
     """Print the steps of a research run as they happen, and return the answer.
 
     With `is_live`, the text of the answer is printed while it is written. Raises CommandError if the run failed.

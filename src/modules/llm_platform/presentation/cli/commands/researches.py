@@ -40,17 +40,25 @@ GOES_ON: Final = "Interrupted. The research goes on. To follow it again, run:"
 ResearchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `researches list` shows it.")]
 KeyLabel = Annotated[
     str | None,
-    typer.Option("--key", metavar="LABEL", help="Research runs of the API keys with this label; default: those without a key."),
+    typer.Option(
+        "--key", metavar="LABEL", help="Research runs of the API keys with this label; default: those without a key."
+    ),
 ]
 
-researches_app = options.command_group("List, follow, finish and cancel background runs of the servers that share this store.")
+researches_app = options.command_group(
+    "List, follow, finish and cancel background runs of the servers that share this store."
+)
 
 
 @researches_app.command("list", cls=options.Command)
 def list_researches(
     ctx: typer.Context,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many.")] = PAGE,
-    before: Annotated[str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many.")
+    ] = PAGE,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")
+    ] = None,
     key: KeyLabel = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -85,7 +93,9 @@ def follow(
     """Show the steps of a background run, from the first one on, and its answer when it is done."""
     context = command_context(ctx)
     console = context.console
-    output_options = OutputOptions(as_json, output, prompts_enabled=not yes, csl=csl, evidence=evidence, show_sent=show_sent)
+    output_options = OutputOptions(
+        as_json, output, prompts_enabled=not yes, csl=csl, evidence=evidence, show_sent=show_sent
+    )
     output_options.check(console)
     is_live = console.stdout_is_terminal and output_options.is_printed
 
@@ -137,8 +147,12 @@ def _follow_hint(console: Console, research_id: str, key: str | None) -> Iterato
 
 def _job_lines(job: ResearchJob) -> Iterator[Line]:
     yield Line(" ".join(job.query.split()), "bold")
-    steps = [
-        plural(job.progress.searched, "search", "searches"),
-        f"{plural(job.progress.read, 'page')} read",
-    ] if job.status == "running" else []
+    steps = (
+        [
+            plural(job.progress.searched, "search", "searches"),
+            f"{plural(job.progress.read, 'page')} read",
+        ]
+        if job.status == "running"
+        else []
+    )
     yield Line(f"  {job.id}  {', '.join([job.depth, job.status, *steps, local_minute(job.created_at)])}", "dim")

@@ -46,8 +46,14 @@ def search(
     console, wiring = setup.command_context(ctx)
     arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
     values = {
-        "query": query, "count": count, "page": page, "freshness": freshness, "time_range": time_range,
-        "language": language, "sources": options.source_kinds(sources, documents), "engines": split_list(engines),
+        "query": query,
+        "count": count,
+        "page": page,
+        "freshness": freshness,
+        "time_range": time_range,
+        "language": language,
+        "sources": options.source_kinds(sources, documents),
+        "engines": split_list(engines),
         "domains": split_list(domains),
     }
     request = build_request(WebSearchRequest, values, argument="QUERY")

@@ -18,7 +18,9 @@ def serve(
     host: Annotated[
         str | None,
         typer.Option(
-            "--host", metavar="ADDRESS", help="Address to listen on; any other than loopback needs LLM_PLATFORM_API_KEYS."
+            "--host",
+            metavar="ADDRESS",
+            help="Address to listen on; any other than loopback needs LLM_PLATFORM_API_KEYS.",
         ),
     ] = None,
     port: Annotated[

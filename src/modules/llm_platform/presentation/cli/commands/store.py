@@ -93,7 +93,9 @@ def export(
     file: Annotated[Path, typer.Argument(metavar="FILE.zip", help="The archive to write.", dir_okay=False)],
     topic: Annotated[
         str | None,
-        typer.Option("--topic", metavar="TOPIC", help="Only this topic: its name, the name's beginning, or the question."),
+        typer.Option(
+            "--topic", metavar="TOPIC", help="Only this topic: its name, the name's beginning, or the question."
+        ),
     ] = None,
     as_json: options.PlainJson = False,
     yes: options.Yes = False,

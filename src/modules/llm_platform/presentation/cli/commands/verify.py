@@ -51,7 +51,11 @@ ResearchId = Annotated[
 SourcesFolder = Annotated[
     Path | None,
     typer.Option(
-        "--sources", metavar="DIR", exists=True, file_okay=False, readable=True,
+        "--sources",
+        metavar="DIR",
+        exists=True,
+        file_okay=False,
+        readable=True,
         help="Also compare the text with the documents of this folder.",
     ),
 ]
@@ -157,7 +161,11 @@ async def _documents_of(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[G
     first = MAX_SOURCE_INDEX - MAX_VERIFIED_SOURCES + 1  # A text hardly uses the last numbers.
     return tuple(
         GivenSource(
-            first + number, title=path.as_posix(), text=page.text[:MAX_SOURCE_CHARS], pages=page.pages, is_numbered=False
+            first + number,
+            title=path.as_posix(),
+            text=page.text[:MAX_SOURCE_CHARS],
+            pages=page.pages,
+            is_numbered=False,
         )
         for number, (path, page) in enumerate(found)
     )

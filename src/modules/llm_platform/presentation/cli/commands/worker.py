@@ -87,7 +87,8 @@ def worker(
     keep_failed: Annotated[
         bool,
         typer.Option(
-            "--keep-failed", help="Store failed requests with their texts for a day, at most 256 MB, for `outcomes replay`."
+            "--keep-failed",
+            help="Store failed requests with their texts for a day, at most 256 MB, for `outcomes replay`.",
         ),
     ] = False,
     offline: options.Offline = False,
@@ -181,9 +182,14 @@ async def run_worker(report: Report, build_parts: BuildParts, settings: Settings
         worker = kafka_worker.Worker(
             parts.handler,
             kafka_worker.WorkerOptions(
-                brokers=settings.KAFKA_BOOTSTRAP_SERVERS, group_id=settings.KAFKA_GROUP_ID, stages=stages,
-                concurrency=settings.KAFKA_CONCURRENCY, drain_s=settings.DRAIN_TIMEOUT_S,
-                config=client_settings(settings), topics=Topics(settings.kafka_topics()), schemas=parts.schemas,
+                brokers=settings.KAFKA_BOOTSTRAP_SERVERS,
+                group_id=settings.KAFKA_GROUP_ID,
+                stages=stages,
+                concurrency=settings.KAFKA_CONCURRENCY,
+                drain_s=settings.DRAIN_TIMEOUT_S,
+                config=client_settings(settings),
+                topics=Topics(settings.kafka_topics()),
+                schemas=parts.schemas,
             ),
             dependencies=parts.dependencies,
         )
@@ -230,9 +236,7 @@ def _report_start(
         report(logging.WARNING, note)
 
 
-async def _watch_group(
-    outcomes: IOutcomeStore, worker: Worker, settings: Settings, stages: Sequence[RagStage]
-) -> None:
+async def _watch_group(outcomes: IOutcomeStore, worker: Worker, settings: Settings, stages: Sequence[RagStage]) -> None:
     """Mark the commits with the id of the outcome store as soon as it can be read, and check the group periodically."""
     from modules.llm_platform.presentation.kafka.worker.group_watch import GroupWatch, commit_metadata
     from modules.llm_platform.presentation.kafka.worker.known_brokers import GroupReader

@@ -41,7 +41,11 @@ _MARKER = re.compile(r"\[(\d{1,4})\]")
 def research_markdown(response: ResearchResponse) -> str:
     """Return a research run as Markdown: question, answer, sources, citations, notes."""
     evidence = evidence_line(sentence_evidence(response))
-    blocks = [f"# {escape_line(response.query)}", *([evidence] if evidence else []), terminal.mark_unsupported(response)]
+    blocks = [
+        f"# {escape_line(response.query)}",
+        *([evidence] if evidence else []),
+        terminal.mark_unsupported(response),
+    ]
     if response.sources:
         blocks.append("## Sources")
         blocks.append("\n".join(f"- [{source.index}] {link(source.title, source.url)}" for source in response.sources))
@@ -55,12 +59,14 @@ def research_markdown(response: ResearchResponse) -> str:
 def search_markdown(response: WebSearchResponse) -> str:
     """Return a search as Markdown: one list item for each result."""
     items = [
-        f"{number}. {link(item.title, item.url)}" + (f"\n   {escape_line(terminal.shorten(item.text))}" if item.text else "")
+        f"{number}. {link(item.title, item.url)}"
+        + (f"\n   {escape_line(terminal.shorten(item.text))}" if item.text else "")
         for number, item in enumerate(response.results, 1)
     ]
     blocks = [f"# {escape_line(response.query)}", "\n".join(items) or terminal.NOTHING_FOUND]
     return printable(
-        "\n\n".join([*blocks, *_markdown_notes(terminal.degradation_notes(response.degraded, response.correction))]) + "\n"
+        "\n\n".join([*blocks, *_markdown_notes(terminal.degradation_notes(response.degraded, response.correction))])
+        + "\n"
     )
 
 
@@ -89,10 +95,13 @@ def research_html(response: ResearchResponse) -> str:
 def search_html(response: WebSearchResponse) -> str:
     """Return a search as one page without script."""
     items = [
-        f"<li>{_anchor(item.title, item.url)}<br>{html.escape(terminal.shorten(item.text))}</li>" for item in response.results
+        f"<li>{_anchor(item.title, item.url)}<br>{html.escape(terminal.shorten(item.text))}</li>"
+        for item in response.results
     ]
     results = section("Results", "ol", items) or f"<p>{terminal.NOTHING_FOUND}</p>"
-    return html_page(response.query, [results, _html_notes(terminal.degradation_notes(response.degraded, response.correction))])
+    return html_page(
+        response.query, [results, _html_notes(terminal.degradation_notes(response.degraded, response.correction))]
+    )
 
 
 def page_markdown(page: Page) -> str:
@@ -151,7 +160,8 @@ def _evidence_strip(sentences: Sequence[SentenceEvidence]) -> str:
     if not sentences:
         return ""
     cells = "".join(
-        f'<i class="{sentence.verdict}" style="flex-grow:{sentence.end - sentence.start}"></i>' for sentence in sentences
+        f'<i class="{sentence.verdict}" style="flex-grow:{sentence.end - sentence.start}"></i>'
+        for sentence in sentences
     )
     held = f"{sum(sentence.verdict == 'supported' for sentence in sentences)} of {len(sentences)} hold"
     return f'<div class="strip" role="img" aria-label="{held}">{cells}</div>\n<p class="small">{held}</p>'

@@ -181,7 +181,11 @@ def cost_line(response: dtos.ResearchResponse) -> str:
     parts = [
         f"{meta.latency_ms / 1000:.1f} s",
         *([plural(meta.searches, "search", "searches") + providers] if meta.searches else []),
-        *([f"{plural(meta.rounds, 'further round')}, {STOP_REASONS[meta.stopped]}"] if meta.rounds and meta.stopped else []),
+        *(
+            [f"{plural(meta.rounds, 'further round')}, {STOP_REASONS[meta.stopped]}"]
+            if meta.rounds and meta.stopped
+            else []
+        ),
         _writer(response) + (" (from the cache)" if meta.cache_hit else ""),
     ]
     if meta.truncated_tokens:

@@ -62,12 +62,16 @@ def change_lines(text: str, verified: VerifiedAgain) -> Iterator[Line]:
         verdict = change.now.verdict if change.now else "unsupported"
         mark, style = terminal.MARKS[verdict]
         yield Line()
-        yield Line(f"{mark} {shortened(text[change.sentence.start : change.sentence.end])} [{change.was.source_index}]", style)
+        yield Line(
+            f"{mark} {shortened(text[change.sentence.start : change.sentence.end])} [{change.was.source_index}]", style
+        )
         page = terminal.page_text(change.was)
         yield Line(f"  was {VERDICTS[change.was.verdict]}{then}{page}: “{shortened(change.was.quote)}”")
         quote = shortened(change.now.quote) if change.now else ""
         page = terminal.page_text(change.now) if change.now else ""
-        yield Line(f"  is {VERDICTS[verdict]} on {verified.verified_at:%Y-%m-%d}{page}" + (f": “{quote}”" if quote else ""))
+        yield Line(
+            f"  is {VERDICTS[verdict]} on {verified.verified_at:%Y-%m-%d}{page}" + (f": “{quote}”" if quote else "")
+        )
     yield from _unread_lines(verified)
 
 
@@ -119,7 +123,7 @@ def verification_html(text: str, verified: VerifiedText, name: str) -> str:
     parts.append(html.escape(text[done:]))
     sources = [
         f'<li id="source-{source.index}" value="{source.index}">{html.escape(source.title or source.url or "")} '
-        f'<code>{html.escape(source.url or "")}</code>: {html.escape(source_problem(source))}</li>'
+        f"<code>{html.escape(source.url or '')}</code>: {html.escape(source_problem(source))}</li>"
         for source in verified.sources
     ]
     receipts = [_receipt(text, sentence, verified, number) for number, sentence in enumerate(verified.sentences)]

@@ -69,7 +69,9 @@ def check_cluster(
         cluster = admin.list_topics(timeout=QUERY_TIMEOUT_S)
     except KafkaException as error:
         admin.poll(ERROR_POLL_S)
-        remedy = clients.remedy_of(client_errors) or "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"
+        remedy = (
+            clients.remedy_of(client_errors) or "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"
+        )
         yield CheckResult("brokers", "failed", f"cannot be reached ({error.args[0].name()}): {remedy}")
         return
     yield CheckResult("brokers", "ok", f"{len(cluster.brokers)} reached")
@@ -182,12 +184,16 @@ def _check_producer_id(needs: WorkerRequirements, failure: clients.AdminFailure 
     )
 
 
-def _topic_settings(admin: AdminClient, topics: Sequence[str]) -> Mapping[str, Mapping[str, str] | clients.AdminFailure]:
+def _topic_settings(
+    admin: AdminClient, topics: Sequence[str]
+) -> Mapping[str, Mapping[str, str] | clients.AdminFailure]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     futures = admin.describe_configs(resources, request_timeout=QUERY_TIMEOUT_S)
     replies = {resource.name: clients.admin_reply(future, QUERY_TIMEOUT_S) for resource, future in futures.items()}
     return {
-        topic: reply if isinstance(reply, clients.AdminFailure) else {name: str(entry.value) for name, entry in reply.items()}
+        topic: reply
+        if isinstance(reply, clients.AdminFailure)
+        else {name: str(entry.value) for name, entry in reply.items()}
         for topic, reply in replies.items()
     }
 

@@ -52,7 +52,10 @@ def send_request(
     cluster: Cluster, topic: str, value: bytes, key: bytes | None, headers: Mapping[str, str]
 ) -> RecordPosition:
     """Write one request and return its position. Raises KafkaException."""
-    config = {**clients.producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_TIMEOUT_S * 1000)}
+    config = {
+        **clients.producer_config(cluster.brokers, cluster.config),
+        "message.timeout.ms": int(SEND_TIMEOUT_S * 1000),
+    }
     producer = clients.make_producer(config, {})
     positions: list[RecordPosition] = []
     errors: list[KafkaError] = []

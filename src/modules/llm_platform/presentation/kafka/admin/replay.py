@@ -35,9 +35,7 @@ class Replayer:
 
     def __init__(self, cluster: Cluster, outcomes: IOutcomeStore, failed_requests: IFailedRequestStore) -> None:
         self._cluster, self._outcomes, self._failed_requests = cluster, outcomes, failed_requests
-        config = {
-            **producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_TIMEOUT_S * 1000)
-        }
+        config = {**producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_TIMEOUT_S * 1000)}
         self._producer: Producer = make_producer(config, {})
 
     def check_topics(self) -> None:

@@ -89,7 +89,10 @@ def failure_of(error: requests.RequestError | AppException | TimeoutError) -> Fa
         return Failure("timeout", True, "the deadline passed before there was an outcome: try again under a new id")
     code: ErrorCode = next((code for types, code in ERROR_CODES if isinstance(error, types)), "internal")
     return Failure(
-        code, error.retryable, error.message[:MAX_ERROR_CHARS], {"cause": error.code},
+        code,
+        error.retryable,
+        error.message[:MAX_ERROR_CHARS],
+        {"cause": error.code},
         dependency=next((name for types, name in FAILED_DEPENDENCIES if isinstance(error, types)), None),
         needs_operator=isinstance(error, OPERATOR_ERRORS),
     )
@@ -210,7 +213,12 @@ class OutcomeBuilder:
         if self._encode is not None:
             body = self._encode(self._topic(kind, job.stage), body)
         return Outcome(
-            stage=job.stage, request_id=job.request_id, kind=kind, body=body, request_sha256=job.sha256, tenant=job.tenant
+            stage=job.stage,
+            request_id=job.request_id,
+            kind=kind,
+            body=body,
+            request_sha256=job.sha256,
+            tenant=job.tenant,
         )
 
     def _topic(self, kind: Literal["result", "failed"], stage: RagStage) -> str:

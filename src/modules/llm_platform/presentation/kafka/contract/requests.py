@@ -13,7 +13,9 @@ RESULT_TOPICS: Final[dict[RagStage, str]] = {"search": "rag_search_result", "ans
 FAILED_TOPIC: Final = "rag_failed"
 STAGES: Final[tuple[RagStage, ...]] = tuple(REQUEST_TOPICS)
 
-MAX_PARSED_BYTES: Final = 2_000_000  # An oversized message up to this size is parsed to find its id, in at most 0.4 s/MB.
+MAX_PARSED_BYTES: Final = (
+    2_000_000  # An oversized message up to this size is parsed to find its id, in at most 0.4 s/MB.
+)
 MAX_ID_CHARS: Final = 1000
 MAX_TENANT_CHARS: Final = 1000
 MAX_FILTERS: Final = 100  # Keys of all filters.
@@ -31,8 +33,19 @@ _KNOWN_FIELDS: Final = frozenset(
 _CONTEXT_FIELDS: Final = tuple(ContextItem.model_fields)
 
 Reason = Literal[
-    strict_json.Flaw, "tombstone", "too_large", "empty_or_missing", "wrong_type", "out_of_range", "too_long", "too_many",
-    "not_unicode", "nul_character", "reserved", "tenant_missing", "tenant_mismatch",
+    strict_json.Flaw,
+    "tombstone",
+    "too_large",
+    "empty_or_missing",
+    "wrong_type",
+    "out_of_range",
+    "too_long",
+    "too_many",
+    "not_unicode",
+    "nul_character",
+    "reserved",
+    "tenant_missing",
+    "tenant_mismatch",
 ]
 
 # A text follows the name of the field, and repeats nothing of the message.

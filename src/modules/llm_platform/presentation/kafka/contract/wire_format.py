@@ -58,7 +58,9 @@ class MessageSchemas:
                 await self.load(stages)
             except SchemaRegistryError as error:
                 if error.message != self.error:
-                    log.error("no requests are consumed: the schemas cannot be looked up", extra={"reason": error.message})
+                    log.error(
+                        "no requests are consumed: the schemas cannot be looked up", extra={"reason": error.message}
+                    )
                 self.error = error.message
                 await asyncio.sleep(wait_s)
             else:
@@ -84,7 +86,10 @@ class MessageSchemas:
             return "failed", "incompatible with the latest version of the subject: use another topic or subject"
         if self._registers:
             return "ok", "compatible; the worker registers it at its start"
-        return "failed", "not registered: register docs/reference/schemas, or set auto.register.schemas of KAFKA_CONFIG to true"
+        return (
+            "failed",
+            "not registered: register docs/reference/schemas, or set auto.register.schemas of KAFKA_CONFIG to true",
+        )
 
     async def _id(self, subject: str, schema: str) -> int:
         if self._registers:

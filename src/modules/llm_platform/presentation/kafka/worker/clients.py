@@ -70,7 +70,8 @@ _ALIASES: Final[Mapping[str, str]] = {
     "max.in.flight": "max.in.flight.requests.per.connection",
 }
 _EQUIVALENT_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
-    "acks": ("all", "-1"), "auto.offset.reset": ("earliest", "smallest")
+    "acks": ("all", "-1"),
+    "auto.offset.reset": ("earliest", "smallest"),
 }
 _SETTINGS: Final[Mapping[str, str]] = {"bootstrap.servers": "KAFKA_BOOTSTRAP_SERVERS", "group.id": "KAFKA_GROUP_ID"}
 _UNSUPPORTED: Final = frozenset(
@@ -165,7 +166,9 @@ def client_settings(settings: Settings) -> Config:
         kind = name.partition(".")[0].upper()
         if kind in ("SSL", "SASL") and kind not in protocol.split("_"):
             remedy = "SASL_SSL" if kind == "SASL" else "SSL or SASL_SSL"
-            raise SettingsError(f"KAFKA_CONFIG: {name} has no effect with {protocol}: set security.protocol to {remedy}")
+            raise SettingsError(
+                f"KAFKA_CONFIG: {name} has no effect with {protocol}: set security.protocol to {remedy}"
+            )
     if "sasl.username" in config and not config.keys() & set(_MECHANISMS):
         raise SettingsError("KAFKA_CONFIG: sasl.username needs sasl.mechanism, for example SCRAM-SHA-512")
     return config
@@ -221,7 +224,9 @@ def _create(client_type: Callable[..., Client], config: Config, callbacks: Callb
         raise SettingsError(f"the settings of the Kafka client cannot be used: {text}") from None
     except (TypeError, ValueError):
         # The message of the library may quote the value.
-        raise SettingsError("the settings of the Kafka client cannot be used: one of its values is of the wrong type") from None
+        raise SettingsError(
+            "the settings of the Kafka client cannot be used: one of its values is of the wrong type"
+        ) from None
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------------
@@ -238,16 +243,19 @@ _CERTIFICATE_REMEDY: Final = (
 # specific rows come first.
 REMEDIES: Final[tuple[tuple[int, str, str], ...]] = (
     (
-        KafkaError._AUTHENTICATION, r"handshake failed.*supported mechanisms: *([\w, -]*)",
+        KafkaError._AUTHENTICATION,
+        r"handshake failed.*supported mechanisms: *([\w, -]*)",
         "the brokers do not support this SASL mechanism (supported: {}): check sasl.mechanism and "
         "security.protocol of KAFKA_CONFIG",
     ),
     (
-        KafkaError._AUTHENTICATION, "",
+        KafkaError._AUTHENTICATION,
+        "",
         "wrong user name or password: check sasl.username and sasl.password of KAFKA_CONFIG",
     ),
     (
-        KafkaError._SSL, "certificate verify failed",
+        KafkaError._SSL,
+        "certificate verify failed",
         "unknown CA, or a certificate for another name: set ssl.ca.location of KAFKA_CONFIG to the CA that signed "
         "the brokers' certificate, and use the names of the certificate in KAFKA_BOOTSTRAP_SERVERS",
     ),
@@ -255,16 +263,19 @@ REMEDIES: Final[tuple[tuple[int, str, str], ...]] = (
     (KafkaError._TRANSPORT, _REFUSED_CERTIFICATE, _CERTIFICATE_REMEDY),
     (KafkaError._SSL, "", "TLS fails: check security.protocol and the ssl.… options of KAFKA_CONFIG"),
     (
-        KafkaError._RESOLVE, r"Failed to resolve '([^']*)'",
+        KafkaError._RESOLVE,
+        r"Failed to resolve '([^']*)'",
         "unknown host: {} has no address; check KAFKA_BOOTSTRAP_SERVERS",
     ),
     (
-        KafkaError._TRANSPORT, "PLAINTEXT broker listener|SSL connection closed",
+        KafkaError._TRANSPORT,
+        "PLAINTEXT broker listener|SSL connection closed",
         "the port does not use TLS: check security.protocol of KAFKA_CONFIG, or the port in KAFKA_BOOTSTRAP_SERVERS",
     ),
     (KafkaError._TRANSPORT, "Connection refused", "nothing listens on the port: check KAFKA_BOOTSTRAP_SERVERS"),
     (
-        KafkaError.INVALID_TIMESTAMP, "",
+        KafkaError.INVALID_TIMESTAMP,
+        "",
         "this machine's clock and the brokers' differ: set it right, or the topic's message.timestamp.type to LogAppendTime",
     ),
     (KafkaError._ALL_BROKERS_DOWN, "", "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"),

@@ -24,7 +24,9 @@ from modules.llm_platform.presentation.kafka.worker.unfetched_partitions import 
 log = logging.getLogger(__name__)
 
 POLL_S: Final = 0.1
-PAUSE_AFTER_S: Final = 1.0  # A pause discards prefetched messages, so partitions pause only after the window stays full.
+PAUSE_AFTER_S: Final = (
+    1.0  # A pause discards prefetched messages, so partitions pause only after the window stays full.
+)
 REVOKE_WAIT_S: Final = 5.0  # The longest wait for running requests of revoked partitions.
 FINAL_COMMIT_S: Final = 5.0
 CLOSE_S: Final = 10.0

@@ -40,8 +40,7 @@ class StoreCommit:
 
 @dataclass(slots=True)
 class GroupWatch:
-    """Checks the group every CHECK_INTERVAL_S, and logs changes. `store_id` is the id of this worker's outcome store.
-    """
+    """Checks the group every CHECK_INTERVAL_S, and logs changes. `store_id` is the id of this worker's outcome store."""
 
     reader: GroupReader
     group_id: str
@@ -135,7 +134,8 @@ def check_stores(client: Consumer, topics: Sequence[str], store_id: str, timeout
         yield CheckResult("outcome store", "ok", "all commits of the group are from workers with this store")
         return
     yield CheckResult(
-        "outcome store", "warning",
+        "outcome store",
+        "warning",
         f"the group has commits of another one (store {', '.join(_store_names(others))}, here "
         f"{store_id[:SHOWN_STORE_CHARS]}; {', '.join(_partition_names(others))}): give all workers the same "
         "DATABASE_URL or, on one machine, LLM_PLATFORM_DATA_DIR",

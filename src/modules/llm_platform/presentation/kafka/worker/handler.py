@@ -406,7 +406,10 @@ def _start_span(tracer: tracing.ITracer, job: Job) -> tracing.ISpan:
 def _log_fields(job: Job) -> dict[str, str | int]:
     record = job.record
     fields: dict[str, str | int] = {
-        "request_id": job.request_id, "stage": job.stage, "topic": record.topic, "partition": record.partition,
+        "request_id": job.request_id,
+        "stage": job.stage,
+        "topic": record.topic,
+        "partition": record.partition,
         "offset": record.offset,
     }
     if job.request.echo.trace_id is not None:

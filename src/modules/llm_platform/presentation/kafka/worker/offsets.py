@@ -23,7 +23,15 @@ class OffsetTracker:
     """The offsets of one assignment of one partition. Only the consumer thread changes it."""
 
     __slots__ = (
-        "_finished", "_unfinished", "committable", "committed", "in_flight", "partition", "position", "requested", "topic",
+        "_finished",
+        "_unfinished",
+        "committable",
+        "committed",
+        "in_flight",
+        "partition",
+        "position",
+        "requested",
+        "topic",
     )
 
     def __init__(self, topic: str, partition: int) -> None:

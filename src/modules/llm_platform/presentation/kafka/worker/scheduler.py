@@ -244,7 +244,10 @@ class RequestScheduler:
         """Produce the outcome after a wait, or a small failure in its place. Raises KafkaException for a fatal error."""
         if error.fatal():
             raise KafkaException(error)
-        if error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE) and not request.is_oversized:
+        if (
+            error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
+            and not request.is_oversized
+        ):
             request.is_oversized = True
             outcome = self._handler.oversized(request.record)
         else:

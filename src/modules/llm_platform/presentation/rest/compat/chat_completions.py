@@ -194,8 +194,8 @@ def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
         elif message.role == "assistant" and turns and not turns[-1][1]:
             turns[-1] = turns[-1][0], text
     return tuple(
-        dtos.Turn(question=question_of(question[:MAX_MESSAGE_CHARS]), answer=answer[:dtos.MAX_STORED_ANSWER_CHARS])
-        for question, answer in turns[-dtos.MAX_STORED_TURNS:]
+        dtos.Turn(question=question_of(question[:MAX_MESSAGE_CHARS]), answer=answer[: dtos.MAX_STORED_ANSWER_CHARS])
+        for question, answer in turns[-dtos.MAX_STORED_TURNS :]
     )
 
 

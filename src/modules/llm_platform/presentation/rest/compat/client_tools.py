@@ -22,7 +22,9 @@ NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 UNKNOWN: Final = "names no function of tools: name one of them, or leave it out"
 SEVERAL: Final = "asks for a call, and a research model calls one tool: name it, or send it alone"
 UNNAMED: Final = f"needs a name of 1 to {MAX_NAME_CHARS} characters"
-NO_MODEL: Final = "asks for a call, whose arguments a language model writes, and none is set up: set LLM_API_KEY with LLM_MODEL"
+NO_MODEL: Final = (
+    "asks for a call, whose arguments a language model writes, and none is set up: set LLM_API_KEY with LLM_MODEL"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,9 @@ def _mode_of(choice: object) -> tuple[str, frozenset[str]]:
         inner = choice.get(ALLOWED)
         listed = inner if isinstance(inner, Mapping) else choice
         named = listed.get("tools")
-        names = (_inner(tool).get("name") for tool in named if isinstance(tool, Mapping)) if isinstance(named, list) else ()
+        names = (
+            (_inner(tool).get("name") for tool in named if isinstance(tool, Mapping)) if isinstance(named, list) else ()
+        )
         return str(listed.get("mode", "auto")), frozenset(name for name in names if isinstance(name, str))
     if kind in NAMED:
         name = _inner(choice).get("name")

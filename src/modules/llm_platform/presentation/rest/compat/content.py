@@ -73,7 +73,10 @@ def _chat_part(part: ContentPart) -> dict[str, Any]:
         detail = {"detail": more["detail"]} if isinstance(more.get("detail"), str) else {}
         return {"type": "image_url", "image_url": image if isinstance(image, dict) else {"url": image, **detail}}
     if part.type == "input_file":
-        return {"type": "file", "file": {name: more[name] for name in ("filename", "file_data", "file_id") if name in more}}
+        return {
+            "type": "file",
+            "file": {name: more[name] for name in ("filename", "file_data", "file_id") if name in more},
+        }
     if part.type == "refusal":
         return {"type": "text", "text": str(more.get("refusal", ""))}
     return {"type": part.type, **more}

@@ -62,7 +62,9 @@ def one_or_several(one: Any, several: Any) -> WrapValidator:
 
 
 Sites = Annotated[
-    tuple[Annotated[str, AfterValidator(parse_unsigned_site)], ...], Field(max_length=MAX_SITES), BeforeValidator(split_sites)
+    tuple[Annotated[str, AfterValidator(parse_unsigned_site)], ...],
+    Field(max_length=MAX_SITES),
+    BeforeValidator(split_sites),
 ]  # Sites to search or to leave out, as the name of the field says.
 
 
@@ -183,7 +185,9 @@ async def read_pages(
 
     with page_allowance():
         async with CancelOnDisconnect(request.receive), asyncio.TaskGroup() as tasks:
-            running = {page: tasks.create_task(read(page)) for page in dict.fromkeys(url.partition("#")[0] for url in urls)}
+            running = {
+                page: tasks.create_task(read(page)) for page in dict.fromkeys(url.partition("#")[0] for url in urls)
+            }
     return {url: running[url.partition("#")[0]].result() for url in dict.fromkeys(urls)}
 
 
@@ -192,7 +196,9 @@ def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> 
 
     `partly_served` are fields that have only a part of their effect, and parts of fields (`tools.max_uses`).
     """
-    unknown = [name for name, value in (body.model_extra or {}).items() if value is not None and _FIELD_NAME.fullmatch(name)]
+    unknown = [
+        name for name, value in (body.model_extra or {}).items() if value is not None and _FIELD_NAME.fullmatch(name)
+    ]
     sent = {name for name in body.model_fields_set if getattr(body, name) is not None}
     ignored = [*(name for name in partly_served if name.partition(".")[0] in sent), *unknown]
     if ignored:

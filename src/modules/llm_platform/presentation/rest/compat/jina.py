@@ -32,11 +32,19 @@ from shared.exceptions import AppException
 
 router = APIRouter(prefix="/jina", tags=["compatible"])
 
-TEXT_FORMATS: Final = frozenset({"markdown", "text", "content"})  # These have the text alone, without title and address.
+TEXT_FORMATS: Final = frozenset(
+    {"markdown", "text", "content"}
+)  # These have the text alone, without title and address.
 NO_CONTENT: Final = "no-content"  # The format of a search whose results come without their pages.
-NOT_SERVED: Final = "must be markdown, text, content or, of a search, no-content: pages are kept as text, without their HTML"
+NOT_SERVED: Final = (
+    "must be markdown, text, content or, of a search, no-content: pages are kept as text, without their HTML"
+)
 LABELS: Final = {
-    "title": "Title", "url": "URL Source", "description": "Description", "date": "Date", "warning": "Warning",
+    "title": "Title",
+    "url": "URL Source",
+    "description": "Description",
+    "date": "Date",
+    "warning": "Warning",
 }
 MAX_RESULTS: Final = 20  # The vendor's limit.
 MAX_FIELDS: Final = 50  # A form with more fields is refused.
@@ -84,7 +92,11 @@ class JinaPages(BaseModel):
 PLAIN: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
 SEARCH: Final = query_of(
     q=({"type": "string", "minLength": 1}, True, "The query."),
-    count=({"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": 5}, False, "Results; `num` is the same."),
+    count=(
+        {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": 5},
+        False,
+        "Results; `num` is the same.",
+    ),
     page=({"type": "integer", "minimum": 1, "maximum": dtos.MAX_PAGE, "default": 1}, False, "Page of the results."),
     site=({"type": "string"}, False, "Only this site; may be repeated."),
 )
@@ -242,7 +254,11 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 
 
 _PAGE: Final = {
-    "title": "Tea", "description": "", "url": "https://example.org/tea", "content": "Tea is a drink.", "usage": {"tokens": 5},
+    "title": "Tea",
+    "description": "",
+    "url": "https://example.org/tea",
+    "content": "Tea is a drink.",
+    "usage": {"tokens": 5},
 }
 _READ: Final = {"code": 200, "status": 20000, "data": _PAGE}
 _READ_TEXT: Final = "Title: Tea\n\nURL Source: https://example.org/tea\n\nMarkdown Content:\nTea is a drink."

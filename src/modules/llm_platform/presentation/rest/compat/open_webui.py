@@ -54,7 +54,9 @@ async def search(request: Request) -> Response:
     return dialect.json_answer(results, body)
 
 
-@router.post("/load", **dialect.declaration("Read pages, for Open WebUI", OpenWebuiLoadRequest, list[OpenWebuiDocument]))
+@router.post(
+    "/load", **dialect.declaration("Read pages, for Open WebUI", OpenWebuiLoadRequest, list[OpenWebuiDocument])
+)
 async def load(request: Request) -> Response:
     body = await read_body(request, OpenWebuiLoadRequest)
     read = await dialect.read_pages(request, body.urls)

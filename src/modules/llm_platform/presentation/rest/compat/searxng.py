@@ -122,7 +122,9 @@ router.add_api_route(
 async def config(request: Request) -> Response:
     """Return what can be searched, in the form of SearXNG's own `/config`. An engine is a configured search provider."""
     engines = [
-        _engine(name, kinds) for name, kinds in services(request).web_search.source_kinds.items() if kinds != (DOCUMENTS,)
+        _engine(name, kinds)
+        for name, kinds in services(request).web_search.source_kinds.items()
+        if kinds != (DOCUMENTS,)
     ] or [_engine(DOCUMENTS, ("web",))]  # documents alone serve web
     values = {
         "categories": list(dict.fromkeys(category for engine in engines for category in engine["categories"])),

@@ -63,10 +63,16 @@ async def task_response(
             role: str = message.role
             if role != TOOL:
                 turns.append({"role": role.replace("developer", "system"), "content": message.text})
-        formatted = structured.for_chat(answer_format) if answer_format and structured.is_schema(answer_format) else None
+        formatted = (
+            structured.for_chat(answer_format) if answer_format and structured.is_schema(answer_format) else None
+        )
         values = {
-            "messages": turns, "provider": model.provider, "model": model.model, "max_tokens": MAX_TITLE_TOKENS,
-            "extra": {"response_format": formatted} if formatted else {}, "as_it_comes": True,
+            "messages": turns,
+            "provider": model.provider,
+            "model": model.model,
+            "max_tokens": MAX_TITLE_TOKENS,
+            "extra": {"response_format": formatted} if formatted else {},
+            "as_it_comes": True,
         }
         prompt = validate(LLMRequest, values, "body")
         answer = await run_until_disconnect(request, services(request).llm.generate(prompt))

@@ -20,7 +20,11 @@ PAGE_FILES_PREFIXES = ("/docs/", "/page/")  # The files of these pages need no A
 BROWSER_FILES = frozenset({"/manifest.webmanifest", "/opensearch.xml"})
 # Paths without a limit, like those that need no API key. Containers ask for the health of an instance every few seconds.
 UNLIMITED_PATHS = frozenset({"/openapi.json", "/searxng/healthz"})
-LISTS_OF_MODELS = ("/v1/models", "/anthropic/v1/models", "/perplexity/v1/models")  # Not counted: clients ask before each call.
+LISTS_OF_MODELS = (
+    "/v1/models",
+    "/anthropic/v1/models",
+    "/perplexity/v1/models",
+)  # Not counted: clients ask before each call.
 # POST requests that search; with those of compatible APIs and GET requests they are reads, which have a limit of their own.
 READ_PATHS = frozenset({"/llm-platform/web-search", "/search"})
 COUNTED_BY_ROUTE = frozenset({"/mcp"})  # Its route counts calls: a client sends six requests before the first one.
@@ -201,9 +205,7 @@ def is_limited(path: str) -> bool:
 
 def is_public(path: str) -> bool:
     """Return whether a path needs no API key."""
-    return (
-        path in PROBE_PATHS or path in PAGE_PATHS or path in BROWSER_FILES or path.startswith(PAGE_FILES_PREFIXES)
-    )
+    return path in PROBE_PATHS or path in PAGE_PATHS or path in BROWSER_FILES or path.startswith(PAGE_FILES_PREFIXES)
 
 
 def route_path(scope: Scope) -> str:

@@ -25,7 +25,9 @@ MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # The limit until an API key is known.
 MAX_CONVERSATION_BYTES = 8 << 20
 TOO_DEEP = "has objects and lists in more than 200 levels: send flatter ones"
-MAX_VALUES = 500_000  # Values of a large body. Each takes up to a hundred bytes of memory, however short it is in the body.
+MAX_VALUES = (
+    500_000  # Values of a large body. Each takes up to a hundred bytes of memory, however short it is in the body.
+)
 BODY_TIMEOUT_S = 8.0
 CONVERSATION_TIMEOUT_S = 30.0
 MAX_BUFFERED_BYTES = 64 << 20  # The limit of all bodies that are being received, for all callers.
@@ -35,7 +37,9 @@ MAX_ERRORS = 20  # A body can have thousands of invalid fields.
 MAX_LENGTH_DIGITS = 12
 FORM = "application/x-www-form-urlencoded"
 TOO_MANY_BODIES = "The server is receiving as many request bodies as it may: try again in a few seconds"
-NO_KEY_IN_HEADER = "The body is larger than 64 KiB, and no header has an API key: send the key as `Authorization: Bearer`."
+NO_KEY_IN_HEADER = (
+    "The body is larger than 64 KiB, and no header has an API key: send the key as `Authorization: Bearer`."
+)
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -79,7 +83,9 @@ BUFFERED = BufferedBodies()
 
 ORDINARY = BodyLimit()
 CONVERSATION = BodyLimit(  # An agent sends all its turns each time, with images in them.
-    MAX_CONVERSATION_BYTES, CONVERSATION_TIMEOUT_S, f"The body is larger than {MAX_CONVERSATION_BYTES >> 20} MiB: send less."
+    MAX_CONVERSATION_BYTES,
+    CONVERSATION_TIMEOUT_S,
+    f"The body is larger than {MAX_CONVERSATION_BYTES >> 20} MiB: send less.",
 )
 BEFORE_KEY = BodyLimit(MAX_BODY_BYTES_WITHOUT_KEY, refusal=NO_KEY_IN_HEADER)
 

@@ -43,7 +43,9 @@ class CancelOnDisconnect:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._watcher.cancel()
-        del self._watcher  # its traceback refers to this object, which would keep both until the next garbage collection
+        del (
+            self._watcher
+        )  # its traceback refers to this object, which would keep both until the next garbage collection
         if self._is_disconnected and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise ClientDisconnectedError from error
 

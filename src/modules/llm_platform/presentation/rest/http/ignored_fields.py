@@ -46,7 +46,9 @@ class IgnoredFields(NamedTuple):
         fields = [f"{name} (did you mean {meant}?)" if meant else name for name, meant in self.named]
         if self.unnamed:
             fields.append(f"and {self.unnamed} more" if fields else f"{self.unnamed} with other names")
-        return Degraded(component="request", reason=f"ignored_fields: this route has no such fields: {', '.join(fields)}")
+        return Degraded(
+            component="request", reason=f"ignored_fields: this route has no such fields: {', '.join(fields)}"
+        )
 
 
 def note_ignored_fields(request: Request, model: type[BaseModel], values: Mapping[str, Any]) -> None:
@@ -77,7 +79,9 @@ async def tell_in_last_event(request: Request, events: AsyncGenerator[Answer, No
     async with aclosing(events):
         async for event in events:
             answer = getattr(event, "response", None)
-            yield event if answer is None else event.model_copy(update={"response": tell_ignored_fields(request, answer)})
+            yield (
+                event if answer is None else event.model_copy(update={"response": tell_ignored_fields(request, answer)})
+            )
 
 
 def _meant(name: str, known: Set[str]) -> str | None:
@@ -93,4 +97,6 @@ def _field_names(model: type[BaseModel]) -> Set[str]:
     """
     aliases = (info.validation_alias for info in model.model_fields.values())
     choices = (choice for alias in aliases if isinstance(alias, AliasChoices) for choice in alias.choices)
-    return frozenset({*model.model_json_schema()["properties"], *(choice for choice in choices if isinstance(choice, str))})
+    return frozenset(
+        {*model.model_json_schema()["properties"], *(choice for choice in choices if isinstance(choice, str))}
+    )

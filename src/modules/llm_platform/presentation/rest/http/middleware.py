@@ -55,9 +55,7 @@ SECURITY_HEADERS = (  # All responses have these, unless the route sets its own.
 )
 WRONG_KEY = "wrong-key:"  # The limiter counts wrong API keys under this prefix and the address.
 PREFLIGHT_MAX_AGE_S = b"600"
-EXPOSED_HEADERS = (
-    b"X-Request-ID, X-Ignored-Fields, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
-)
+EXPOSED_HEADERS = b"X-Request-ID, X-Ignored-Fields, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
 ALLOWED_HEADERS = (
     b"Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, X-API-Key, "
     b"X-Request-ID"
@@ -116,7 +114,9 @@ class GuardMiddleware:
         origin = origin if self._access.allows_origin(origin) else None
         sender = _Sender(send, request_id, origin, self._allowed_headers, self._redactor)
         if self._redactor is not None:
-            sender.know(scope["path"].encode(errors="replace"), scope["query_string"].replace(b"+", b" "), request_id.encode())
+            sender.know(
+                scope["path"].encode(errors="replace"), scope["query_string"].replace(b"+", b" "), request_id.encode()
+            )
             receive = sender.knowing(receive)
         scope[KNOW], scope[ADD_HEADERS] = sender.know, sender.add_headers
         scope[SERVER] = self._server
@@ -140,7 +140,9 @@ class GuardMiddleware:
                 # A dependency of the host raised it. The application translates its own.
                 raise
             except asyncio.CancelledError:
-                if not running.accept_interruption() or not await _send_error(problems.StoppingError(), scope, receive, sender):
+                if not running.accept_interruption() or not await _send_error(
+                    problems.StoppingError(), scope, receive, sender
+                ):
                     raise
             except Exception as error:
                 # This is the outermost handler of a request.
@@ -201,7 +203,9 @@ class GuardMiddleware:
         `only_reads` is True if the request searches or reads. With an API key, such requests have a limit of their own.
         """
         limiter = self._server.rate_limiter
-        if limiter is None or (sender.origin is None and self._local_programs and self._local_programs.have_sent(scope)):
+        if limiter is None or (
+            sender.origin is None and self._local_programs and self._local_programs.have_sent(scope)
+        ):
             return
         scope[http_access.IS_LIMITED] = True
         if scope.get(COUNTED_AS) == RUN and not only_reads:

@@ -20,11 +20,15 @@ log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 REQUEST_ID = "llm_platform.request_id"  # Key in the ASGI scope, set by GuardMiddleware.
 ERROR_FORMAT = "llm_platform.error_format"  # Key in the ASGI scope: the ErrorFormat of a compatible interface.
-ErrorFormat = Callable[[AppException, Mapping[str, Any]], tuple[int, Mapping[str, Any]]]  # (error, problem) -> (status, body)
+ErrorFormat = Callable[
+    [AppException, Mapping[str, Any]], tuple[int, Mapping[str, Any]]
+]  # (error, problem) -> (status, body)
 DEFAULT_RETRY_AFTER_S = 5
 MAX_RETRY_AFTER_S = 86_400
 MAX_INSTANCE_CHARS = 200
-QUOTA_EXCEEDED = "https://iana.org/assignments/http-problem-types#quota-exceeded"  # The type in the draft for RateLimit.
+QUOTA_EXCEEDED = (
+    "https://iana.org/assignments/http-problem-types#quota-exceeded"  # The type in the draft for RateLimit.
+)
 RETRY_STATUSES = frozenset({429, 503})
 # Problem statuses of a route, for OpenAPI.
 COMMON_STATUSES = (403, 500, 503)  # Statuses of all routes.
@@ -212,7 +216,9 @@ def problem_response(error: AppException, scope: Scope) -> Response:
             location = ["query" if scope["method"] == "GET" else "body", *filter(None, [error.field])]
             content["errors"] = [{"loc": location, "msg": error.message, "type": error.code}]
     headers = dict(error.headers) if isinstance(error, RestError) else {}
-    is_told = error.retryable and error.retry_after_s is not None  # An upstream said when to retry, whatever our status is.
+    is_told = (
+        error.retryable and error.retry_after_s is not None
+    )  # An upstream said when to retry, whatever our status is.
     if error.status_code == 429 or is_told or (error.retryable and error.status_code in RETRY_STATUSES):
         headers["Retry-After"] = str(_retry_after_s(error.retry_after_s))
     if ERROR_FORMAT in scope:

@@ -29,11 +29,21 @@ MAX_SCHEDULED_S = 60.0  # SDKs wait no longer for a Retry-After
 IPV6_HOST_BITS = 64  # One customer gets a whole /64.
 
 # Settings of an operator who limits clients, or serves others than the programs of this machine.
-SERVING = frozenset((
-    "RATE_LIMIT_PER_MINUTE", "RATE_LIMIT_BURST", "RATE_LIMIT_READS_PER_MINUTE", "RATE_LIMIT_READS_BURST",
-    "RATE_LIMIT_GLOBAL_PER_HOUR", "TRUSTED_PROXIES", "ALLOWED_HOSTS", "LLM_PLATFORM_API_KEYS",
-))
-FORWARDING = frozenset(b"cf-connecting-ip forwarded via x-forwarded-for x-forwarded-host x-forwarded-proto x-real-ip".split())
+SERVING = frozenset(
+    (
+        "RATE_LIMIT_PER_MINUTE",
+        "RATE_LIMIT_BURST",
+        "RATE_LIMIT_READS_PER_MINUTE",
+        "RATE_LIMIT_READS_BURST",
+        "RATE_LIMIT_GLOBAL_PER_HOUR",
+        "TRUSTED_PROXIES",
+        "ALLOWED_HOSTS",
+        "LLM_PLATFORM_API_KEYS",
+    )
+)
+FORWARDING = frozenset(
+    b"cf-connecting-ip forwarded via x-forwarded-for x-forwarded-host x-forwarded-proto x-real-ip".split()
+)
 
 Address = IPv4Address | IPv6Address
 Header = tuple[bytes, bytes]
@@ -80,7 +90,9 @@ class LocalPrograms:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._are_exempt = settings.LLM_PLATFORM_HOST in LOOPBACK_HOSTS and SERVING.isdisjoint(settings.model_fields_set)
+        self._are_exempt = settings.LLM_PLATFORM_HOST in LOOPBACK_HOSTS and SERVING.isdisjoint(
+            settings.model_fields_set
+        )
 
     @property
     def are_exempt(self) -> bool:

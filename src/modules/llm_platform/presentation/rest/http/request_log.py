@@ -77,7 +77,9 @@ class RequestLog:
         """Start the span of a request, and return the time for `finished`, which must run in the same context."""
         platform = self._server.platform
         if platform is not None and platform.tracer.is_enabled and route_path(scope) not in self._quiet:
-            sent = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE_HEADERS}
+            sent = {
+                name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE_HEADERS
+            }
             scope[_SPAN] = running(platform.tracer.start(REQUEST_SPAN, _method(scope), sent))
             scope[_SPAN].__enter__()
         return time.perf_counter()
@@ -138,7 +140,12 @@ def _end_span(scope: Scope, method: str, route: str, status: int) -> str:
     scope[_SPAN].__exit__()
     span: ISpan = scope[_SPAN].span
     span.rename(f"{method} {route}")
-    for attribute, value in ((METHOD, method), (ROUTE, route), (STATUS, status), (REQUEST_ID, scope[problems.REQUEST_ID])):
+    for attribute, value in (
+        (METHOD, method),
+        (ROUTE, route),
+        (STATUS, status),
+        (REQUEST_ID, scope[problems.REQUEST_ID]),
+    ):
         span.set(attribute, value)
     result = CANCELLED if status == CLIENT_CLOSED else OK
     span.end(scope.get(ERROR, f"{status}") if status >= 500 else result)

@@ -10,8 +10,12 @@ ANSWER = "llm_platform.answer"  # key in the ASGI scope: the answer that is sent
 ERROR = "llm_platform.error"  # key in the ASGI scope: the code of the error that is sent, for the log line
 CALLER = "llm_platform.caller"  # key in the ASGI scope: the Caller, set by GuardMiddleware
 SERVER = "llm_platform.server"  # key in the ASGI scope: the ServerState, set by GuardMiddleware
-KNOW = "llm_platform.know"  # key in the ASGI scope: called with texts that the client sent, now or in an earlier request
-IGNORED_FIELDS = "llm_platform.ignored_fields"  # key in the ASGI scope: the IgnoredFields of the body; absent without any
+KNOW = (
+    "llm_platform.know"  # key in the ASGI scope: called with texts that the client sent, now or in an earlier request
+)
+IGNORED_FIELDS = (
+    "llm_platform.ignored_fields"  # key in the ASGI scope: the IgnoredFields of the body; absent without any
+)
 ADD_HEADERS = "llm_platform.add_headers"  # key in the ASGI scope: called with headers of the response, also of an error
 
 # Plain functions instead of `Depends`, which costs 10 us of CPU each: a tenth of a whole request.

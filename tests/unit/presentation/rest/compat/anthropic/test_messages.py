@@ -38,7 +38,11 @@ def citation(text: str, sentence: str, index: int = 1, **fields: Any) -> Citatio
 
 def answer(text: str, *citations: Citation) -> ResearchResponse:
     return ResearchResponse(
-        query="q", depth="shallow", synthesis=text, sources=(REF, OTHER), citations=citations,
+        query="q",
+        depth="shallow",
+        synthesis=text,
+        sources=(REF, OTHER),
+        citations=citations,
         metadata=ResearchMetadata(latency_ms=1, searches=2, prompt_tokens=30, completion_tokens=4, pages_read=3),
     )
 
@@ -89,7 +93,9 @@ def _fill(block: dict[str, Any], delta: dict[str, Any]) -> None:
             block["thinking"] += delta["thinking"]
 
 
-async def test_answer_has_searches_results_and_cited_sentences(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_answer_has_searches_results_and_cited_sentences(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     """A cited sentence is a block with its verified quote; the blocks of text together are the synthesis."""
     response = await client.post(MESSAGES, json=BODY)
     message = response.json()
@@ -118,7 +124,10 @@ async def test_stream_has_the_same_blocks(client: httpx2.AsyncClient, services: 
         "type": "message_start",
         "message": {
             **{name: whole[name] for name in ("id", "type", "role", "model")},
-            "content": [], "stop_reason": None, "stop_sequence": None, "usage": {"input_tokens": 0, "output_tokens": 0},
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 0, "output_tokens": 0},
         },
     }
     assert found[-1]["type"] == "message_stop"
@@ -139,10 +148,20 @@ def test_sentences_and_what_stands_between_them_are_blocks_of_their_own() -> Non
         )
     )
     assert [block["text"] for block in found] == [
-        "# Tea\n\n", "Tea is a drink. [1][2] ", "Who knows. ", "It is hot [2].\n", "- It is old [1]\n\n", "End.",
+        "# Tea\n\n",
+        "Tea is a drink. [1][2] ",
+        "Who knows. ",
+        "It is hot [2].\n",
+        "- It is old [1]\n\n",
+        "End.",
     ]
     assert [[cited["cited_text"] for cited in block.get("citations", ())] for block in found] == [
-        [], ["Quote: Tea is a drink.", "drink"], [], ["Quote: It is hot"], ["old"], [],
+        [],
+        ["Quote: Tea is a drink.", "drink"],
+        [],
+        ["Quote: It is hot"],
+        ["old"],
+        [],
     ]
     assert "".join(block["text"] for block in found) == text
 
@@ -150,7 +169,10 @@ def test_sentences_and_what_stands_between_them_are_blocks_of_their_own() -> Non
 @for_each(
     ("verdict", "quote", "is_cited"),
     [
-        ("supported", "q", True), ("partial", "q", True), ("partial", "", False), ("unsupported", "q", False),
+        ("supported", "q", True),
+        ("partial", "q", True),
+        ("partial", "", False),
+        ("unsupported", "q", False),
         ("unchecked", "q", False),
     ],
 )
@@ -215,18 +237,30 @@ async def test_usage_counts_tokens_searches_and_pages(
     monkeypatch.setattr(services, "_research_response", lambda *_: answer("Tea."))
     usage = (await client.post(MESSAGES, json=BODY)).json()["usage"]
     assert usage == {
-        "input_tokens": 30, "output_tokens": 4, "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 3},
+        "input_tokens": 30,
+        "output_tokens": 4,
+        "server_tool_use": {"web_search_requests": 2, "web_fetch_requests": 3},
     }
 
 
-async def test_a_conversation_is_read_with_its_system_prompt(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_a_conversation_is_read_with_its_system_prompt(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     """An earlier answer is sent back as its blocks: only their text counts, as one text."""
     content = (await client.post(MESSAGES, json=BODY)).json()["content"]
     turns = [
-        *QUESTION, {"role": "assistant", "content": content},
-        {"role": "user", "content": [{"type": "text", "text": "Who wrote it?", "cache_control": {"type": "ephemeral"}}]},
+        *QUESTION,
+        {"role": "assistant", "content": content},
+        {
+            "role": "user",
+            "content": [{"type": "text", "text": "Who wrote it?", "cache_control": {"type": "ephemeral"}}],
+        },
     ]
-    body = {**BODY, "messages": turns, "system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "In verse."}]}
+    body = {
+        **BODY,
+        "messages": turns,
+        "system": [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "In verse."}],
+    }
     await client.post(MESSAGES, json=body)
     request = services.requests[-1]
     assert (request.query, request.instructions) == ("Who wrote it?", "Be brief.\nIn verse.")
@@ -268,8 +302,11 @@ async def test_the_web_search_of_every_date_restricts_the_domains(
 @for_each(
     ("model", "max_uses", "depth", "is_named"),
     [
-        ("research-deep", 1, "shallow", False), ("research-deep", 2, "shallow", False), ("research-deep", 3, "deep", True),
-        ("research-shallow", 5, "shallow", False), ("research-report", 1, "report", True),
+        ("research-deep", 1, "shallow", False),
+        ("research-deep", 2, "shallow", False),
+        ("research-deep", 3, "deep", True),
+        ("research-shallow", 5, "shallow", False),
+        ("research-report", 1, "report", True),
     ],
 )
 async def test_max_uses_bounds_the_searches_or_is_named(
@@ -284,7 +321,13 @@ async def test_max_uses_bounds_the_searches_or_is_named(
 
 async def test_fields_without_effect_are_named(client: httpx2.AsyncClient) -> None:
     location = {"type": "approximate", "city": "Oslo"}
-    extras = {"temperature": 0.1, "top_p": 0.9, "stop_sequences": ["x"], "thinking": {"type": "disabled"}, "metadata": {}}
+    extras = {
+        "temperature": 0.1,
+        "top_p": 0.9,
+        "stop_sequences": ["x"],
+        "thinking": {"type": "disabled"},
+        "metadata": {},
+    }
     tools = [{**TOOL, "user_location": location}, {"type": "web_fetch_20250910", "name": "web_fetch"}]
     response = await client.post(MESSAGES, json={**BODY, "tools": tools, **extras})
     named = response.headers["x-ignored-fields"].split(", ")
@@ -294,13 +337,28 @@ async def test_fields_without_effect_are_named(client: httpx2.AsyncClient) -> No
 @for_each(
     ("fields", "message"),
     [
-        ({"tools": [TOOL, {"type": "code_execution_20260120", "name": "x"}]}, "tools: a research model has no such tool"),
-        ({"tools": [{**TOOL, "allowed_domains": ["a.org"], "blocked_domains": ["b.org"]}]}, "tools: allowed_domains and"),
-        ({"tools": [{**TOOL, "allowed_domains": ["a.org b.org"]}]}, "tools.0.web_search.allowed_domains.0: must be the name"),
-        ({"tools": [{**TOOL, "allowed_domains": ["-a.org"]}]}, "tools.0.web_search.allowed_domains.0: must be the name"),
+        (
+            {"tools": [TOOL, {"type": "code_execution_20260120", "name": "x"}]},
+            "tools: a research model has no such tool",
+        ),
+        (
+            {"tools": [{**TOOL, "allowed_domains": ["a.org"], "blocked_domains": ["b.org"]}]},
+            "tools: allowed_domains and",
+        ),
+        (
+            {"tools": [{**TOOL, "allowed_domains": ["a.org b.org"]}]},
+            "tools.0.web_search.allowed_domains.0: must be the name",
+        ),
+        (
+            {"tools": [{**TOOL, "allowed_domains": ["-a.org"]}]},
+            "tools.0.web_search.allowed_domains.0: must be the name",
+        ),
         ({"tools": [{**TOOL, "max_uses": 0}]}, "tools.0.web_search.max_uses: "),
         ({"messages": []}, "messages: "),
-        ({"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]}, "messages.0.content: only blocks"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image", "source": {}}]}]},
+            "messages.0.content: only blocks",
+        ),
         ({"system": [{"type": "image", "source": {}}]}, "system: only blocks"),
         ({"messages": [*QUESTION, {"role": "assistant", "content": "Hello"}]}, "messages: the last message must be"),
         ({"max_tokens": None}, "max_tokens: "),
@@ -350,7 +408,9 @@ async def test_statuses_have_the_types_of_the_api(services: FakeServices) -> Non
 
 
 @for_each("model", ["research-shallow", "fake/fake-1"])
-async def test_an_error_in_a_stream_is_its_last_event(client: httpx2.AsyncClient, services: FakeServices, model: str) -> None:
+async def test_an_error_in_a_stream_is_its_last_event(
+    client: httpx2.AsyncClient, services: FakeServices, model: str
+) -> None:
     services.error_after_first_event = WebSearchConnectionError("SearXNG is away: start it")
     response = await client.post(MESSAGES, json={**BODY, "model": model, "stream": True})
     last = sent_events(response.content)[-1]
@@ -369,7 +429,10 @@ async def test_configured_model_gets_the_conversation(
     assert content == [{"type": "text", "text": services.answer}]
     prompt = services.requests[-1]
     assert [(message.role, message.content) for message in prompt.messages] == [
-        ("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi"), ("user", "What is asyncio?"),
+        ("system", "Be brief."),
+        ("user", "Hello"),
+        ("assistant", "Hi"),
+        ("user", "What is asyncio?"),
     ]
     assert prompt.max_tokens == 500
 
@@ -377,7 +440,10 @@ async def test_configured_model_gets_the_conversation(
 async def test_models_are_listed_and_tokens_counted(client: httpx2.AsyncClient) -> None:
     models = (await client.get("/anthropic/v1/models")).json()
     assert [model["id"] for model in models["data"]] == [
-        "research-shallow", "research-deep", "research-report", "fake/fake-1",
+        "research-shallow",
+        "research-deep",
+        "research-report",
+        "fake/fake-1",
     ]
     assert (models["has_more"], models["first_id"], models["last_id"]) == (False, "research-shallow", "fake/fake-1")
     assert (await client.get("/anthropic/v1/models/fake/fake-1")).json() == models["data"][-1]
@@ -442,6 +508,11 @@ async def test_format_or_choice_that_cannot_be_served_is_refused(body: dict[str,
 
 async def test_choice_of_the_web_search_is_named_as_ignored(client: httpx2.AsyncClient) -> None:
     """A research run searches in any case."""
-    sent = {**BODY, "tools": [TOOL], "tool_choice": {"type": "tool", "name": "web_search"}, "output_config": {"effort": "low"}}
+    sent = {
+        **BODY,
+        "tools": [TOOL],
+        "tool_choice": {"type": "tool", "name": "web_search"},
+        "output_config": {"effort": "low"},
+    }
     response = await client.post(MESSAGES, json=sent)
     assert response.headers["x-ignored-fields"] == "max_tokens, tool_choice, output_config"

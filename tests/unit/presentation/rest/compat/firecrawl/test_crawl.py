@@ -68,7 +68,8 @@ async def test_page_that_cannot_be_read_is_among_the_errors() -> None:
         assert (state["completed"], state["total"]) == (1, 3)
         answer = (await client.get(f"/v2/crawl/{task['id']}/errors")).json()
     assert [(error["url"], error["code"]) for error in answer["errors"]] == [
-        (f"{ROOT}a", "page_blocked"), (f"{ROOT}b", "page_error"),
+        (f"{ROOT}a", "page_blocked"),
+        (f"{ROOT}b", "page_error"),
     ]
     assert answer["robotsBlocked"] == [f"{ROOT}a"]
 
@@ -122,8 +123,12 @@ async def test_unusable_address_is_a_400_that_names_the_field(path: str, url: st
 @for_each(
     ("sent", "name"),
     [
-        ({"url": ""}, "url"), ({"limit": 0}, "limit"), ({"limit": 100_001}, "limit"), ({"maxDepth": -1}, "maxDepth"),
-        ({"includePaths": ["(a"]}, "includePaths"), ({"excludePaths": ["a"] * 21}, "excludePaths"),
+        ({"url": ""}, "url"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 100_001}, "limit"),
+        ({"maxDepth": -1}, "maxDepth"),
+        ({"includePaths": ["(a"]}, "includePaths"),
+        ({"excludePaths": ["a"] * 21}, "excludePaths"),
         ({"allowExternalLinks": "yes"}, "allowExternalLinks"),
         ({"scrapeOptions": {"formats": ["html"]}}, "scrapeOptions.formats"),
     ],
@@ -144,7 +149,8 @@ async def test_invalid_field_is_a_400_with_its_name(sent: dict[str, Any], name: 
         ({"url": "https://example.org/docs/", "includePaths": ["/a"]}, {"select_paths": ("/a",)}),
         ({"allowSubdomains": True}, {"select_domains": (), "allow_external": False}),
         ({"allowExternalLinks": True}, {"select_domains": (), "allow_external": True}),
-        ({"maxDiscoveryDepth": 0}, {"limit": 1, "max_depth": 1}), ({"maxDepth": 2, "limit": 7}, {"max_depth": 2, "limit": 7}),
+        ({"maxDiscoveryDepth": 0}, {"limit": 1, "max_depth": 1}),
+        ({"maxDepth": 2, "limit": 7}, {"max_depth": 2, "limit": 7}),
         ({"url": f"https://example.org/{'x' * 200}"}, {"select_paths": ()}),
     ],
 )
@@ -155,7 +161,11 @@ def test_bounds_are_those_of_the_request(sent: dict[str, Any], expected: dict[st
 
 async def test_what_changes_nothing_is_named(client: httpx2.AsyncClient) -> None:
     sent = {
-        "url": ROOT, "limit": 5000, "maxDepth": 9, "webhook": "https://example.org/", "ignoreSitemap": True,
+        "url": ROOT,
+        "limit": 5000,
+        "maxDepth": 9,
+        "webhook": "https://example.org/",
+        "ignoreSitemap": True,
         "scrapeOptions": {"formats": ["markdown", "links"]},
     }
     answer = await client.post("/firecrawl/v1/crawl", json=sent)

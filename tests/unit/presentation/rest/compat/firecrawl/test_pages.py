@@ -30,7 +30,11 @@ async def test_scrape_has_the_fields_of_the_client(client: httpx2.AsyncClient, p
         "data": {
             "markdown": "An event loop runs tasks.",
             "metadata": {
-                "title": "asyncio", "url": ROOT, "sourceURL": ROOT, "statusCode": 200, "contentType": "text/html",
+                "title": "asyncio",
+                "url": ROOT,
+                "sourceURL": ROOT,
+                "statusCode": 200,
+                "contentType": "text/html",
             },
         },
     }
@@ -70,10 +74,18 @@ async def test_html_beside_markdown_is_left_out_with_a_warning(client: httpx2.As
 @for_each(
     ("sent", "message"),
     [
-        ({}, "url: "), ({"url": ""}, "url: "), ({"url": "x" * 2001}, "url: "), ({"url": 1}, "url: "),
-        ({"formats": ["html"]}, "formats: is not served: pages are kept as text"), ({"formats": ["json"]}, "formats: "),
-        ({"formats": "markdown"}, "formats: "), ({"formats": [{}]}, "formats.0: "), ({"formats": ["links"] * 21}, "formats: "),
-        ({"formats": [["markdown"]]}, "formats.0: "), ({"timeout": 0}, "timeout: "), ({"timeout": "1"}, "timeout: "),
+        ({}, "url: "),
+        ({"url": ""}, "url: "),
+        ({"url": "x" * 2001}, "url: "),
+        ({"url": 1}, "url: "),
+        ({"formats": ["html"]}, "formats: is not served: pages are kept as text"),
+        ({"formats": ["json"]}, "formats: "),
+        ({"formats": "markdown"}, "formats: "),
+        ({"formats": [{}]}, "formats.0: "),
+        ({"formats": ["links"] * 21}, "formats: "),
+        ({"formats": [["markdown"]]}, "formats.0: "),
+        ({"timeout": 0}, "timeout: "),
+        ({"timeout": "1"}, "timeout: "),
     ],
 )
 async def test_invalid_field_is_a_400_with_its_name(sent: dict[str, Any], message: str) -> None:
@@ -88,8 +100,11 @@ async def test_invalid_field_is_a_400_with_its_name(sent: dict[str, Any], messag
 @for_each(
     ("error", "status"),
     [
-        (PageRequestError("private"), 400), (PageBlockedError("login"), 403), (PageError("404"), 400),
-        (PageTimeoutError("slow"), 408), (PageConnectionError("refused"), 400),
+        (PageRequestError("private"), 400),
+        (PageBlockedError("login"), 403),
+        (PageError("404"), 400),
+        (PageTimeoutError("slow"), 408),
+        (PageConnectionError("refused"), 400),
     ],
 )
 async def test_page_that_cannot_be_read_is_an_error_with_its_reason(error: Exception, status: int) -> None:
@@ -121,7 +136,8 @@ async def test_search_has_the_results_of_its_version(client: httpx2.AsyncClient,
     data = answer.json()["data"]
     assert (data["web"][0], len(data["web"]), data["news"][0]["snippet"]) == (first, 5, HIT.snippet)
     assert [(search.sources, search.time_range) for search in services.requests[1:]] == [
-        (("web",), "day"), (("news",), "day"),
+        (("web",), "day"),
+        (("news",), "day"),
     ]
     assert answer.headers["x-ignored-fields"] == "sources"
 
@@ -151,10 +167,16 @@ async def test_search_reads_the_pages_on_request(client: httpx2.AsyncClient, ser
 @for_each(
     ("sent", "name"),
     [
-        ({"query": ""}, "query"), ({"limit": 0}, "limit"), ({"limit": 101}, "limit"), ({"limit": "5"}, "limit"),
-        ({"tbs": "yesterday"}, "tbs"), ({"tbs": "cdr:1,cd_min:13/1/2026,cd_max:1/1/2026"}, "tbs"),
-        ({"tbs": "cdr:1,cd_min:2/1/2026,cd_max:1/1/2026"}, "tbs"), ({"sources": ["images"]}, "sources"),
-        ({"sources": [{"type": "x"}]}, "sources.0"), ({"scrapeOptions": {"formats": ["html"]}}, "scrapeOptions.formats"),
+        ({"query": ""}, "query"),
+        ({"limit": 0}, "limit"),
+        ({"limit": 101}, "limit"),
+        ({"limit": "5"}, "limit"),
+        ({"tbs": "yesterday"}, "tbs"),
+        ({"tbs": "cdr:1,cd_min:13/1/2026,cd_max:1/1/2026"}, "tbs"),
+        ({"tbs": "cdr:1,cd_min:2/1/2026,cd_max:1/1/2026"}, "tbs"),
+        ({"sources": ["images"]}, "sources"),
+        ({"sources": [{"type": "x"}]}, "sources.0"),
+        ({"scrapeOptions": {"formats": ["html"]}}, "scrapeOptions.formats"),
         ({"includeDomains": ["a b"]}, "includeDomains"),
     ],
 )
@@ -178,8 +200,10 @@ async def test_map_without_subdomains_leaves_them_out() -> None:
     services.site = type(services.site)({ROOT: ["/a", "https://docs.example.org/"]}, others=())
     async with app_client(services) as client:
         for prefix, sent, is_in in (
-            ("/firecrawl/v1", {}, False), ("/firecrawl/v1", {"includeSubdomains": True}, True),
-            ("/firecrawl/v2", {}, True), ("/firecrawl/v2", {"includeSubdomains": False}, False),
+            ("/firecrawl/v1", {}, False),
+            ("/firecrawl/v1", {"includeSubdomains": True}, True),
+            ("/firecrawl/v2", {}, True),
+            ("/firecrawl/v2", {"includeSubdomains": False}, False),
         ):
             answer = (await client.post(f"{prefix}/map", json={"url": ROOT, **sent})).json()
             assert ("https://docs.example.org/" in str(answer["links"])) is is_in, (prefix, sent)

@@ -65,9 +65,13 @@ async def test_stream_ends_with_annotations_and_on_request_with_the_usage(sdk: o
         assert [bool(chunk.usage) for chunk in chunks[-2:]] == [False, include]
 
 
-async def test_configured_model_answers_and_keeps_to_max_tokens(sdk: openai.AsyncOpenAI, services: FakeServices) -> None:
+async def test_configured_model_answers_and_keeps_to_max_tokens(
+    sdk: openai.AsyncOpenAI, services: FakeServices
+) -> None:
     answer = await sdk.chat.completions.create(
-        model="fake/fake-1", messages=[{"role": "developer", "content": "Be brief."}, *QUESTION], max_completion_tokens=7
+        model="fake/fake-1",
+        messages=[{"role": "developer", "content": "Be brief."}, *QUESTION],
+        max_completion_tokens=7,
     )
     [prompt] = services.requests
     assert (prompt.provider, prompt.model, prompt.max_tokens) == ("fake", "fake-1", 7)
@@ -138,7 +142,9 @@ async def test_field_that_cannot_be_served_is_a_400_by_name(
     assert services.requests == []
 
 
-@pytest.mark.parametrize("fields", [{"chat_template": "{{ 1 }}"}, {"tokenize": True}, {"a": {"b": []}}, {"a": "x" * 1001}])
+@pytest.mark.parametrize(
+    "fields", [{"chat_template": "{{ 1 }}"}, {"tokenize": True}, {"a": {"b": []}}, {"a": "x" * 1001}]
+)
 async def test_template_gets_switches_alone(client: httpx2.AsyncClient, services: FakeServices, fields: Any) -> None:
     """A template of a caller, or a long value in one, can stop a server of models."""
     body = {"model": "fake/fake-1", "messages": QUESTION, "chat_template_kwargs": fields}
@@ -180,7 +186,9 @@ async def test_embeddings_are_the_same_in_both_formats(sdk: openai.AsyncOpenAI, 
     assert answer.usage.prompt_tokens == 3
     body = {"model": EMBEDDER, "input": "tea"}
     plain = (await client.post("/v1/embeddings", json=body)).json()["data"][0]["embedding"]
-    coded = (await client.post("/v1/embeddings", json={**body, "encoding_format": "base64"})).json()["data"][0]["embedding"]
+    coded = (await client.post("/v1/embeddings", json={**body, "encoding_format": "base64"})).json()["data"][0][
+        "embedding"
+    ]
     assert list(struct.unpack("<64f", base64.b64decode(coded))) == pytest.approx(plain)
     assert answer.data[1].embedding == pytest.approx(plain)
 

@@ -42,7 +42,9 @@ async def test_answer_has_verified_citations(sdk: openai.AsyncOpenAI, services: 
 
 
 @pytest.mark.parametrize("model", ["research-shallow", "fake/fake-1"])
-async def test_stream_has_the_events_of_the_api_in_order(sdk: openai.AsyncOpenAI, services: FakeServices, model: str) -> None:
+async def test_stream_has_the_events_of_the_api_in_order(
+    sdk: openai.AsyncOpenAI, services: FakeServices, model: str
+) -> None:
     services.searches = (SEARCHED,)
     stream = await sdk.responses.create(model=model, input="What is asyncio?", stream=True)
     events = [event async for event in stream]
@@ -123,10 +125,15 @@ async def test_configured_model_gets_the_conversation(sdk: openai.AsyncOpenAI, s
         {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "Hi", "annotations": []}]},
         {"role": "user", "content": "What is asyncio?"},
     ]
-    response = await sdk.responses.create(model="fake/fake-1", input=turns, instructions="Be brief.", max_output_tokens=50)
+    response = await sdk.responses.create(
+        model="fake/fake-1", input=turns, instructions="Be brief.", max_output_tokens=50
+    )
     [prompt] = services.requests
     assert [(message.role, message.content) for message in prompt.messages] == [
-        ("system", "Be brief."), ("user", "Hello"), ("assistant", "Hi"), ("user", "What is asyncio?"),
+        ("system", "Be brief."),
+        ("user", "Hello"),
+        ("assistant", "Hi"),
+        ("user", "What is asyncio?"),
     ]
     assert prompt.max_tokens == 50
     assert response.usage
@@ -193,7 +200,11 @@ async def test_error_names_the_place_that_the_client_sent(
 
 
 CALL = {"type": "function_call", "call_id": "call_1", "name": "transfer_to_researcher", "arguments": "{}"}
-RESULT = {"type": "function_call_output", "call_id": "call_1", "output": [{"type": "input_text", "text": '{"assistant": 1}'}]}
+RESULT = {
+    "type": "function_call_output",
+    "call_id": "call_1",
+    "output": [{"type": "input_text", "text": '{"assistant": 1}'}],
+}
 
 
 @pytest.mark.parametrize("last", [[], [{"role": "user", "content": "Is trio one?"}]])
@@ -201,7 +212,13 @@ async def test_calls_of_tools_in_the_conversation_are_left_out(
     client: httpx2.AsyncClient, services: FakeServices, last: list[dict[str, str]]
 ) -> None:
     """A hand-off from a language model ends with a call and its result: the last message of the user is the question."""
-    sent = [{"role": "user", "content": "What is asyncio?"}, {"role": "assistant", "content": "I ask."}, CALL, RESULT, *last]
+    sent = [
+        {"role": "user", "content": "What is asyncio?"},
+        {"role": "assistant", "content": "I ask."},
+        CALL,
+        RESULT,
+        *last,
+    ]
     response = await client.post("/v1/responses", json={"model": "research-shallow", "input": sent})
     assert response.status_code == 200, response.text
     [request] = services.requests

@@ -80,7 +80,9 @@ async def test_stream_of_a_background_response_is_resumed(sdk: openai.AsyncOpenA
 
 
 @for_each("streamed", [False, True])
-async def test_foreground_response_is_stored(streamed: bool, client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_foreground_response_is_stored(
+    streamed: bool, client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     """The whole object can be fetched as soon as it was sent; with `store: false` it cannot."""
     body = {"model": "research-deep", "input": QUESTION, "include": [SOURCES], "stream": streamed}
     sdk = sdk_of(client)

@@ -59,7 +59,12 @@ async def test_response_has_sources_and_message(client: httpx2.AsyncClient, serv
     assert (found["type"], found["queries"]) == ("search_results", [SEARCHED.query])
     [result] = found["results"]
     assert result == {
-        "id": 1, "title": REF.title, "url": REF.url, "source": "web", "snippet": HIT.snippet, "date": None,
+        "id": 1,
+        "title": REF.title,
+        "url": REF.url,
+        "source": "web",
+        "snippet": HIT.snippet,
+        "date": None,
     }
     assert message["content"][0]["text"] == services.answer
     assert message["content"][0]["annotations"][0]["url"] == REF.url
@@ -73,15 +78,28 @@ async def test_stream_has_the_events_of_the_api_in_order(client: httpx2.AsyncCli
     events = agent_events(await create(client, stream=True))
     assert [event["sequence_number"] for event in events] == list(range(len(events)))
     assert [event["type"].removeprefix("response.") for event in events] == [
-        "created", "in_progress", "reasoning.started", "reasoning.search_queries", "reasoning.search_results",
-        "reasoning.stopped", "output_item.added", "output_item.done", "output_item.added", "output_text.delta",
-        "output_text.done", "output_item.done", "completed",
+        "created",
+        "in_progress",
+        "reasoning.started",
+        "reasoning.search_queries",
+        "reasoning.search_results",
+        "reasoning.stopped",
+        "output_item.added",
+        "output_item.done",
+        "output_item.added",
+        "output_text.delta",
+        "output_text.done",
+        "output_item.done",
+        "completed",
     ]
     assert events[3]["queries"] == [SEARCHED.query]
     assert events[4]["results"][0]["url"] == REF.url
     assert "".join(event.get("delta", "") for event in events) == services.answer
     added = [event for event in events if event["type"] == "response.output_item.added"]
-    assert [(event["output_index"], event["item"]["type"]) for event in added] == [(0, "search_results"), (1, "message")]
+    assert [(event["output_index"], event["item"]["type"]) for event in added] == [
+        (0, "search_results"),
+        (1, "message"),
+    ]
     response = events[-1]["response"]
     assert (await client.get(f"{RESPONSES}/{response['id']}")).json() == response
 
@@ -153,11 +171,16 @@ async def test_addresses_of_the_question_are_read(client: httpx2.AsyncClient, se
     await create(client, input=question, tools=[{"type": "fetch_url"}])
     await create(client, input=question, tools=[{"type": "fetch_url", "max_urls": 1}, {"type": "web_search"}])
     alone, beside = services.requests
-    assert (alone.urls, "sources" in alone.model_fields_set) == (("https://example.org/a", "https://example.org/b"), False)
+    assert (alone.urls, "sources" in alone.model_fields_set) == (
+        ("https://example.org/a", "https://example.org/b"),
+        False,
+    )
     assert (beside.urls, "sources" in beside.model_fields_set) == (("https://example.org/a",), True)
 
 
-async def test_more_addresses_than_a_report_reads_are_refused(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_more_addresses_than_a_report_reads_are_refused(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     """The error names the message and the limit. With a `max_urls` within it, the first addresses are read."""
     urls = tuple(f"https://example.org/{number}" for number in range(MAX_URLS + 1))
     read, read_more = {"type": "fetch_url"}, {"type": "fetch_url", "max_urls": MAX_URLS + 1}
@@ -193,7 +216,9 @@ async def test_snippet_of_what_no_search_found_is_the_beginning_of_its_text(
     assert (await client.get(f"{RESPONSES}/{response['id']}")).json() == response
 
 
-async def test_calls_of_tools_in_the_conversation_are_left_out(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_calls_of_tools_in_the_conversation_are_left_out(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
     result = {"type": "function_call_output", "call_id": "c", "output": "{}"}
     await create(client, input=[{"role": "user", "content": QUESTION}, call, result])
@@ -202,7 +227,8 @@ async def test_calls_of_tools_in_the_conversation_are_left_out(client: httpx2.As
 
 async def test_filters_of_the_tool_restrict_the_search(client: httpx2.AsyncClient, services: FakeServices) -> None:
     filters = {
-        "search_domain_filter": ["python.org", "-pinterest.com"], "search_recency_filter": "hour",
+        "search_domain_filter": ["python.org", "-pinterest.com"],
+        "search_recency_filter": "hour",
         "search_before_date_filter": "1/31/2026",
     }
     response = await create(client, tools=[{"type": "web_search", "filters": filters}], temperature=0.1)
@@ -289,7 +315,11 @@ async def test_async_chat_runs_in_the_background(client: httpx2.AsyncClient, ser
     assert found["status"] == "COMPLETED"
     assert found["completed_at"] >= found["started_at"] >= found["created_at"] == created["created_at"]
     completion = found["response"]
-    assert (completion["id"], completion["model"], completion["object"]) == (found["id"], "sonar-pro", "chat.completion")
+    assert (completion["id"], completion["model"], completion["object"]) == (
+        found["id"],
+        "sonar-pro",
+        "chat.completion",
+    )
     assert completion["choices"][0]["message"]["content"] == services.answer
     assert (completion["citations"], completion["search_results"][0]["snippet"]) == ([REF.url], HIT.snippet)
     assert services.requests[0].depth == "deep"

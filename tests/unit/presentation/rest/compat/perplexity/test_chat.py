@@ -32,7 +32,11 @@ async def test_marker_n_is_citation_n_minus_1(client: httpx2.AsyncClient) -> Non
     assert answer["choices"][0]["message"]["content"].endswith("[1]")
     assert answer["citations"] == [REF.url]
     assert answer["search_results"][0] == {
-        "title": REF.title, "url": REF.url, "source": "web", "snippet": HIT.snippet, "date": None,
+        "title": REF.title,
+        "url": REF.url,
+        "source": "web",
+        "snippet": HIT.snippet,
+        "date": None,
     }
     assert answer["usage"]["total_tokens"] == 0
     assert answer["llm_platform"]["metadata"]["synthesizer"] == "fake"
@@ -61,12 +65,16 @@ async def test_error_in_a_stream_is_an_error_event(client: httpx2.AsyncClient, s
 @pytest.mark.parametrize(
     ("model", "depth"), [("sonar", "shallow"), ("sonar-pro", "deep"), ("sonar-deep-research", "report")]
 )
-async def test_model_selects_the_depth(client: httpx2.AsyncClient, services: FakeServices, model: str, depth: str) -> None:
+async def test_model_selects_the_depth(
+    client: httpx2.AsyncClient, services: FakeServices, model: str, depth: str
+) -> None:
     assert (await client.post(CHAT, json={**QUESTION, "model": model})).status_code == 200
     assert services.requests[0].depth == depth
 
 
-async def test_filters_and_system_message_reach_the_research(client: httpx2.AsyncClient, services: FakeServices) -> None:
+async def test_filters_and_system_message_reach_the_research(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
     body = {
         **QUESTION,
         "messages": [{"role": "system", "content": "Be brief."}, *QUESTION["messages"]],

@@ -53,8 +53,13 @@ async def test_map_has_the_addresses(client: httpx2.AsyncClient, services: FakeS
 async def test_what_changes_nothing_is_named(client: httpx2.AsyncClient) -> None:
     """Also what is served in part; what was asked for as it is served anyway is not."""
     sent = {
-        "url": ROOT, "extract_depth": "advanced", "format": "text", "chunks_per_source": 2, "limit": 5000,
-        "categories": ["Blogs"], "include_usage": True,
+        "url": ROOT,
+        "extract_depth": "advanced",
+        "format": "text",
+        "chunks_per_source": 2,
+        "limit": 5000,
+        "categories": ["Blogs"],
+        "include_usage": True,
     }
     ignored = (await client.post(CRAWL, json=sent)).headers["x-ignored-fields"]
     assert set(ignored.split(", ")) == {*sent} - {"url"}
@@ -67,11 +72,19 @@ async def test_what_changes_nothing_is_named(client: httpx2.AsyncClient) -> None
 @for_each(
     ("sent", "name"),
     [
-        ({}, "url"), ({"url": ""}, "url"), ({"url": " "}, "url"),
-        ({"max_depth": 0}, "max_depth"), ({"max_depth": 6}, "max_depth"),
-        ({"max_breadth": 501}, "max_breadth"), ({"limit": 0}, "limit"), ({"select_paths": ["(a"]}, "select_paths"),
-        ({"exclude_domains": [r"(a)\1"]}, "exclude_domains"), ({"timeout": 151}, "timeout"), ({"format": "html"}, "format"),
-        ({"instructions": "x" * 2001}, "instructions"), ({"allow_external": "yes"}, "allow_external"),
+        ({}, "url"),
+        ({"url": ""}, "url"),
+        ({"url": " "}, "url"),
+        ({"max_depth": 0}, "max_depth"),
+        ({"max_depth": 6}, "max_depth"),
+        ({"max_breadth": 501}, "max_breadth"),
+        ({"limit": 0}, "limit"),
+        ({"select_paths": ["(a"]}, "select_paths"),
+        ({"exclude_domains": [r"(a)\1"]}, "exclude_domains"),
+        ({"timeout": 151}, "timeout"),
+        ({"format": "html"}, "format"),
+        ({"instructions": "x" * 2001}, "instructions"),
+        ({"allow_external": "yes"}, "allow_external"),
     ],
 )
 async def test_invalid_field_is_a_400_with_its_name(sent: dict[str, Any], name: str) -> None:
@@ -84,8 +97,11 @@ async def test_invalid_field_is_a_400_with_its_name(sent: dict[str, Any], name: 
 @for_each(
     ("error", "status"),
     [
-        (PageRequestError("private"), 400), (PageBlockedError("robots"), 403), (PageError("404"), 400),
-        (PageTimeoutError("slow"), 400), (PageConfigError("off"), 503),
+        (PageRequestError("private"), 400),
+        (PageBlockedError("robots"), 403),
+        (PageError("404"), 400),
+        (PageTimeoutError("slow"), 400),
+        (PageConfigError("off"), 503),
     ],
 )
 async def test_first_page_that_cannot_be_read_is_the_error(error: Exception, status: int) -> None:
@@ -118,7 +134,9 @@ async def test_excerpts_leave_other_requests_their_turn(
     assert threading.main_thread() not in threads
 
 
-async def test_excerpts_end_with_the_time_of_the_client(client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_excerpts_end_with_the_time_of_the_client(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A page whose turn does not come before the client leaves has its beginning."""
     monkeypatch.setattr(crawl, "EXCERPT_SHARE", 0.0)
     monkeypatch.setattr(crawl, "CHUNK_CHARS", 4)

@@ -67,7 +67,10 @@ async def test_research_is_queued_and_fetched(client: httpx2.AsyncClient, servic
 @for_each(
     ("sent", "depth", "domains"),
     [
-        ({}, "deep", ()), ({"model": "mini"}, "deep", ()), ({"model": "auto"}, "deep", ()), ({"model": "pro"}, "report", ()),
+        ({}, "deep", ()),
+        ({"model": "mini"}, "deep", ()),
+        ({"model": "auto"}, "deep", ()),
+        ({"model": "pro"}, "report", ()),
         ({"include_domains": ["python.org"], "exclude_domains": ["x.org"]}, "deep", ("python.org", "-x.org")),
     ],
 )
@@ -172,9 +175,12 @@ async def test_long_input_becomes_context(client: httpx2.AsyncClient, services: 
 @for_each(
     ("sent", "name"),
     [
-        ({"input": ""}, "input"), ({"input": "hi"}, "input: is too short"), ({}, "input"),
+        ({"input": ""}, "input"),
+        ({"input": "hi"}, "input: is too short"),
+        ({}, "input"),
         ({"input": QUESTION, "model": "max"}, "model"),
-        ({"input": QUESTION, "citation_format": "ieee"}, "citation_format"), ({"input": "x" * 40_000}, "input"),
+        ({"input": QUESTION, "citation_format": "ieee"}, "citation_format"),
+        ({"input": "x" * 40_000}, "input"),
         ({"input": QUESTION, "files": [{"name": "a.md", "data": "eA=="}]}, "files"),
         ({"input": QUESTION, "stream": 1}, "stream"),
         ({"input": QUESTION, "output_schema": {"type": "array"}}, "output_schema"),

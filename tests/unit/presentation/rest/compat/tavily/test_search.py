@@ -23,17 +23,32 @@ async def test_search_has_the_fields_of_the_client(client: httpx2.AsyncClient) -
     assert answer.pop("response_time") >= 0
     assert answer.pop("request_id")
     result = {
-        "title": HIT.title, "url": HIT.url, "content": HIT.snippet, "raw_content": None, "published_date": None, "score": 1.0,
+        "title": HIT.title,
+        "url": HIT.url,
+        "content": HIT.snippet,
+        "raw_content": None,
+        "published_date": None,
+        "score": 1.0,
     }
     assert answer == {
-        "query": "asyncio", "follow_up_questions": None, "answer": None, "images": [], "results": [result],
+        "query": "asyncio",
+        "follow_up_questions": None,
+        "answer": None,
+        "images": [],
+        "results": [result],
     }
 
 
 async def test_filters_reach_the_search(client: httpx2.AsyncClient, services: FakeServices) -> None:
     body = {
-        "query": "asyncio", "topic": "news", "max_results": 7, "start_date": "2026-01-01", "end_date": "2026-01-31",
-        "include_domains": ["python.org"], "exclude_domains": ["example.com"], "country": "austria",
+        "query": "asyncio",
+        "topic": "news",
+        "max_results": 7,
+        "start_date": "2026-01-01",
+        "end_date": "2026-01-31",
+        "include_domains": ["python.org"],
+        "exclude_domains": ["example.com"],
+        "country": "austria",
     }
     response = await client.post(SEARCH, json=body)
     [request] = services.requests
@@ -92,7 +107,10 @@ async def test_pages_are_read_and_failures_named(client: httpx2.AsyncClient, ser
     url = "https://example.org/a"
     answer = (await client.post("/tavily/extract", json={"urls": url})).json()
     assert answer["results"][0] == {
-        "url": url, "raw_content": "An event loop runs tasks.", "title": "asyncio", "images": [],
+        "url": url,
+        "raw_content": "An event loop runs tasks.",
+        "title": "asyncio",
+        "images": [],
     }
     services.error = PageError("The page has no text.")
     answer = (await client.post("/tavily/extract", json={"urls": [url]})).json()

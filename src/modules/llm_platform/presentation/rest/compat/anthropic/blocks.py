@@ -128,7 +128,10 @@ def model_blocks(answer: LLMResponse, request_id: str, *, shows_thinking: bool) 
         yield {"type": "text", "text": answer.content}
     for number, call in enumerate(answer.tool_calls):
         function = call["function"]
-        yield {**call_block(request_id, number, call.get("id"), function["name"]), "input": arguments_of(function["arguments"])}
+        yield {
+            **call_block(request_id, number, call.get("id"), function["name"]),
+            "input": arguments_of(function["arguments"]),
+        }
 
 
 def call_block(request_id: str, number: int, call_id: str | None, name: str) -> Block:
@@ -153,9 +156,7 @@ def _sentences(response: ResearchResponse) -> Iterator[tuple[int, int, list[Cita
         yield start, behind.end() if behind else end, list(citations)
 
 
-def _cited_block(
-    text: str, citations: Iterable[Citation], sources: Mapping[int, SourceRef], request_id: str
-) -> Block:
+def _cited_block(text: str, citations: Iterable[Citation], sources: Mapping[int, SourceRef], request_id: str) -> Block:
     """Return a sentence. Only citations with a supporting quote are citations of the API. The extension has all."""
     described = [citation.model_dump(mode="json", exclude={"start", "end"}) for citation in citations]
     located = [

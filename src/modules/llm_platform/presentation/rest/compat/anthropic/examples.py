@@ -13,7 +13,8 @@ MODEL: Final = {
     "lifecycle": "active",
 }
 QUESTION: Final[Mapping[str, Any]] = {
-    "model": "research-shallow", "messages": [{"role": "user", "content": "What is tea?"}],
+    "model": "research-shallow",
+    "messages": [{"role": "user", "content": "What is tea?"}],
 }
 CONTENT: Final[list[Mapping[str, Any]]] = [
     {"type": "server_tool_use", "id": "srvtoolu_3f2c8a5e_1", "name": "web_search", "input": {"query": "What is tea?"}},

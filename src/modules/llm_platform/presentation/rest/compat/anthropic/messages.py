@@ -104,7 +104,9 @@ async def count_message_tokens(request: Request) -> Response:
     answering = models.find(services(request), body.model)
     if isinstance(answering, ConfiguredModel):
         return dialect.json_answer({"input_tokens": prompt_tokens(llm_request(answering, body))}, body)
-    return dialect.json_answer({"input_tokens": sum(count_tokens(turn.text) for turn in body.conversation)}, body, "tools")
+    return dialect.json_answer(
+        {"input_tokens": sum(count_tokens(turn.text) for turn in body.conversation)}, body, "tools"
+    )
 
 
 async def _research(request: Request, body: AnthropicMessagesRequest, head: MessageHead, depth: Depth) -> Response:
@@ -149,7 +151,9 @@ async def _answer_task(
     request: Request, body: AnthropicMessagesRequest, head: MessageHead, task: TranscriptTask
 ) -> Response:
     """Answer a task about a transcript with the first language model, and without one by rules."""
-    functions = tuple(tool for tool in body.tools or () if isinstance(tool, AnthropicTool) and tool.type in (None, "custom"))
+    functions = tuple(
+        tool for tool in body.tools or () if isinstance(tool, AnthropicTool) and tool.type in (None, "custom")
+    )
     dropped: dict[str, Any] = {"tools": functions or None} if functions else {"tools": None, "tool_choice": None}
     model = transcripts.model_for_tasks(request)
     if model is not None:

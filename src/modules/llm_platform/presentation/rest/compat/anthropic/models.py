@@ -37,7 +37,10 @@ class AnthropicModels(BaseModel):
 
 
 @router.get(
-    "/models", summary="The models, for clients of Anthropic", response_model=AnthropicModels, responses=error_responses()
+    "/models",
+    summary="The models, for clients of Anthropic",
+    response_model=AnthropicModels,
+    responses=error_responses(),
 )
 async def list_models(request: Request) -> Response:
     names = [*DEPTHS, *map(llm_name, services(request).llm.models)]
@@ -62,11 +65,15 @@ def find(platform: LLMPlatform, name: str) -> Depth | ConfiguredModel:
     A name of the vendor's is replaced as ANTHROPIC_MODELS says.
     """
     known: dict[str, Depth | ConfiguredModel] = {**DEPTHS, **{llm_name(model): model for model in platform.llm.models}}
-    wanted = name if name in known else next(
-        (model for pattern, model in platform.llm.replacements.items() if fnmatchcase(name, pattern)), ""
+    wanted = (
+        name
+        if name in known
+        else next((model for pattern, model in platform.llm.replacements.items() if fnmatchcase(name, pattern)), "")
     )
     if wanted and wanted not in known:
-        raise ModelNotFoundError("ANTHROPIC_MODELS names a model that this server does not have: GET /anthropic/v1/models")
+        raise ModelNotFoundError(
+            "ANTHROPIC_MODELS names a model that this server does not have: GET /anthropic/v1/models"
+        )
     if not wanted:
         raise ModelNotFoundError
     return known[wanted]

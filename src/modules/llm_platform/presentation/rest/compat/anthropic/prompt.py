@@ -23,7 +23,9 @@ MEDIA_TOKENS: Final = 1600  # An image or a page of a file: the vendor's own est
 FORWARDED: Final = ("top_p", "top_k")
 CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
-NO_TOOL: Final = "a language model takes functions of the client alone, and only the research models search: leave it out"
+NO_TOOL: Final = (
+    "a language model takes functions of the client alone, and only the research models search: leave it out"
+)
 NO_CHOICE: Final = "must have the type auto, any, tool or none"
 NO_BLOCK: Final = "a language model takes text, images, documents, and tools with their results"
 NO_ADDRESS: Final = "must bring its data: send base64, and no address or id of a file"

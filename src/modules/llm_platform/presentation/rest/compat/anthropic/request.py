@@ -84,7 +84,8 @@ def _kind_of_tool(tool: Any) -> str:
 
 
 Tool = Annotated[
-    Annotated[AnthropicWebSearch, Tag("web_search")] | Annotated[AnthropicTool, Tag("tool")], Discriminator(_kind_of_tool)
+    Annotated[AnthropicWebSearch, Tag("web_search")] | Annotated[AnthropicTool, Tag("tool")],
+    Discriminator(_kind_of_tool),
 ]
 
 

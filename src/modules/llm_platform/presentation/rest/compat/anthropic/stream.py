@@ -32,7 +32,9 @@ ERROR_TYPES: Final[Mapping[int, str]] = {
     HTTPStatus.GATEWAY_TIMEOUT: "timeout_error",
 }
 STOP_REASONS: Final[Mapping[str, str]] = {  # Keyed by what a language model reports.
-    "length": "max_tokens", "content_filter": "refusal", "tool_calls": "tool_use",
+    "length": "max_tokens",
+    "content_filter": "refusal",
+    "tool_calls": "tool_use",
 }
 
 

@@ -28,5 +28,7 @@ DIALECT: Final = dialect.Dialect(
     router=router,
     format_error=format_error,
     examples=EXAMPLES,
-    read_paths={f"{prefix}/{name}" for prefixes in PREFIXES.values() for prefix in prefixes for name in ("scrape", "search")},
+    read_paths={
+        f"{prefix}/{name}" for prefixes in PREFIXES.values() for prefix in prefixes for name in ("scrape", "search")
+    },
 )

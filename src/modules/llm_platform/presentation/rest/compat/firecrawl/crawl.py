@@ -200,7 +200,9 @@ class FirecrawlCancelled(BaseModel):
     message: str
 
 
-def _add(path: str, method: str, summary: str, answer: type[BaseModel], route: Callable[..., Any], *statuses: int) -> None:
+def _add(
+    path: str, method: str, summary: str, answer: type[BaseModel], route: Callable[..., Any], *statuses: int
+) -> None:
     for prefix in (prefix for prefixes in PREFIXES.values() for prefix in prefixes):
         router.add_api_route(
             f"{prefix}/crawl/{{crawl_id}}{path}",

@@ -42,7 +42,9 @@ def _checked_range(tbs: str) -> str:
     try:
         first, last = _days(tbs)
     except ValueError:
-        raise ValueError("must be qdr:h, qdr:d, qdr:w, qdr:m, qdr:y or cdr:1,cd_min:MM/DD/YYYY,cd_max:MM/DD/YYYY") from None
+        raise ValueError(
+            "must be qdr:h, qdr:d, qdr:w, qdr:m, qdr:y or cdr:1,cd_min:MM/DD/YYYY,cd_max:MM/DD/YYYY"
+        ) from None
     if last < first:
         raise ValueError("must not end before it begins")
     return tbs

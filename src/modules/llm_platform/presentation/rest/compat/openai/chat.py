@@ -56,17 +56,35 @@ MAX_STOPS: Final = 16
 MAX_BIASES: Final = 1024
 # A request may not set these arguments of the function that fills a chat template: the server sets them, or they replace the
 # template.
-TEMPLATE_ARGUMENTS: Final = frozenset({
-    "add_generation_prompt", "chat_template", "continue_final_message", "conversation", "documents", "max_length", "messages",
-    "padding", "return_assistant_tokens_mask", "return_dict", "return_tensors", "tokenize", "tokenizer", "tokenizer_kwargs",
-    "tools", "truncation",
-})
+TEMPLATE_ARGUMENTS: Final = frozenset(
+    {
+        "add_generation_prompt",
+        "chat_template",
+        "continue_final_message",
+        "conversation",
+        "documents",
+        "max_length",
+        "messages",
+        "padding",
+        "return_assistant_tokens_mask",
+        "return_dict",
+        "return_tensors",
+        "tokenize",
+        "tokenizer",
+        "tokenizer_kwargs",
+        "tools",
+        "truncation",
+    }
+)
 TOKENS: Final = (
     "must be text: ids of tokens belong to the tokenizer of another model. With LangChain, set "
     "OpenAIEmbeddings(check_embedding_ctx_length=False)"
 )
 IGNORED_BY_RESEARCH: Final = (
-    "max_tokens", "max_completion_tokens", "web_search_options", "temperature",
+    "max_tokens",
+    "max_completion_tokens",
+    "web_search_options",
+    "temperature",
     *sorted(EXTRA_FIELDS - {"response_format", "n"}),
 )
 ONLY_LLM: Final = "only a language model has it: a research model writes one answer, unsteered by it. Leave it out"
@@ -77,7 +95,9 @@ REFUSED: Final = {
     "modalities": "only text is supported",
     "audio": "only text is supported",
 }
-NO_COMPLETIONS: Final = "Completions of a prompt are not served: send the prompt as a message to POST /v1/chat/completions."
+NO_COMPLETIONS: Final = (
+    "Completions of a prompt are not served: send the prompt as a message to POST /v1/chat/completions."
+)
 
 
 class OpenaiStreamOptions(BaseModel, frozen=True):
@@ -236,7 +256,11 @@ async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> 
     schema = tool.schema if tool else structured.schema_of(request, body.response_format)
     question = chat_completions.research_request(body.messages, depth, omit_raw=True, output_schema=schema)
     completion = chat_completions.Completion(
-        request_id(request), body.model, _describe, is_annotated=True, is_json=schema is not None,
+        request_id(request),
+        body.model,
+        _describe,
+        is_annotated=True,
+        is_json=schema is not None,
         tool=tool.name if tool else "",
     )
     partly_served = client_tools.ignored_fields(IGNORED_BY_RESEARCH, tool, body.tools or ())
@@ -370,7 +394,9 @@ class ChatStream(chat_completions.CompletionStream):
     def _usage(self, usage: Mapping[str, Any]) -> bytes:
         if not self._includes_usage:
             return b""
-        return chat_completions.data_part({**self._completion.head("chat.completion.chunk"), "choices": [], "usage": usage})
+        return chat_completions.data_part(
+            {**self._completion.head("chat.completion.chunk"), "choices": [], "usage": usage}
+        )
 
 
 def _describe(sources: Sequence[SourceRef], response: ResearchResponse | None) -> Mapping[str, Any]:
@@ -401,7 +427,9 @@ def _llm_usage(answer: LLMResponse) -> dict[str, Any]:
 
 @models.router.post(
     "/embeddings",
-    **dialect.declaration("Embed texts, for clients of OpenAI", OpenaiEmbeddingRequest, OpenaiEmbeddings, ERROR_STATUSES),
+    **dialect.declaration(
+        "Embed texts, for clients of OpenAI", OpenaiEmbeddingRequest, OpenaiEmbeddings, ERROR_STATUSES
+    ),
 )
 async def embed(request: Request) -> Response:
     body = await read_body(request, OpenaiEmbeddingRequest)

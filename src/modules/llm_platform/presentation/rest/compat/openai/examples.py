@@ -103,7 +103,10 @@ EXAMPLES: Final[Mapping[str, Example]] = {
                             {
                                 "type": "url_citation",
                                 "url_citation": {
-                                    "start_index": 0, "end_index": 12, "title": "Tea", "url": "https://example.org/tea",
+                                    "start_index": 0,
+                                    "end_index": 12,
+                                    "title": "Tea",
+                                    "url": "https://example.org/tea",
                                 },
                             },
                         ],

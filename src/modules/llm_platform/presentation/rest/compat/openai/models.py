@@ -23,7 +23,9 @@ DEPTHS: Final[Mapping[str, Depth]] = {
     "research-report": "report",
 }
 DEEP_RESEARCH: Final = re.compile(r"o\d[a-z0-9-]{0,40}-deep-research(-\d{4}-\d\d-\d\d)?")  # Example: o3-deep-research.
-RELEASED: Final = datetime(2026, 11, 22, tzinfo=UTC)  # The date of this version: clients read one, and models have none here.
+RELEASED: Final = datetime(
+    2026, 11, 22, tzinfo=UTC
+)  # The date of this version: clients read one, and models have none here.
 OWNER: Final = "llm-platform"
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=320)]

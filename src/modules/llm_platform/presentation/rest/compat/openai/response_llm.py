@@ -39,7 +39,7 @@ async def respond(request: Request, body: OpenaiResponsesRequest, model: Configu
     llm, owner = services(request).llm, caller_id(request)
     before = await llm.kept_turns(owner, body.previous_response_id) if body.previous_response_id else ()
     prompt = _prompt(model, body, before)
-    turns = prompt.messages[bool(body.instructions):]  # The next response has instructions of its own.
+    turns = prompt.messages[bool(body.instructions) :]  # The next response has instructions of its own.
     writer = _writer(request, body)
 
     async def keep(answer: LLMResponse) -> None:
@@ -47,10 +47,15 @@ async def respond(request: Request, body: OpenaiResponsesRequest, model: Configu
             said = ChatMessage(role="assistant", content=answer.content, tool_calls=answer.tool_calls)
             await llm.keep_turns(owner, writer.id, (*turns, said))
 
-    ignored = (*(name for name in IGNORED if getattr(body, name)), *(FIELDS.get(name, name) for name in model.ignored_fields))
+    ignored = (
+        *(name for name in IGNORED if getattr(body, name)),
+        *(FIELDS.get(name, name) for name in model.ignored_fields),
+    )
     if body.stream:
         events = _kept(chat_events(llm, prompt, writer.id), keep)
-        return dialect.report_ignored(await EventStream.start_soon(request, events, ResponseEncoder(writer)), body, *ignored)
+        return dialect.report_ignored(
+            await EventStream.start_soon(request, events, ResponseEncoder(writer)), body, *ignored
+        )
     answer = await run_until_disconnect(request, llm.generate(prompt))
     await keep(answer)
     return dialect.json_answer(writer.of_llm(answer), body, *ignored)

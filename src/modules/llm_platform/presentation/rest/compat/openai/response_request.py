@@ -95,7 +95,9 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
             "previous_response_id": self.previous_response_id,
             "text": {"format": self.text_format or {"type": "text"}},
             "tools": [FUNCTION | tool if tool.get("type") == "function" else tool for tool in self.tools or ()],
-            **self.model_dump(include={"temperature", "top_p", "tool_choice", "parallel_tool_calls"}, exclude_none=True),
+            **self.model_dump(
+                include={"temperature", "top_p", "tool_choice", "parallel_tool_calls"}, exclude_none=True
+            ),
         }
 
     @property

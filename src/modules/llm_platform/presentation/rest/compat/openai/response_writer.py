@@ -145,7 +145,7 @@ class OpenaiResponseWriter(ResponseWriter):
 
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         if isinstance(answer, LLMResponse) and answer.tool_calls and not self._calls:
-            if rest := text[len(self._text):]:  # The text precedes the calls, as in a stream.
+            if rest := text[len(self._text) :]:  # The text precedes the calls, as in a stream.
                 yield from self._delta(rest)
             for index, call in enumerate(answer.tool_calls):
                 yield from self._call_part({"index": index, **call})
@@ -172,7 +172,9 @@ class OpenaiResponseWriter(ResponseWriter):
             yield self._part("function_call_arguments.done", output_index=position, item_id=item["id"], **whole)
             yield self._part("output_item.done", output_index=position, item=item)
         ended_at = self._ended_at(answer) if status == "completed" else None
-        extension = chat_completions.extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}
+        extension = (
+            chat_completions.extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}
+        )
         self.final = self.response(
             status,
             self.output,
@@ -206,7 +208,9 @@ def usage_of(answer: ResearchResponse | LLMResponse) -> Object:
     if isinstance(answer, ResearchResponse):
         return token_usage(answer.metadata.prompt_tokens, answer.metadata.completion_tokens)
     usage = answer.usage
-    return token_usage(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens or 0, usage.reasoning_tokens or 0)
+    return token_usage(
+        usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens or 0, usage.reasoning_tokens or 0
+    )
 
 
 def token_usage(prompt_tokens: int, completion_tokens: int, cached: int = 0, reasoning: int = 0) -> Object:

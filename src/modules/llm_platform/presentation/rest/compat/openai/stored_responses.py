@@ -21,7 +21,9 @@ ITEMS: Final = 20  # items of a page, unless `limit` says otherwise
 STREAM: Final = "The response as it is now; with `stream`, its events after `starting_after`."
 
 # The client of the vendor sends lists with brackets.
-Includes = Annotated[list[str], Query(alias="include[]", max_length=MAX_INCLUDES, description="As in POST /v1/responses")]
+Includes = Annotated[
+    list[str], Query(alias="include[]", max_length=MAX_INCLUDES, description="As in POST /v1/responses")
+]
 # Not in the OpenAPI document: in the languages of generated clients both have one name.
 PlainIncludes = Annotated[list[str], Query(alias="include", max_length=MAX_INCLUDES, include_in_schema=False)]
 
@@ -127,6 +129,10 @@ def _input_items(response_id: str, sent: Any) -> Iterator[Object]:
             continue
         text = chat_completions.CompletionMessage.model_validate(message).text
         is_answer = message["role"] == "assistant"
-        part = {"type": "output_text", "text": text, "annotations": []} if is_answer else {"type": "input_text", "text": text}
+        part = (
+            {"type": "output_text", "text": text, "annotations": []}
+            if is_answer
+            else {"type": "input_text", "text": text}
+        )
         name = f"msg_{response_id}_{position}"
         yield {"id": name, "type": "message", "role": message["role"], "status": "completed", "content": [part]}

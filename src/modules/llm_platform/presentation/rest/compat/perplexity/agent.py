@@ -46,7 +46,9 @@ REFUSED: Final = {
     "profile": "profiles are not stored: send effort, tools and instructions",
     "skills": "skills are not supported",
 }
-TOO_MANY_URLS: Final = f"must have at most {MAX_URLS} addresses: send fewer, or max_urls of fetch_url, at most {MAX_URLS}"
+TOO_MANY_URLS: Final = (
+    f"must have at most {MAX_URLS} addresses: send fewer, or max_urls of fetch_url, at most {MAX_URLS}"
+)
 NO_DEPTH: Final = f"name what answers: effort, preset or model, one of {', '.join(EFFORTS)}"
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"'`]+", re.I)
 _AROUND_ADDRESS: Final = ".,;:!?)]}»”’"
@@ -143,11 +145,18 @@ class PerplexityAgentRequest(dialect.StringValuesBody, frozen=True):
     @property
     def partly_served(self) -> tuple[str, ...]:
         """The names of the fields that do not change all that they ask for."""
-        names = {"effort": (self.effort,), "preset": (self.preset,), "model": (self.model,), "models": self.models or ()}
+        names = {
+            "effort": (self.effort,),
+            "preset": (self.preset,),
+            "model": (self.model,),
+            "models": self.models or (),
+        }
         partly = {
             **{field: any(name and depth_of(name) is None for name in sent) for field, sent in names.items()},
             "tools": len(self.served_tools) < len(self.tools or ())
-            or any(part.model_extra.keys() - {"type"} for part in (*self.served_tools, *self.filters) if part.model_extra)
+            or any(
+                part.model_extra.keys() - {"type"} for part in (*self.served_tools, *self.filters) if part.model_extra
+            )
             or any(tool_filter.partly_served for tool_filter in self.filters),
             "max_steps": self.depth == "report",
             "max_output_tokens": True,
@@ -193,7 +202,11 @@ async def respond(request: Request) -> Response:
     depth = _depth(body)
     schema = tool.schema if tool else structured.schema_of(request, body.response_format)
     envelope = _envelope(
-        request, body, background=body.background, store=body.store, is_json=schema is not None,
+        request,
+        body,
+        background=body.background,
+        store=body.store,
+        is_json=schema is not None,
         tool=tool.name if tool else "",
     )
     run = runs.ResponseRun(API, _question(body, depth, schema), envelope)
@@ -227,7 +240,12 @@ def _depth(body: PerplexityAgentRequest) -> Depth:
 
 
 def _envelope(
-    request: Request, body: PerplexityAgentRequest, *, store: bool | None, background: bool | None = False, **fields: Any
+    request: Request,
+    body: PerplexityAgentRequest,
+    *,
+    store: bool | None,
+    background: bool | None = False,
+    **fields: Any,
 ) -> Envelope:
     echo = body.model_dump(mode="json", include={"previous_response_id", "effort", "preset"})
     return runs.envelope_of(request, body.answering, background=background, store=store, echo=echo, **fields)

@@ -118,7 +118,9 @@ async def list_all(
     response_model=PerplexityAsyncResponse,
     responses=dialect.error_responses(404, 422),
 )
-async def get(request: Request, api_request: Annotated[str, Path(description="`id` of the chat completion")]) -> Response:
+async def get(
+    request: Request, api_request: Annotated[str, Path(description="`id` of the chat completion")]
+) -> Response:
     job = await runs.find_job(request, API, api_request)
     answer, error = None, (job.problem or {}).get("detail")
     if job.response is not None:
@@ -127,7 +129,9 @@ async def get(request: Request, api_request: Annotated[str, Path(description="`i
         except OutputError as failure:
             error = failure.message
     summary = _summary(job, has_failed=answer is None and job.response is not None)
-    return dialect.json_content(PerplexityAsyncResponse(**summary, model=_model(job), response=answer, error_message=error))
+    return dialect.json_content(
+        PerplexityAsyncResponse(**summary, model=_model(job), response=answer, error_message=error)
+    )
 
 
 def _summary(job: ResearchJob, *, has_failed: bool = False) -> dict[str, Any]:
@@ -154,8 +158,12 @@ def _model(job: ResearchJobDetail) -> str:
 async def _completion(request: Request, job: ResearchJobDetail) -> dict[str, Any]:
     """Return the chat completion of a finished run. Raises OutputError if it was to be JSON and is not."""
     completion = chat_completions.Completion(
-        job.id, _model(job), describe, created=int(job.created_at.timestamp()),
-        is_json=job.request.output_schema is not None, tool=str(job.client_request.get(TOOL, "")),
+        job.id,
+        _model(job),
+        describe,
+        created=int(job.created_at.timestamp()),
+        is_json=job.request.output_schema is not None,
+        tool=str(job.client_request.get(TOOL, "")),
     )
     for event in await runs.stored_events(request, job.id):
         if isinstance(event, SourcesNumbered):

@@ -108,7 +108,11 @@ async def chat(request: Request) -> Response:
     question = research_of(request, body, tool)
     ignored = body.ignored_fields(tool)
     completion = chat_completions.Completion(
-        request_id(request), body.model, describe, is_json=question.output_schema is not None, tool=tool.name if tool else ""
+        request_id(request),
+        body.model,
+        describe,
+        is_json=question.output_schema is not None,
+        tool=tool.name if tool else "",
     )
     if body.stream:
         stream = await stream_research(request, question, ChatStream(completion))
@@ -210,7 +214,9 @@ async def _planned(request: Request, plan: PlanRequest) -> ResearchPlan:
         return ResearchPlan(query=plan.query, language=plan.language or "", questions=(), planner="")
 
 
-def describe(sources: Sequence[research_dtos.SourceRef], response: research_dtos.ResearchResponse | None) -> Mapping[str, Any]:
+def describe(
+    sources: Sequence[research_dtos.SourceRef], response: research_dtos.ResearchResponse | None
+) -> Mapping[str, Any]:
     """Return the fields of an answer beside its text. The address of a PDF names the page of its first supporting quote, which
     is not known before the text is written.
     """

@@ -8,7 +8,10 @@ from modules.llm_platform.presentation.rest.http.route_example import Example
 
 MESSAGES: Final = [{"role": "user", "content": "What is tea?"}]
 ASYNC_RUN: Final[Mapping[str, Any]] = {
-    "id": "3f2c8a5e", "model": "sonar-deep-research", "status": "CREATED", "created_at": 1795000000,
+    "id": "3f2c8a5e",
+    "model": "sonar-deep-research",
+    "status": "CREATED",
+    "created_at": 1795000000,
 }
 RESPONSE: Final[Mapping[str, Any]] = {
     "id": "3f2c8a5e",
@@ -23,7 +26,11 @@ RESPONSE: Final[Mapping[str, Any]] = {
             "queries": ["What is tea?"],
             "results": [
                 {
-                    "id": 1, "title": "Tea", "url": "https://example.org/tea", "source": "web", "snippet": "A drink.",
+                    "id": 1,
+                    "title": "Tea",
+                    "url": "https://example.org/tea",
+                    "source": "web",
+                    "snippet": "A drink.",
                     "date": None,
                 },
             ],
@@ -39,7 +46,9 @@ RESPONSE: Final[Mapping[str, Any]] = {
     "store": True,
     "effort": "low",
 }
-RESPONSE_EVENTS: Final = 'event: response.created\ndata: {"type":"response.created","sequence_number":0,"response":{}}\n\n'
+RESPONSE_EVENTS: Final = (
+    'event: response.created\ndata: {"type":"response.created","sequence_number":0,"response":{}}\n\n'
+)
 
 EXAMPLES: Final[Mapping[str, Example]] = {
     "post /perplexity/chat/completions": Example(

@@ -38,7 +38,9 @@ class SearchFilters(dialect.StringValuesBody, frozen=True):
     search_after_date_filter: Day | None = None
     search_before_date_filter: Annotated[Day | None, dialect.not_before("search_after_date_filter")] = None
     last_updated_after_filter: Day | None = None
-    search_language_filter: Annotated[tuple[web_search_dtos.Language, ...], Field(max_length=MAX_LANGUAGES)] | None = None
+    search_language_filter: Annotated[tuple[web_search_dtos.Language, ...], Field(max_length=MAX_LANGUAGES)] | None = (
+        None
+    )
 
     @field_validator("last_updated_after_filter")
     @classmethod

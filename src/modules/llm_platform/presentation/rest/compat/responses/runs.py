@@ -63,13 +63,19 @@ class ResponseRun:
     envelope: Envelope
 
 
-def envelope_of(request: Request, model: str, *, background: bool | None, store: bool | None, **fields: Any) -> Envelope:
+def envelope_of(
+    request: Request, model: str, *, background: bool | None, store: bool | None, **fields: Any
+) -> Envelope:
     """Return the envelope. `store` is true unless the client or the settings say otherwise. Raises InvalidRequestError."""
     if background and store is False:
         raise chat_completions.refused("store", NOT_STORED)
     is_stored = store is not False and services(request).research_jobs.is_storing
     return Envelope(
-        model=model, created_at=int(time.time()), background=bool(background), store=is_stored or bool(background), **fields
+        model=model,
+        created_at=int(time.time()),
+        background=bool(background),
+        store=is_stored or bool(background),
+        **fields,
     )
 
 
@@ -140,7 +146,9 @@ async def cancel(request: Request, api: ResponsesApi, response_id: str) -> Resea
     """Stop a background run that has not ended. Raises ResearchNotFoundError, BadRequestError."""
     job = await find_job(request, api.name, response_id)
     if job.status not in ("queued", "running"):
-        raise BadRequestError(f"The response is {current_status(job)}: only a background response that runs can be cancelled.")
+        raise BadRequestError(
+            f"The response is {current_status(job)}: only a background response that runs can be cancelled."
+        )
     return await services(request).research_jobs.cancel(response_id, owner=caller_id(request))
 
 

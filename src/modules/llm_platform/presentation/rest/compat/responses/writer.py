@@ -199,7 +199,7 @@ class ResponseWriter(ABC):
         """Yield what is sent for an answer that calls the tool of the envelope, and set `final`."""
 
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
-        if rest := text[len(self._text):]:  # A stored foreground answer, or one in JSON, sends no tokens.
+        if rest := text[len(self._text) :]:  # A stored foreground answer, or one in JSON, sends no tokens.
             yield from self._delta(rest)
         yield from self._opened()
         yield from self._close(text, answer)

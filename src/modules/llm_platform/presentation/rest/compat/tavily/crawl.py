@@ -101,7 +101,10 @@ class TavilyCrawlResponse(BaseModel):
 @router.post(
     "/crawl",
     **dialect.declaration(
-        "Read the pages of a site, for clients of Tavily", TavilyCrawlRequest, TavilyCrawlResponse, dialect.ERROR_STATUSES_400
+        "Read the pages of a site, for clients of Tavily",
+        TavilyCrawlRequest,
+        TavilyCrawlResponse,
+        dialect.ERROR_STATUSES_400,
     ),
 )
 async def crawl(request: Request) -> Response:
@@ -119,7 +122,10 @@ async def crawl(request: Request) -> Response:
 @router.post(
     "/map",
     **dialect.declaration(
-        "List the pages of a site, for clients of Tavily", TavilyMapRequest, TavilyMapResponse, dialect.ERROR_STATUSES_400
+        "List the pages of a site, for clients of Tavily",
+        TavilyMapRequest,
+        TavilyMapResponse,
+        dialect.ERROR_STATUSES_400,
     ),
 )
 async def map_site(request: Request) -> Response:

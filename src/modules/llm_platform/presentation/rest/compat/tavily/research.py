@@ -147,9 +147,6 @@ async def get_research(
     return dialect.json_content({"request_id": request_id, **state}, status)
 
 
-
-
-
 def _state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool) -> dict[str, Any]:
     until = job.finished_at or datetime.now(UTC)
     state: dict[str, Any] = {
@@ -158,7 +155,9 @@ def _state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool)
     }
     if job.response is not None:
         state |= {
-            "created_at": job.created_at, "content": _content(job.response, style), "sources": _sources(job.response),
+            "created_at": job.created_at,
+            "content": _content(job.response, style),
+            "sources": _sources(job.response),
         }
         if include_usage:
             fields = {"searches", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"}
@@ -261,7 +260,9 @@ class TavilyStream:
         return self._chunk(tool_calls={"type": "tool_response", "tool_response": [answer]})
 
     def _chunk(self, **delta: Any) -> bytes:
-        return chat_completions.data_part({**self._head, "choices": [{"index": 0, "delta": {"role": "assistant", **delta}}]})
+        return chat_completions.data_part(
+            {**self._head, "choices": [{"index": 0, "delta": {"role": "assistant", **delta}}]}
+        )
 
     def _error(self, problem: Mapping[str, Any]) -> bytes:
         return chat_completions.data_part({**self._head, "object": "error", "error": problem["detail"]}) + END_OF_STREAM

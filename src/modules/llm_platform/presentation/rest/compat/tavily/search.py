@@ -30,7 +30,11 @@ from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
 
 MAX_RESULTS: Final = 20  # the vendor's limit
-SOURCES: Final[Mapping[str, tuple[dtos.SourceKind, ...]]] = {"general": ("web",), "finance": ("web",), "news": ("news",)}
+SOURCES: Final[Mapping[str, tuple[dtos.SourceKind, ...]]] = {
+    "general": ("web",),
+    "finance": ("web",),
+    "news": ("news",),
+}
 
 
 def _text_only(value: object) -> object:

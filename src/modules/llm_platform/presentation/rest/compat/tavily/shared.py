@@ -33,7 +33,9 @@ class TavilyBody(dialect.StringValuesBody, frozen=True):
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, values: object) -> object:
-        return {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
+        return (
+            {name: value for name, value in values.items() if value is not None} if isinstance(values, dict) else values
+        )
 
 
 class TavilyDomains(TavilyBody, frozen=True):
