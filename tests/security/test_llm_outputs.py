@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 from collections.abc import Iterator, Mapping
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.cases import for_each
+from tests.support.written_answers import write_answer
 
 from modules.llm_platform.application.research.report.planner import sub_questions
 from modules.llm_platform.application.research.report.queries import search_queries
@@ -20,7 +20,6 @@ from modules.llm_platform.application.research.report.summarize import EXTRACTIV
 from modules.llm_platform.application.research.verification import parse_verdicts
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.application.research.writing import WritingRequest, write
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -149,17 +148,8 @@ async def _summary(raw: str) -> tuple[str, bool, set[int]]:
 
 async def _answer(case: Case) -> tuple[str, bool, set[int]]:
     sources = tuple(Source(**source, title="Heat pumps", text=PAGE_TEXT) for source in case["sources"])
-    order = WritingRequest(
-        question="How do heat pumps work?",
-        sources=sources,
-        language="en",
-        max_tokens=500,
-        writer=LLMSynthesizer(FakeLLM([_raw(case)])),
-        fallback=ExtractiveSynthesizer(),
-        deadline=asyncio.get_running_loop().time() + ANSWER_S,
-        offer_deep=False,
-    )
-    written = await write(order, True, lambda piece: None, lambda reason: None)
+    writer = LLMSynthesizer(FakeLLM([_raw(case)]))
+    written = await write_answer(writer, sources, question="How do heat pumps work?", streamed=True, seconds=ANSWER_S)
     cited = {citation.source_index for citation in written.checked.citations}
     return written.text, written.synthesis.synthesizer == ExtractiveSynthesizer.name, cited
 

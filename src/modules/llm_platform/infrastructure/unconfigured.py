@@ -48,20 +48,20 @@ async def _close_nothing(self: Unconfigured) -> None:
 
 # mypy takes an abstract class for a mistake here, and `_refusing` implements all that is abstract.
 unconfigured_web_search = _refusing(
-    IWebSearchProvider,
+    IWebSearchProvider,  # type: ignore[type-abstract]
     exceptions.WebSearchConfigError,
-    has_ping=True,  # type: ignore[type-abstract]
+    has_ping=True,
 )
 unconfigured_page_reader = _refusing(IPageReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
 unconfigured_site_reader = _refusing(ISiteReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
 unconfigured_embedder = _refusing(  # keyword search still works
-    IEmbedder,
+    IEmbedder,  # type: ignore[type-abstract]
     exceptions.EmbeddingConfigError,
     dimension=0,
-    window_tokens=1_000_000,  # type: ignore[type-abstract]
+    window_tokens=1_000_000,
 )
 unconfigured_vector_store = _refusing(
-    IVectorStore,
+    IVectorStore,  # type: ignore[type-abstract]
     exceptions.VectorStoreConfigError,
-    aclose=_close_nothing,  # type: ignore[type-abstract]
+    aclose=_close_nothing,
 )

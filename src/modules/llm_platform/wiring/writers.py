@@ -6,7 +6,6 @@ from typing import Literal
 from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEOUT_S
 from modules.llm_platform.application.research.structured_output import StructuredOutput
-from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.dtos.research_dtos import StoredVerdicts, Synthesis
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
@@ -67,7 +66,7 @@ def build_synthesizer(
     writer = build_writer(extractive, llm, context_tokens, room)
     cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", research_timeout_s(settings))
     version = f"{model_version(adapters)}/{room}"
-    return FallbackSynthesizer([SharedSynthesizer(writer, cache, settings.CACHE_TTL_S, version, lock), extractive])
+    return SharedSynthesizer(writer, cache, settings.CACHE_TTL_S, version, lock)
 
 
 CitationJudges = Callable[[ILLMProvider | None], ICitationJudge | None]

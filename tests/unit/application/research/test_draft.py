@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 import pytest
+from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.checked_answers import record_checks
+from tests.support.written_answers import make_draft
 
-from modules.llm_platform.application.research.draft import Draft
 from modules.llm_platform.application.research.early_verification import EarlyVerification
 from modules.llm_platform.application.research.read_pages import SourcesBeingRead
 from modules.llm_platform.domain.citations.checker import CitationChecker
@@ -67,14 +68,15 @@ def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_a_sentence_waits_for_the_page_that_is_being_read(compared: list[str], comes_early: bool) -> None:
     """It is compared once, and the judge is never asked about a quote that the page replaces."""
     reading, judge = ScriptedReading(comes=True), RecordingJudge()
-    draft = Draft((EXCERPT,), "en", False, lambda text: None, lambda reason: None, reading, judge)
+    draft = make_draft(FakeSynthesizer(), (EXCERPT,), reading=reading)
+    draft.early = judge
     await draft.feed(FIRST)
     assert not compared
     assert not judge.asked
     reading.is_reading = not comes_early
     await draft.feed(SECOND)
     await draft.finish()
-    checked = await draft.check()
+    checked = await draft.check_words()
     assert compared == ["The bridge has three arches", "It was opened in 1912"]
     assert [quote for _, quote in judge.asked] == [citation.quote for citation in checked.citations]
     assert {(citation.verdict, citation.checked_against) for citation in checked.citations} == {("supported", "page")}
@@ -84,10 +86,11 @@ async def test_a_sentence_whose_page_never_comes_is_checked_against_the_excerpt(
     """The judge is asked about it, too."""
     judge = RecordingJudge()
     reading = ScriptedReading(comes=False)
-    draft = Draft((EXCERPT,), "en", False, lambda text: None, lambda reason: None, reading, judge)
+    draft = make_draft(FakeSynthesizer(), (EXCERPT,), reading=reading)
+    draft.early = judge
     await draft.feed(FIRST)
     await draft.finish()
-    checked = await draft.check()
+    checked = await draft.check_words()
     assert compared == ["The bridge has three arches"]
     assert [citation.checked_against for citation in checked.citations] == ["snippet"]
     assert len(judge.asked) == 1
@@ -101,9 +104,9 @@ async def test_a_text_whose_pages_were_read_while_it_was_written_is_checked_once
     text = f"{FIRST}{SECOND} Boats pass below it [1]."
     verdicts = []
     for comes in (True, True, False):
-        draft = Draft((EXCERPT,), "en", False, lambda _: None, lambda _: None, ScriptedReading(comes=comes))
+        draft = make_draft(FakeSynthesizer(), (EXCERPT,), reading=ScriptedReading(comes=comes))
         await draft.feed(text)
         await draft.finish()
-        verdicts.append([citation.verdict for citation in (await draft.check()).citations])
+        verdicts.append([citation.verdict for citation in (await draft.check_words()).citations])
     assert checked == [text, text]
     assert verdicts[0] == verdicts[1] != verdicts[2]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import Any
 
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.checked_answers import record_checks
+from tests.support.written_answers import write_answer
 
-from modules.llm_platform.application.research.writing import WritingRequest, write
+from modules.llm_platform.application.research.draft import Draft
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 
@@ -29,16 +30,10 @@ class Remembered(ISynthesizer):
         return Synthesis(text=self._text, synthesizer="fake", cached=True)
 
 
-def request(text: str, found: Source, language: str = "en") -> WritingRequest:
-    return WritingRequest(
-        question="How high is the harbour wall?",
-        sources=(found,),
-        language=language,
-        max_tokens=100,
-        writer=Remembered(text),
-        fallback=FakeSynthesizer("nothing"),
-        deadline=asyncio.get_running_loop().time() + 60,
-        offer_deep=False,
+async def write_text(text: str, found: Source, language: str = "en") -> Draft:
+    question = "How high is the harbour wall?"
+    return await write_answer(
+        Remembered(text), (found,), question=question, language=language, fallback=FakeSynthesizer("nothing")
     )
 
 
@@ -46,15 +41,15 @@ async def test_only_a_new_text_source_or_language_is_checked(monkeypatch: pytest
     """The verdicts are those of the sources of this request, as without remembering."""
     checked = record_checks(monkeypatch)
     right, wrong = source("The harbour wall is nine metres high."), source("The harbour wall is two metres high.")
-    requests = [
-        request(TEXT, right),
-        request(TEXT, right),
-        request(TEXT, wrong),
-        request(TEXT + " Yes.", right),
-        request(TEXT, right, "de"),
-        request(TEXT, wrong),
+    requests: list[tuple[Any, ...]] = [
+        (TEXT, right),
+        (TEXT, right),
+        (TEXT, wrong),
+        (TEXT + " Yes.", right),
+        (TEXT, right, "de"),
+        (TEXT, wrong),
     ]
-    answers = [await write(request, False, lambda text: None, lambda reason: None) for request in requests]
+    answers = [await write_text(*request) for request in requests]
     verdicts = [answer.checked.citations[0].verdict for answer in answers]
     assert len(checked) == 4
     assert [verdicts[at] for at in (0, 1, 3)] == ["supported"] * 3

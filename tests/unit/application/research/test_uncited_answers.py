@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
+from tests.support.written_answers import shown_text, write_answer
 
-from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS
+from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS, Draft
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.writing import (
-    NOTHING_CITED,
-    UNCITED,
-    WritingRequest,
-    WrittenAnswer,
-    write,
-)
+from modules.llm_platform.application.research.writing import NOTHING_CITED, UNCITED
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.text.messages import messages_for
@@ -37,20 +31,11 @@ MARKED = COPIED.replace("night.", "night [2].").replace("rock.", "rock [2].")
 TEXTS = messages_for("en")
 
 
-async def written(writer: ISynthesizer, *, streamed: bool = True, **fields: Any) -> tuple[WrittenAnswer, str]:
+async def written(writer: ISynthesizer, **fields: Any) -> tuple[Draft, str]:
     """Return the answer, and the tokens since the last reset."""
     shown: list[str] = []
-    asked = {
-        "question": "How high is the harbour wall?",
-        "sources": SOURCES,
-        "language": "en",
-        "max_tokens": 100,
-        "fallback": ExtractiveSynthesizer(),
-        "deadline": asyncio.get_running_loop().time() + 60,
-        "offer_deep": False,
-    }
-    request = WritingRequest(writer=writer, **{**asked, **fields})
-    answer = await write(request, streamed, shown.append, lambda _: shown.clear())
+    asked = {"question": "How high is the harbour wall?", "sources": SOURCES, "streamed": True, **fields}
+    answer = await write_answer(writer, emit=shown_text(shown), **asked)
     return answer, "".join(shown)
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections.abc import AsyncIterator
+from typing import Any
 
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 from tests.support.garbage import no_collections
 from tests.support.virtual_time import in_virtual_time
+from tests.support.written_answers import FOREVER_S, judge_of, shown_text, write_answer
 
+from modules.llm_platform.application.research.draft import Draft
 from modules.llm_platform.application.research.early_verification import MAX_EARLY_CALLS, EarlyVerification
-from modules.llm_platform.application.research.verification import Verification, Verified, verify
+from modules.llm_platform.application.research.verification import Verified, verify
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.writing import WritingRequest, write
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.research_dtos import (
@@ -44,15 +46,12 @@ ANSWER = (
     "The service listens on port 7070 [1]."
 )
 VERBATIM, REWORDED, CHANGED = range(3)
-FOREVER_S = 3600.0
 
 
 async def verified(judge: FakeCitationJudge, *, seconds: float = FOREVER_S) -> Verified:
-    checked = CitationChecker(SOURCES, "en").check(ANSWER)
-    until = asyncio.get_running_loop().time() + seconds
-    return await verify(
-        Verification(judge, until), QUESTION, ANSWER, "en", SOURCES, checked, lambda citations, pending: None
-    )
+    citations = CitationChecker(SOURCES, "en").check(ANSWER).citations
+    verification = judge_of(judge, QUESTION, SOURCES, seconds=seconds)
+    return await verify(verification, ANSWER, citations, lambda citations, pending: None)
 
 
 async def test_the_model_has_the_last_word_where_it_may() -> None:
@@ -61,12 +60,10 @@ async def test_the_model_has_the_last_word_where_it_may() -> None:
     done = await verified(judge)
     words = CitationChecker(SOURCES, "en").check(ANSWER).citations
     assert words[CHANGED].verdict == "unsupported"
-    assert [citation.verdict for citation in done.checked.citations] == ["supported", "supported", "partial"]
-    assert [citation.checked_by for citation in done.checked.citations] == ["words", "model", "model"]
-    assert [citation.word_verdict for citation in done.checked.citations[1:]] == [
-        citation.verdict for citation in words[1:]
-    ]
-    assert done.checked.citations[VERBATIM] == words[VERBATIM]
+    assert [citation.verdict for citation in done.citations] == ["supported", "supported", "partial"]
+    assert [citation.checked_by for citation in done.citations] == ["words", "model", "model"]
+    assert [citation.word_verdict for citation in done.citations[1:]] == [citation.verdict for citation in words[1:]]
+    assert done.citations[VERBATIM] == words[VERBATIM]
     (asked,) = judge.calls
     assert [request.claim for request in asked] == [
         "Session tokens that are stale get purged each night",
@@ -78,7 +75,7 @@ async def test_the_model_has_the_last_word_where_it_may() -> None:
 async def test_it_may_lower() -> None:
     """What the words found good enough need not be."""
     done = await verified(FakeCitationJudge("unsupported"))
-    assert {citation.verdict for citation in done.checked.citations[1:]} == {"unsupported"}
+    assert {citation.verdict for citation in done.citations[1:]} == {"unsupported"}
 
 
 @for_each(
@@ -93,7 +90,7 @@ async def test_it_may_lower() -> None:
 async def test_without_a_judge_the_words_decide(judge: FakeCitationJudge, said: str) -> None:
     """Late, failed, over budget or unreadable: the verdicts of the words stay, and one word says why."""
     done = await verified(judge, seconds=1.2)
-    assert done.checked == CitationChecker(SOURCES, "en").check(ANSWER)
+    assert done.citations == CitationChecker(SOURCES, "en").check(ANSWER).citations
     (entry,) = done.degraded
     assert entry.component == "judge/fake"
     assert said in entry.reason
@@ -121,23 +118,16 @@ async def test_missing_verdicts_are_counted() -> None:
         return "unsupported" if "purged" in claim.claim else None
 
     done = await verified(FakeCitationJudge(one))
-    assert [citation.checked_by for citation in done.checked.citations] == ["words", "model", "words"]
+    assert [citation.checked_by for citation in done.citations] == ["words", "model", "words"]
     assert "1 of 2" in done.degraded[0].reason
 
 
-def order(judge: FakeCitationJudge, writer: FakeSynthesizer, max_wait_share: float | None = None) -> WritingRequest:
-    now = asyncio.get_running_loop().time()
-    return WritingRequest(
-        question=QUESTION,
-        sources=SOURCES,
-        language="en",
-        max_tokens=500,
-        writer=writer,
-        fallback=ExtractiveSynthesizer(),
-        deadline=now + FOREVER_S,
-        offer_deep=False,
-        verification=Verification(judge, now + FOREVER_S, doubted_only=True, max_wait_share=max_wait_share),
-    )
+async def write_judged(
+    judge: FakeCitationJudge, writer: FakeSynthesizer, max_wait_share: float | None = None, **fields: Any
+) -> Draft:
+    """Return an answer of the writer whose doubted citations the judge verifies."""
+    verification = judge_of(judge, QUESTION, SOURCES, doubted_only=True, max_wait_share=max_wait_share)
+    return await write_answer(writer, SOURCES, question=QUESTION, verification=verification, **fields)
 
 
 class Watching(FakeCitationJudge):
@@ -158,7 +148,7 @@ async def test_the_text_is_there_before_it_is_judged() -> None:
     seen: list[str] = []
     judge = Watching(seen)
     writer = FakeSynthesizer(ANSWER, spent=Spending(calls=1, prompt_tokens=5, cost_usd=0.25))
-    written = await write(order(judge, writer), True, seen.append, lambda reason: None)
+    written = await write_judged(judge, writer, streamed=True, emit=shown_text(seen))
     assert judge.seen_before == written.text == ANSWER
     assert (written.spent.calls, written.spent.tokens, written.spent.cost_usd) == (2, 15, 0.75)
     assert written.checked.citations[CHANGED].verdict == "partial"
@@ -168,7 +158,7 @@ async def test_quotes_in_the_place_of_a_model_are_not_judged() -> None:
     """Where the model failed and quotes stand in, no second call is tried."""
     judge = FakeCitationJudge("unsupported")
     failing = FakeSynthesizer(error=LLMTimeoutError())
-    written = await write(order(judge, failing), False, lambda text: None, lambda reason: None)
+    written = await write_judged(judge, failing)
     assert written.synthesis.synthesizer == ExtractiveSynthesizer().name
     assert not judge.calls
 
@@ -181,7 +171,7 @@ async def test_a_reader_of_a_whole_answer_does_not_wait_for_the_judge() -> None:
         judge = FakeCitationJudge("supported", delay_s=judging_s, spent=Spending(calls=1))
         writer = SlowWords(text)
         began = asyncio.get_running_loop().time()
-        written = await write(order(judge, writer, 0.05), False, lambda part: None, lambda reason: None)
+        written = await write_judged(judge, writer, 0.05)
         took = asyncio.get_running_loop().time() - began
         assert took <= writer.seconds * 1.05 + 0.001
         reworded, changed = written.checked.citations[REWORDED], written.checked.citations[CHANGED]
@@ -197,7 +187,7 @@ async def test_the_judge_is_called_a_bounded_number_of_times_while_an_answer_is_
         (FakeCitationJudge("unsupported", delay_s=0.01), MAX_EARLY_CALLS),
         (FakeCitationJudge(error=LLMTimeoutError()), 1),
     ):
-        await write(order(judge, SlowWords(text), 0.05), False, lambda part: None, lambda reason: None)
+        await write_judged(judge, SlowWords(text), 0.05)
         assert len(judge.calls) == calls
 
 
@@ -205,8 +195,11 @@ async def test_the_judge_is_called_a_bounded_number_of_times_while_an_answer_is_
 async def test_a_judge_that_is_late_for_a_repeated_answer_is_paid_once() -> None:
     """A text from the cache is there at once: a call about it would be cancelled, and paid for, at each repeat."""
     judge = FakeCitationJudge("supported", delay_s=FOREVER_S)
-    request = order(judge, FakeSynthesizer(ANSWER), 0.05)
-    calls = [(await write(request, False, lambda part: None, lambda reason: None)).spent.calls for _ in range(3)]
+    verification = judge_of(judge, QUESTION, SOURCES, doubted_only=True, max_wait_share=0.05)
+    calls = []
+    for _ in range(3):
+        draft = await write_answer(FakeSynthesizer(ANSWER), SOURCES, question=QUESTION, verification=verification)
+        calls.append(draft.spent.calls)
     assert calls == [1, 0, 0]
     assert len(judge.calls) == 1
 
@@ -217,7 +210,7 @@ async def test_what_was_asked_about_a_text_that_was_taken_back_is_counted_and_as
     text = " ".join(f"The service number {number} listens on port {number} [1]." for number in range(100, 160))
     judge = FakeCitationJudge("unsupported", delay_s=0.1, spent=Spending(calls=1, cost_usd=0.5))
     writer = SlowWords(text, fail_after=16, error=LLMBudgetError())
-    written = await write(order(judge, writer, 0.05), False, lambda part: None, lambda reason: None)
+    written = await write_judged(judge, writer, 0.05)
     assert written.synthesis.synthesizer == ExtractiveSynthesizer().name
     assert written.spent.calls == len(judge.calls) == 1
 
@@ -239,9 +232,10 @@ class SlowWords(FakeSynthesizer):
 @in_virtual_time
 async def test_a_call_that_came_too_late_keeps_no_sources() -> None:
     """The cancelled call and what waited for it are freed at once, not by a garbage collection."""
-    verification = Verification(FakeCitationJudge("supported", delay_s=FOREVER_S), FOREVER_S, max_wait_share=0.0)
+    judge = FakeCitationJudge("supported", delay_s=FOREVER_S)
+    verification = judge_of(judge, QUESTION, SOURCES, max_wait_share=0.0)
     with no_collections():
-        early = EarlyVerification(verification, QUESTION, SOURCES)
+        early = EarlyVerification(verification)
         checked = CitationChecker(SOURCES, "en").check(ANSWER)
         early.add((ANSWER[citation.start : citation.end], citation) for citation in checked.citations)
         await asyncio.sleep(0.1)

@@ -5,24 +5,15 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Collection
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
+from tests.support.written_answers import shown_text, write_answer
 
 from modules.llm_platform.application.research.draft import PREPARED_IN_THREAD_CHARS, Draft
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
-from modules.llm_platform.application.research.writing import (
-    CUT,
-    NOTHING_CITED,
-    REPEATED,
-    WritingRequest,
-    WrittenAnswer,
-    write,
-)
+from modules.llm_platform.application.research.writing import CUT, NOTHING_CITED, REPEATED
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
@@ -45,29 +36,11 @@ LONG = tuple(
 )
 
 
-def order(writer: ISynthesizer, sources: tuple[Source, ...] = SHORT, **fields: Any) -> WritingRequest:
-    return WritingRequest(
-        question="How do pumps work?",
-        sources=sources,
-        language="en",
-        max_tokens=500,
-        writer=writer,
-        fallback=ExtractiveSynthesizer(),
-        deadline=asyncio.get_running_loop().time() + 30,
-        offer_deep=False,
-        **fields,
-    )
-
-
-async def written(asked: WritingRequest, *, streamed: bool = True) -> WrittenAnswer:
-    return await write(asked, streamed, lambda _: None, lambda _: None)
-
-
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_writer_gets_sub_questions_and_instructions(streamed: bool) -> None:
     """A report's order reaches the writer whole."""
     writer = FakeSynthesizer(f"{CLAIM} [1].")
-    await written(order(writer, questions=QUESTIONS, instructions="Be brief."), streamed=streamed)
+    await write_answer(writer, SHORT, questions=QUESTIONS, instructions="Be brief.", streamed=streamed)
     assert (writer.calls[0].questions, writer.calls[0].instructions) == (QUESTIONS, "Be brief.")
 
 
@@ -94,21 +67,17 @@ async def test_a_writer_that_knows_no_reports_still_writes(
     writer: ISynthesizer, streamed: bool, questions: tuple[str, ...]
 ) -> None:
     """It is asked without sub-questions, and its answer to the whole question stands for the report."""
-    done = await written(order(writer, questions=questions), streamed=streamed)
+    done = await write_answer(writer, SHORT, questions=questions, streamed=streamed)
     assert done.text == f"{CLAIM} [1]."
     assert [citation.verdict for citation in done.checked.citations] == ["supported"]
 
 
 @for_each("error", [DailyBudgetError("spent"), LLMProviderException("broken")])
-@for_each("has_own_fallback", [False, True])
-async def test_answer_without_the_model_says_why(error: LLMException, has_own_fallback: bool) -> None:
+async def test_answer_without_the_model_says_why(error: LLMException) -> None:
     """A model that a budget did not allow has not failed; the text of quotes does not say so."""
     texts = messages_for("en")
     sources = (source("How do pumps work? Pumps work with two valves."),)
-    writer: ISynthesizer = FakeSynthesizer(error=error)
-    if has_own_fallback:  # as in a platform
-        writer = FallbackSynthesizer([writer, ExtractiveSynthesizer()])
-    text = (await written(order(writer, sources))).text
+    text = (await write_answer(FakeSynthesizer(error=error), sources)).text
     is_budget = isinstance(error, DailyBudgetError)
     assert text.endswith(texts.quotes_only if is_budget else texts.model_failed)
 
@@ -117,10 +86,10 @@ async def test_report_without_citations_is_degraded() -> None:
     """Whatever was wished for, an uncited report or answer is told to be one, a cited one is not."""
     plain = FakeSynthesizer("Pumps are nice machines that everybody likes.")
     for questions in (QUESTIONS, ()):
-        done = await written(order(plain, questions=questions))
+        done = await write_answer(plain, SHORT, questions=questions)
         assert [degradation.reason for degradation in done.degraded] == [NOTHING_CITED.format(count=1, found=0)]
         assert done.text.endswith(messages_for("en").cited_nothing)
-    assert (await written(order(FakeSynthesizer(f"{CLAIM} [1]."), questions=QUESTIONS))).degraded == ()
+    assert (await write_answer(FakeSynthesizer(f"{CLAIM} [1]."), SHORT, questions=QUESTIONS)).degraded == ()
 
 
 @pytest.mark.parametrize("streamed", [True, False])
@@ -128,7 +97,7 @@ async def test_long_pages_are_checked_like_short_ones(streamed: bool) -> None:
     """Prepared in a thread while the writer writes, they give the very same citations."""
     assert sum(len(source.text) for source in LONG) > PREPARED_IN_THREAD_CHARS
     text = f"{CLAIM} [1][4]. Valve 7 of machine 2 was opened on day 7 [2]. Pump 77 moves ninety litres [3]."
-    done = await written(order(FakeSynthesizer(text), LONG, questions=QUESTIONS), streamed=streamed)
+    done = await write_answer(FakeSynthesizer(text), LONG, questions=QUESTIONS, streamed=streamed)
     assert done.checked == CitationChecker(LONG, "en").check(done.text)
     assert [citation.verdict for citation in done.checked.citations] == [
         "supported",
@@ -161,7 +130,7 @@ async def test_long_pages_do_not_hold_up_other_researches(
     monkeypatch.setattr(f"{Draft.__module__}.CitationChecker", Watched)
     # A text that no other test writes: the verdict on one that was checked before is remembered.
     text = f"{CLAIM} [1]. Nobody else says so."
-    await written(order(FakeSynthesizer(text), sources, questions=QUESTIONS), streamed=False)
+    await write_answer(FakeSynthesizer(text), sources, questions=QUESTIONS)
     assert [thread != threading.get_ident() for thread in Watched.threads] == ([True, True] if apart else [False])
 
 
@@ -175,7 +144,7 @@ async def test_cancelling_does_not_wait_for_long_pages(monkeypatch: pytest.Monke
             assert let_go.wait(60)
 
     monkeypatch.setattr(f"{Draft.__module__}.CitationChecker", Slow)
-    task = asyncio.create_task(written(order(FakeSynthesizer(delay_s=60), LONG, questions=QUESTIONS)))
+    task = asyncio.create_task(write_answer(FakeSynthesizer(delay_s=60), LONG, questions=QUESTIONS, streamed=True))
     assert await becomes_true(preparing.is_set, START_TIMEOUT_S)
     task.cancel()
     await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
@@ -199,17 +168,13 @@ class _SlowWriter(StreamingSynthesizer):
         await asyncio.Event().wait()
 
 
-def _due(writer: ISynthesizer) -> WritingRequest:
-    return replace(order(writer), deadline=asyncio.get_running_loop().time() + 0.3)
-
-
 @for_each("streamed", [True, False])
 @for_each("error", [None, LLMTimeoutError("slow stopped half-way")])
 async def test_what_a_late_writer_has_written_is_kept(streamed: bool, error: LLMException | None) -> None:
     """Its citations are checked; the text and `degraded` say that it is cut off."""
     shown: list[str] = []
-    writer = FallbackSynthesizer([_SlowWriter(f"{CLAIM} [1]. It also", error), ExtractiveSynthesizer()])
-    answer = await write(_due(writer), streamed, shown.append, shown.append)
+    writer = _SlowWriter(f"{CLAIM} [1]. It also", error)
+    answer = await write_answer(writer, SHORT, seconds=0.3, streamed=streamed, emit=shown_text(shown))
     assert answer.text.startswith(f"{CLAIM} [1]. It also")
     assert messages_for("en").cut_off in answer.text
     assert "".join(shown) == answer.text
@@ -221,13 +186,13 @@ async def test_what_a_late_writer_has_written_is_kept(streamed: bool, error: LLM
 @pytest.mark.parametrize("streamed", [True, False])
 async def test_a_late_writer_without_a_sentence_is_replaced(streamed: bool) -> None:
     """By quotes."""
-    answer = await written(_due(_SlowWriter("Pump 77")), streamed=streamed)
+    answer = await write_answer(_SlowWriter("Pump 77"), SHORT, seconds=0.3, streamed=streamed)
     assert CLAIM in answer.text
     assert answer.synthesis.synthesizer == "extractive"
 
 
 async def test_a_text_that_repeats_itself_is_reported() -> None:
     """By the reader's text and by `degraded`."""
-    answer = await written(order(FakeSynthesizer(f"{CLAIM} [1].", finish_reason="repetition")))
+    answer = await write_answer(FakeSynthesizer(f"{CLAIM} [1].", finish_reason="repetition"), SHORT, streamed=True)
     assert messages_for("en").cut_off in answer.text
     assert REPEATED in [degradation.reason for degradation in answer.degraded]

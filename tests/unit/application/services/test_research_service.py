@@ -18,7 +18,6 @@ from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.parts import ResearchParts
 from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.writers.fallback_synthesizer import FallbackSynthesizer
 from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService
@@ -87,7 +86,7 @@ def service(
     jobs: IResearchJobStore | None = None,
 ) -> ResearchService:
     extractive = ExtractiveSynthesizer()
-    writer = FallbackSynthesizer([LLMSynthesizer(llm, context_tokens=32_000), extractive]) if llm else extractive
+    writer = LLMSynthesizer(llm, context_tokens=32_000) if llm else extractive
     quick_research = QuickResearch(
         WebSearchService(library or Library()), writer, extractive, llm, ResearchOptions(timeout_s=timeout_s)
     )

@@ -4,17 +4,22 @@ The work is spread over the time in which a model writes, whether the reader see
 """
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
+from typing import Self
 
 from cachetools import LRUCache
 
+from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.early_verification import EarlyVerification
-from modules.llm_platform.application.research.read_pages import SourcesBeingRead
+from modules.llm_platform.application.research.found import Found, Writers
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.completion import MarkerCompleter
 from modules.llm_platform.domain.citations.sentences import AnswerSentence
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
+from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
 from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer
 from modules.llm_platform.domain.ports.tracing import stage
@@ -45,41 +50,51 @@ _REMEMBERED: LRUCache[Hashable, _CheckedText] = LRUCache(REMEMBERED_ANSWERS)
 
 
 class Draft:
-    """The text so far, and its citation checker. A reset takes the text back.
+    """The answer of a run while it is written, checked and judged. A reset takes the text back.
 
-    - `on_text` is called with the parts if `streamed`, else with the whole text at its end.
-    - `reading` reads pages while the answer is written, which replace the excerpts in `sources`.
+    A context manager: at its end, the judge is asked nothing more. `write` and `check` of `writing.py` fill it in.
+
+    - `sources` are replaced by their pages, as far as these are read while the answer is written.
     - `lacks_markers` is True if the writer may have left markers out, so that the platform adds them.
+    - `synthesis` is the text of the writer, set by `write`.
+    - `checked` has the citations with their verdicts, set by `check`.
+    - `spent` counts the writers and the judge, and `degraded` says what failed.
 
-    Long sources are prepared for the checker in a thread while the writer starts; any other one is prepared when it is first
-    needed. A text that was checked before with the same sources is neither sanitised nor checked again.
+    The caller gets the parts of the text as they are written if it reads a stream, else the whole text at its end. Long sources
+    are prepared for the checker in a thread while the writer starts; others are prepared when they are first needed. A text
+    that was checked before with the same sources is neither sanitised nor checked again.
     """
 
-    def __init__(
-        self,
-        sources: tuple[Source, ...],
-        language: str,
-        streamed: bool,
-        on_text: Callable[[str], None],
-        on_reset: Callable[[str], None],
-        reading: SourcesBeingRead | None = None,
-        early: EarlyVerification | None = None,
-    ) -> None:
-        self.sources = self._first_sources = sources
-        self._language = language
-        self._reading, self._early = reading, early
-        self._checker = CitationChecker(sources, language)
-        self._is_long = sum(len(source.text) for source in sources) > PREPARED_IN_THREAD_CHARS
+    synthesis: Synthesis
+    checked: CheckedAnswer
+
+    def __init__(self, run: Run, found: Found, writers: Writers) -> None:
+        self.run, self.found, self.writers = run, found, writers
+        self.sources = found.sources
+        self.spent = NOTHING_SPENT
+        self.degraded: tuple[Degraded, ...] = ()
+        self.lacks_markers = True
+        self.early: EarlyVerification | None = None
+        verification = writers.verification
+        if verification and verification.max_wait_share is not None and writers.writer is not writers.fallback:
+            # The judge is asked while the model writes, because the reader does not wait for it afterwards.
+            self.early = EarlyVerification(verification)
+        self._checker = CitationChecker(self.sources, run.language)
+        self._is_long = sum(len(source.text) for source in self.sources) > PREPARED_IN_THREAD_CHARS
         loop = asyncio.get_running_loop()
         self._preparing = loop.run_in_executor(None, self._checker.prepare) if self._is_long else None
-        self.is_streamed = streamed
-        self._on_text, self._on_reset = on_text, on_reset
-        self.lacks_markers = True
         self._begin()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self.early is not None:
+            await self.early.aclose()
 
     def _begin(self) -> None:
         self._sanitizer = AnswerSanitizer(self.sources)
-        self._completer = MarkerCompleter(self._checker, self._language)
+        self._completer = MarkerCompleter(self._checker, self.run.language)
         self._unchecked: list[AnswerSentence] = []
         self._written: list[str] = []  # parts of the text that the writer has sent
         self._waiting = ""  # a text that is known as a whole, until its end is known
@@ -99,7 +114,7 @@ class Draft:
     def has_sentence(self) -> bool:
         """Return whether the text has a finished sentence."""
         text = self.text.strip()
-        return ends_sentence(text) or len(sentence_spans(text, self._language)) > 1
+        return ends_sentence(text) or len(sentence_spans(text, self.run.language)) > 1
 
     async def feed(self, text: str) -> None:
         """Add the next part that the writer wrote."""
@@ -128,13 +143,16 @@ class Draft:
             else:
                 self._add_written((*units, rest))
         self._is_finished = True
-        if not self.is_streamed and self._parts:
-            self._on_text(self.text)
+        if not self.run.is_streamed and self._parts:
+            self._emit(self.text)
 
-    async def check(self) -> CheckedAnswer:
+    def _emit(self, text: str) -> None:
+        self.run.emit(events.Token(request_id=self.run.request_id, text=text))
+
+    async def check_words(self) -> CheckedAnswer:
         """Check the citations of the finished text; the pages that it cites are waited for."""
-        if self._reading is not None:
-            await self._reading.finish(cited_numbers(self.text))
+        if self.found.reading is not None:
+            await self.found.reading.finish(cited_numbers(self.text))
             await self._take_pages()
         checked = await self._checked()
         self._check_early(frozenset())
@@ -157,23 +175,23 @@ class Draft:
         """Add a text that needs no sanitising."""
         if safe:
             self._parts.append(safe)
-            if self.is_streamed or self._is_finished:
-                self._on_text(safe)
+            if self.run.is_streamed or self._is_finished:
+                self._emit(safe)
 
     def reset(self, reason: str) -> None:
         """Take back the text so far."""
-        was_shown = bool(self._parts) and (self.is_streamed or self._is_finished)
+        was_shown = bool(self._parts) and (self.run.is_streamed or self._is_finished)
         self._begin()
-        if self._early is not None:
-            self._early.discard()
+        if self.early is not None:
+            self.early.discard()
         if was_shown:
-            self._on_reset(reason)
+            self.run.emit(events.Reset(request_id=self.run.request_id, reason=reason))
 
     async def _take_pages(self) -> None:
         """Check against the pages that are read by now, in place of the excerpts of the search engine."""
         if self._preparing is not None:
             await self._preparing  # the thread reads the sources
-        before, self.sources = self.sources, self._reading.take_pages() if self._reading else self.sources
+        before, self.sources = self.sources, self.found.reading.take_pages() if self.found.reading else self.sources
         if before is not self.sources:
             for old, new in zip(before, self.sources, strict=True):
                 if old is not new:
@@ -184,11 +202,11 @@ class Draft:
         self.add(part)
         self._unchecked += self._completer.ended
         self._completer.ended.clear()
-        if self._reading is None:
+        if self.found.reading is None:
             self._check_early(frozenset())
         else:
-            self._reading.read_cited(cited_numbers(part))
-            self._check_early(self._reading.being_read())
+            self.found.reading.read_cited(cited_numbers(part))
+            self._check_early(self.found.reading.being_read())
 
     def _check_early(self, awaited: frozenset[int]) -> None:
         """Check the sentences that have ended and cite none of the `awaited` sources. The judge gets the doubted ones."""
@@ -196,12 +214,12 @@ class Draft:
             [sentence for sentence in self._unchecked if awaited.isdisjoint(sentence.cited)]
         )
         self._unchecked = [sentence for sentence in self._unchecked if not awaited.isdisjoint(sentence.cited)]
-        if self._early is not None:
-            self._early.add(checked)
+        if self.early is not None:
+            self.early.add(checked)
 
     def _key(self) -> Hashable:
         """Return all that the checked text depends on."""
-        return "".join(self._written), self._first_sources, self._language, self.lacks_markers
+        return "".join(self._written), self.found.sources, self.run.language, self.lacks_markers
 
 
 def cited_numbers(text: str) -> set[int]:

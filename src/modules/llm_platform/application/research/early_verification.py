@@ -3,11 +3,11 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from modules.llm_platform.application.research.verification import Verification, ask_judge, claim_to_judge
+from modules.llm_platform.application.research.verification import Verification, ask_judge
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, ModelVerdict, Source
+from modules.llm_platform.domain.dtos.research_dtos import Citation, CitedClaim, ModelVerdict
 
 MAX_EARLY_CALLS = 3  # Each call repeats the rules, about 350 tokens.
 
@@ -23,9 +23,8 @@ class EarlyVerification:
     question would pay for a call that is cancelled.
     """
 
-    def __init__(self, verification: Verification, question: str, sources: Sequence[Source]) -> None:
-        self._verification, self._question = verification, question
-        self._titles = {source.index: source.title for source in sources}
+    def __init__(self, verification: Verification) -> None:
+        self._verification, self._question = verification, verification.question
         self._began = asyncio.get_running_loop().time()
         self._waiting: list[CitedClaim] = []
         self._asked: list[CitedClaim] = []  # claims that the running call verifies
@@ -37,7 +36,7 @@ class EarlyVerification:
 
     def add(self, checked: Iterable[tuple[str, Citation]]) -> None:
         """Take further sentences with their citations, and start a call if none is running."""
-        claims = (claim_to_judge(self._verification, claim, citation, self._titles) for claim, citation in checked)
+        claims = (self._verification.claim_to_judge(claim, citation) for claim, citation in checked)
         self._waiting += [
             claim
             for claim in claims
@@ -68,16 +67,14 @@ class EarlyVerification:
 
     async def aclose(self) -> None:
         """Cancel the running call, which is paid for; its tokens are unknown."""
-        task, self._task = (
-            self._task,
-            None,
-        )  # the traceback of a cancelled task refers to this object, and keeps its sources
+        # The traceback of a cancelled task refers to this object, and keeps its sources.
+        task, self._task = self._task, None
         if task is not None and not task.done():
             await cancel_and_wait(task)
             self.spent += Spending(calls=1)
 
     async def _ask(self, claims: Sequence[CitedClaim]) -> None:
-        judgment, degraded = await ask_judge(self._verification, self._question, claims)
+        judgment, degraded = await ask_judge(self._verification, claims)
         if not degraded:
             self.verdicts |= dict(zip(claims, judgment.verdicts, strict=True))
         self.spent += judgment.spent

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +12,9 @@ from typing import Self
 from cachetools import TTLCache
 
 from modules.llm_platform.application.research import events
+from modules.llm_platform.application.research.draft import Draft
 from modules.llm_platform.application.research.files import FilesSearch, OpenedFiles
+from modules.llm_platform.application.research.found import Found, Writers
 from modules.llm_platform.application.research.plan import SearchPlanner
 from modules.llm_platform.application.research.read_pages import (
     DEFAULT_READING,
@@ -20,12 +22,11 @@ from modules.llm_platform.application.research.read_pages import (
     ReadOptions,
     SourcesBeingRead,
 )
-from modules.llm_platform.application.research.response import ResearchResult, build_response, nothing_found_text
+from modules.llm_platform.application.research.response import build_response, nothing_found_text
 from modules.llm_platform.application.research.round_queries import AskModel, ask_model, cache_model
 from modules.llm_platform.application.research.rounds import FurtherRounds, get_round_limits, select_ledger_questions
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.search import (
-    SearchResults,
     fuse_results,
     list_raw_results,
     number_sources,
@@ -35,9 +36,9 @@ from modules.llm_platform.application.research.search import (
 )
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.application.research.verification import Verification
-from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write_events
+from modules.llm_platform.application.research.writing import check, write
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, RawResult, Source
+from modules.llm_platform.domain.dtos.research_dtos import CitedClaim
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -56,6 +57,7 @@ PLAN_SHARE = 0.3
 NOT_JUDGED_AGAIN_S = 600.0  # the pause after a judge that was too late, because each try is paid for
 MAX_LATE_CLAIMS = 1000
 MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # a whole answer waits this share of its writing time for the judge
+NO_SCORES: Mapping[str, float | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,21 +80,6 @@ class ResearchOptions:
     reading: ReadOptions = DEFAULT_READING
     judges_supported: bool = False
     model_ends_rounds: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class FoundSources:
-    """The sources of a run.
-
-    - `results` are all results of its searches.
-    - `sources` are its numbered sources, and `raw` their raw results.
-    - `excerpts` are the parts of the sources that a writer reads.
-    """
-
-    results: SearchResults
-    sources: tuple[Source, ...]
-    excerpts: tuple[Source, ...]
-    raw: tuple[RawResult, ...]
 
 
 def load_nothing() -> None:
@@ -154,47 +141,36 @@ class QuickResearch:
 
         Raises the AppException after which there is nothing to answer from.
         """
-        options, asked = self._options, run.request
-        timeout_s = options.timeout_s - output_seconds(asked, options.timeout_s)
-        reserve_s = min(RESERVE_MAX_S, options.timeout_s * RESERVE_SHARE)
-        run.deadline = run.began + timeout_s - reserve_s
+        options = self._options
+        timeout_s = options.timeout_s - output_seconds(run.request, options.timeout_s)
+        run.deadline = run.began + timeout_s - min(RESERVE_MAX_S, options.timeout_s * RESERVE_SHARE)
         pages, seconds = options.reading.page_limit(run), options.reading.seconds_for(run, timeout_s)
         async with PageReads(self._reader, run, pages, seconds) as reads:
-            planned = await self._planner.plan(run)
-            rounds = FurtherRounds(
-                run, get_round_limits(run), run.deadline, self._ask, llm_may_stop=options.model_ends_rounds
-            )
-            found = await self._search_and_read(run, planned.questions, rounds, reads)
-            run.early_finish.close()
-            ranked = tuple(events.RankedResult(url=source.url, title=source.title) for source in found.sources)
-            run.emit(events.Ranked(request_id=run.request_id, query=asked.query, kept=ranked))
-            run.emit(events.SourcesNumbered.of(run.request_id, found.sources))
-            await run.store_sources(found.sources)  # quotes point into their texts
-            written = await self._write_and_check(run, found, reads, rounds)
-            sources = written.sources if written else found.sources
-            result = ResearchResult(
-                run=run,
-                planned=replace(
-                    planned, spent=planned.spent + rounds.spent, degraded=(*planned.degraded, *rounds.degraded)
-                ),
-                gathered=found.results,
-                sources=sources,
-                raw=list_raw_results(sources, found.raw),
-                written=written,
-                reads=reads.end(),
-                ledger=rounds.ledger,
-            )
-            response = build_response(result, fallback=self._fallback.name, egress_log=run.egress_log)
-            latency_ms = response.metadata.latency_ms
-            log.info("research done", extra={"depth": asked.depth, "sources": len(sources), "latency_ms": latency_ms})
-            run.emit(events.Done(request_id=run.request_id, response=response))
+            found = await self._find(run, reads)
+            await number_and_store(run, found)
+            draft = await self._write_and_check(run, found)
+            sources = draft.sources if draft else found.sources
+            found = replace(found, raw=list_raw_results(sources, found.raw))
+            spent = found.spent + draft.spent if draft else found.spent
+            response = build_response(run, found, draft, spent=spent, reads=reads.end(), fallback=self._fallback.name)
+        log.info(
+            "research done",
+            extra={
+                "depth": run.request.depth,
+                "sources": len(sources),
+                "latency_ms": response.metadata.latency_ms,
+            },
+        )
+        run.emit(events.Done(request_id=run.request_id, response=response))
 
-    async def _search_and_read(
-        self, run: Run, questions: Sequence[str], rounds: FurtherRounds, reads: PageReads
-    ) -> FoundSources:
+    async def _find(self, run: Run, reads: PageReads) -> Found:
         """Search for the questions and read the best pages, then search, round by round, for what these leave open."""
-        count = self._options.results_per_search
+        planned = await self._planner.plan(run)
+        questions, count = planned.questions, self._options.results_per_search
         limit = count if run.request.depth == "shallow" else MAX_SOURCES
+        rounds = FurtherRounds(
+            run, get_round_limits(run), run.deadline, self._ask, llm_may_stop=self._options.model_ends_rounds
+        )
         self._begin_loading()
         results = await run_searches(run, questions, self._search, count, reads)
         numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)
@@ -213,48 +189,67 @@ class QuickResearch:
             sources, excerpts = await reads.read_sources(numbered)
             if reads.read():  # the rows may be filled from pages now, in place of excerpts
                 await rounds.read(rows, excerpts)
-        return FoundSources(results, sources, excerpts, raw)
-
-    async def _write_and_check(
-        self,
-        run: Run,
-        found: FoundSources,
-        reads: PageReads,
-        rounds: FurtherRounds,
-    ) -> WrittenAnswer | None:
-        request, follow_up, by_model = run.request, run.follow_up, self._planner.llm is not None
-        if not found.sources:
-            text = nothing_found_text(request.depth, run.language)
-            run.emit(events.Token(request_id=run.request_id, text=text))
-            return None
-        question = request.query
-        if follow_up is not None and not by_model and has_content_words(follow_up.asked, run.language):
-            # All sources are about the topic, whose words in the standalone question would outweigh the asked ones.
-            question = follow_up.asked
-        verification = None
-        if self._judge is not None and self._options.judges_supported:
-            verification = Verification(self._judge, run.deadline)
-        elif self._judge is not None:
-            wait_share = None if run.is_streamed else MAX_WAIT_SHARE[request.depth]
-            verification = Verification(
-                self._judge, run.deadline, doubted_only=True, max_wait_share=wait_share, cancelled=self._late_claims
-            )
-        writing = WritingRequest(
-            question=question,
-            sources=found.sources,
-            language=run.language,
-            max_tokens=self._options.max_tokens,
-            writer=self._writer,
-            fallback=self._fallback,
-            deadline=run.deadline,
-            offer_deep=request.depth == "shallow",
-            by_model=by_model,
-            instructions=request.instructions,
-            context=request.context,
-            verification=verification,
-            excerpts=found.excerpts,
+        run.early_finish.close()
+        return Found(
+            question=self._question_to_answer(run),
+            sources=sources,
+            questions=questions,
+            results=results,
+            raw=raw,
+            excerpts=excerpts,
+            reading=SourcesBeingRead(sources, reads, run.store_sources),
+            ledger=rounds.ledger,
             evidence=rounds.evidence(),
             stop_note=rounds.stop_note(run.language),
-            reading=SourcesBeingRead(found.sources, reads, run.store_sources),
+            spent=planned.spent + rounds.spent,
+            degraded=(*planned.degraded, *rounds.degraded),
         )
-        return await write_events(run, writing)
+
+    def _question_to_answer(self, run: Run) -> str:
+        """Return the question that stands alone; without a model the question as it was asked, if it has words of its own.
+
+        All sources are about the topic, whose words in the former would outweigh the words that were asked.
+        """
+        follow_up, by_model = run.follow_up, self._planner.llm is not None
+        if follow_up is not None and not by_model and has_content_words(follow_up.asked, run.language):
+            return follow_up.asked
+        return run.request.query
+
+    async def _write_and_check(self, run: Run, found: Found) -> Draft | None:
+        """Return the checked answer; None, with a text that says so, if nothing was found."""
+        if not found.sources:
+            text = nothing_found_text(run.request.depth, run.language)
+            run.emit(events.Token(request_id=run.request_id, text=text))
+            return None
+        async with Draft(run, found, self._writers(run, found)) as draft:
+            await write(draft)
+            await check(draft)
+        return draft
+
+    def _writers(self, run: Run, found: Found) -> Writers:
+        by_model = self._planner.llm is not None
+        verification = None
+        if self._judge is not None:
+            verification = Verification(self._judge, run.deadline, found.question, run.language, found.sources)
+            if not self._options.judges_supported:
+                verification = replace(
+                    verification,
+                    doubted_only=True,
+                    max_wait_share=None if run.is_streamed else MAX_WAIT_SHARE[run.request.depth],
+                    cancelled=self._late_claims,
+                )
+        return Writers(self._writer, self._fallback, self._options.max_tokens, by_model, verification)
+
+
+async def number_and_store(run: Run, found: Found, scores: Mapping[str, float | None] = NO_SCORES) -> None:
+    """Tell the caller the numbers of the sources, best first, and store the texts that quotes point into.
+
+    `scores` are the scores of a report, by address.
+    """
+    kept = tuple(
+        events.RankedResult(url=source.url, title=source.title, score=scores.get(source.url))
+        for source in found.sources
+    )
+    run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
+    run.emit(events.SourcesNumbered.of(run.request_id, found.sources))
+    await run.store_sources(found.sources)

@@ -2,23 +2,20 @@
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 
-from modules.llm_platform.application.research.plan import Plan
-from modules.llm_platform.application.research.read_pages import NOTHING_READ, ReadCounts
+from modules.llm_platform.application.research.draft import Draft
+from modules.llm_platform.application.research.found import Found
+from modules.llm_platform.application.research.read_pages import ReadCounts
 from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.application.research.search import SearchResults, list_providers
-from modules.llm_platform.application.research.writing import WrittenAnswer
+from modules.llm_platform.application.research.search import list_providers
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
-from modules.llm_platform.domain.dtos.evidence_dtos import EMPTY_LEDGER, Ledger
-from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
 from modules.llm_platform.domain.evidence.ledger import located_rows
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
-from modules.llm_platform.domain.privacy.egress_log import EgressLog
 from modules.llm_platform.domain.research.question_selector import distinct_questions
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
@@ -29,94 +26,77 @@ QUESTION_MARKS = ("?", "？", "؟")
 TOO_SHORT = "short_message: the message is too short to search for, so there is nothing to put into the schema"
 
 
-@dataclass(frozen=True, slots=True)
-class ResearchResult:
-    """The results of all stages; `written` is None if nothing was found."""
-
-    run: Run
-    planned: Plan
-    gathered: SearchResults
-    sources: tuple[dtos.Source, ...]
-    raw: tuple[dtos.RawResult, ...]
-    written: WrittenAnswer | None
-    spent: Spending | None = None  # spending of all stages, if a budget counted them
-    reads: ReadCounts = NOTHING_READ
-    ledger: Ledger = EMPTY_LEDGER
-
-
 def build_response(
-    result: ResearchResult, *, fallback: str, egress_log: EgressLog | None = None
+    run: Run, found: Found, draft: Draft | None, *, spent: Spending, reads: ReadCounts, fallback: str
 ) -> dtos.ResearchResponse:
-    """Return the answer, with the sources that its text cites under their numbers."""
-    run, written = result.run, result.written
-    synthesis = written.synthesis if written else dtos.Synthesis(text="", synthesizer=fallback, answered=False)
-    cited = written.checked.cited if written else frozenset()
-    degraded = written.degraded if written else ()
+    """Return the answer, with the sources that its text cites under their numbers.
+
+    `draft` is None if nothing was found, and `fallback` the name of the writer that says so. `spent` is the total of the run.
+    """
+    synthesis = draft.synthesis if draft else dtos.Synthesis(text="", synthesizer=fallback, answered=False)
+    sources, ledger = draft.sources if draft else found.sources, found.ledger
+    cited = draft.checked.cited if draft else frozenset()
     return dtos.ResearchResponse(
         query=run.request.query,
         depth=run.request.depth,
-        synthesis=written.text if written else nothing_found_text(run.request.depth, run.language),
-        sources=tuple(dtos.SourceRef.of(source) for source in result.sources if source.index in cited),
-        raw_results=None if run.request.omit_raw else result.raw,
-        citations=written.checked.citations if written else (),
-        evidence=located_rows(result.ledger.rows, result.sources) if result.ledger.stopped else (),
+        synthesis=draft.text if draft else nothing_found_text(run.request.depth, run.language),
+        sources=tuple(dtos.SourceRef.of(source) for source in sources if source.index in cited),
+        raw_results=None if run.request.omit_raw else found.raw,
+        citations=draft.checked.citations if draft else (),
+        evidence=located_rows(ledger.rows, sources) if ledger.stopped else (),
         degraded=distinct_degraded(
-            (*result.planned.degraded, *result.gathered.degraded, *synthesis.degraded, *degraded)
+            (*found.degraded, *found.results.degraded, *synthesis.degraded, *(draft.degraded if draft else ()))
         ),
-        metadata=_metadata(result, synthesis, egress_log or EgressLog()),
+        metadata=_describe_run(run, found, draft, synthesis, spent, reads),
     )
 
 
-def _metadata(result: ResearchResult, synthesis: dtos.Synthesis, egress_log: EgressLog) -> dtos.ResearchMetadata:
-    run = result.run
-    writing = result.written.spent if result.written else NOTHING_SPENT
-    uncited = result.written.checked.uncited if result.written else ()
-    spent = result.spent if result.spent is not None else result.planned.spent + writing
-    answers = result.gathered.answers
+def _describe_run(
+    run: Run, found: Found, draft: Draft | None, synthesis: dtos.Synthesis, spent: Spending, reads: ReadCounts
+) -> dtos.ResearchMetadata:
+    answers, ledger = found.results.answers, found.ledger
+    citations = draft.checked.citations if draft else ()
+    uncited = draft.checked.uncited if draft else ()
+    pages = [source.index for source in draft.sources if source.text_kind == "page"] if draft else []
     correction = next((answer.correction for answer in answers if answer.correction), None)
-    changed = pages_cited = 0
-    if result.written:
-        checked = result.written.checked
-        judged = [citation for citation in checked.citations if citation.checked_by == "model"]
-        changed = sum(citation.verdict != citation.word_verdict for citation in judged)
-        pages = [source.index for source in result.written.sources if source.text_kind == "page"]
-        pages_cited = sum(index in checked.cited for index in pages)
     return dtos.ResearchMetadata(
         latency_ms=round((asyncio.get_running_loop().time() - run.began) * 1000),
         cache_hit=synthesis.cached,
         **spent.metadata(),
-        searches=result.gathered.searches,
+        searches=found.results.searches,
         synthesizer=synthesis.synthesizer,
         providers=tuple(dict.fromkeys(name for answer in answers for name in list_providers(answer))),
         language=run.language,
         truncated_tokens=synthesis.truncated_tokens,
-        verdicts_changed=changed,
+        verdicts_changed=sum(
+            citation.checked_by == "model" and citation.verdict != citation.word_verdict for citation in citations
+        ),
         uncited_sentences=len(uncited),
         uncited=tuple(dtos.TextSpan(start=start, end=end) for start, end in uncited),
-        pages_read=result.reads.read,
-        pages_cited=pages_cited,
-        pages_failed=result.reads.failed,
-        pages_late=result.reads.late,
-        rounds=result.ledger.rounds,
-        open_questions=result.ledger.open_questions if result.ledger.stopped else (),
-        stopped=result.ledger.stopped,
+        pages_read=reads.read,
+        pages_cited=sum(index in draft.checked.cited for index in pages) if draft else 0,
+        pages_failed=reads.failed,
+        pages_late=reads.late,
+        rounds=ledger.rounds,
+        open_questions=ledger.open_questions if ledger.stopped else (),
+        stopped=ledger.stopped,
         correction=correction,
-        related_questions=related_questions(_suggestions(result), run.language, run.asked, correction or ""),
+        related_questions=related_questions(_suggestions(run, found), run.language, run.asked, correction or ""),
         request_id=run.request_id,
-        sent_to=egress_log.sent(),
-        cached_sent_to=egress_log.cached(),
+        sent_to=run.egress_log.sent(),
+        cached_sent_to=run.egress_log.cached(),
     )
 
 
-def _suggestions(result: ResearchResult) -> Iterable[str]:
+def _suggestions(run: Run, found: Found) -> Iterable[str]:
     """Return what engines suggest, then the whole questions of the plan; a report has a section on each of these.
 
     The other searches of a plan are words of the question: without a model its parts, and aspects of its topic.
     """
-    suggested = chain.from_iterable(answer.suggestions for answer in result.gathered.answers)
-    if result.run.request.depth == "report":
+    suggested = chain.from_iterable(answer.suggestions for answer in found.results.answers)
+    if run.request.depth == "report":
         return suggested
-    return chain(suggested, (text for text in result.planned.questions if text.rstrip().endswith(QUESTION_MARKS)))
+    return chain(suggested, (text for text in found.questions if text.rstrip().endswith(QUESTION_MARKS)))
 
 
 def related_questions(

@@ -8,13 +8,12 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Final, get_args
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.rows import Row, read_rows
-from modules.llm_platform.domain.citations.checker import CheckedAnswer
 from modules.llm_platform.domain.citations.model_verdicts import apply_model_verdict, can_be_judged, claims_of
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -55,9 +54,10 @@ OnChecked = Callable[[tuple[Citation, ...], int], None]
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The judge of the citations of an answer, and the conditions of its work.
+    """The judge of the citations of one answer, and the conditions of its work.
 
     - `until` is its deadline, in event loop time.
+    - `question` and `language` are those of the answer, and `sources` have the titles that the judge reads.
     - `doubted_only` is True if the judge gets only the citations that the words rate partial or unsupported.
     - `max_wait_share` limits how long the reader waits for verdicts after the text is complete, as a share of the time that
       the answer took; None waits until the deadline.
@@ -66,27 +66,42 @@ class Verification:
 
     judge: ICitationJudge
     until: float
+    question: str
+    language: str
+    sources: Sequence[Source]
     doubted_only: bool = False
     max_wait_share: float | None = None
     cancelled: MutableMapping[tuple[str, CitedClaim], bool] = field(default_factory=dict)
 
+    def claims_to_judge(self, answer: str, citations: Sequence[Citation]) -> dict[int, CitedClaim]:
+        """Return the claims to ask the judge about, by the position of their citation."""
+        claims = claims_of(answer, self.language) if citations else {}
+        of_citations = (
+            self.claim_to_judge(claims.get((citation.start, citation.end), ""), citation) for citation in citations
+        )
+        return {position: claim for position, claim in enumerate(of_citations) if claim is not None}
+
+    def claim_to_judge(self, claim: str, citation: Citation) -> CitedClaim | None:
+        """Return the claim to ask the judge about; None if a judgment would add nothing."""
+        if (self.doubted_only and citation.verdict == "supported") or not can_be_judged(citation, claim):
+            return None
+        titles = (source.title for source in self.sources if source.index == citation.source_index)
+        return CitedClaim(claim=claim, quote=citation.quote, title=next(titles, ""))
+
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """An answer with the final verdicts on its citations, the spending of the judge and its failures."""
+    """Citations with the final verdicts, the spending of the judge and its failures."""
 
-    checked: CheckedAnswer
+    citations: tuple[Citation, ...]
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
 
 
 async def verify(
     verification: Verification,
-    question: str,
     answer: str,
-    language: str,
-    sources: Sequence[Source],
-    checked: CheckedAnswer,
+    citations: tuple[Citation, ...],
     on_checked: OnChecked,
     known: Mapping[CitedClaim, ModelVerdict | None] = NOTHING_KNOWN,
 ) -> Verified:
@@ -97,52 +112,27 @@ async def verify(
 
     If the reader does not wait for the judge (`max_wait_share`), only known and stored verdicts are used.
     """
-    asked = claims_to_judge(verification, answer, language, sources, checked)
+    asked = verification.claims_to_judge(answer, citations)
     if not asked:
-        return Verified(checked)
-    known = {**await verification.judge.recall(question, tuple(asked.values())), **known}
+        return Verified(citations)
+    known = {**await verification.judge.recall(verification.question, tuple(asked.values())), **known}
     verdicts = {position: known[claim] for position, claim in asked.items() if claim in known}
     positions = [position for position in asked if position not in verdicts and verification.max_wait_share is None]
     judgment = NO_JUDGMENT
     degraded: tuple[Degraded, ...] = ()
     if positions:
-        on_checked(_judged(checked.citations, asked, verdicts), len(positions))
-        judgment, degraded = await ask_judge(verification, question, [asked[position] for position in positions])
+        on_checked(_apply_verdicts(citations, asked, verdicts), len(positions))
+        judgment, degraded = await ask_judge(verification, [asked[position] for position in positions])
         verdicts |= dict(zip(positions, judgment.verdicts, strict=False))
-    citations = _judged(checked.citations, asked, verdicts)
+    citations = _apply_verdicts(citations, asked, verdicts)
     on_checked(citations, 0)
     if missing := sum(verdict is None for verdict in verdicts.values()):
         reason = UNREADABLE if missing == len(asked) else INCOMPLETE.format(count=missing, all=len(asked))
         degraded = (*degraded, Degraded(component=verification.judge.name, reason=reason))
-    return Verified(replace(checked, citations=citations), judgment.spent, (*judgment.degraded, *degraded))
+    return Verified(citations, judgment.spent, (*judgment.degraded, *degraded))
 
 
-def claims_to_judge(
-    verification: Verification, answer: str, language: str, sources: Sequence[Source], checked: CheckedAnswer
-) -> dict[int, CitedClaim]:
-    """Return the claims to ask the judge about, by the position of their citation in `checked.citations`."""
-    claims = claims_of(answer, language) if checked.citations else {}
-    titles = {source.index: source.title for source in sources}
-    of_citations = (
-        claim_to_judge(verification, claims.get((citation.start, citation.end), ""), citation, titles)
-        for citation in checked.citations
-    )
-    return {position: claim for position, claim in enumerate(of_citations) if claim is not None}
-
-
-def claim_to_judge(
-    verification: Verification, claim: str, citation: Citation, titles: Mapping[int, str]
-) -> CitedClaim | None:
-    """Return the claim to ask the judge about; None if a judgment would add nothing.
-
-    `titles` has the titles of the sources, by their numbers.
-    """
-    if (verification.doubted_only and citation.verdict == "supported") or not can_be_judged(citation, claim):
-        return None
-    return CitedClaim(claim=claim, quote=citation.quote, title=titles.get(citation.source_index, ""))
-
-
-def _judged(
+def _apply_verdicts(
     citations: Sequence[Citation], asked: Mapping[int, CitedClaim], verdicts: Mapping[int, ModelVerdict | None]
 ) -> tuple[Citation, ...]:
     """Return the citations, with the verdict of the judge on those that have one."""
@@ -156,7 +146,7 @@ def _judged(
 
 @stage("verify")
 async def ask_judge(
-    verification: Verification, question: str, claims: Sequence[CitedClaim]
+    verification: Verification, claims: Sequence[CitedClaim]
 ) -> tuple[JudgedClaims, tuple[Degraded, ...]]:
     """Ask the judge, and return a verdict or None for each claim.
 
@@ -167,7 +157,7 @@ async def ask_judge(
         return JudgedClaims(verdicts=()), (Degraded(component=name, reason=LATE),)
     try:
         async with deadline_at(verification.until):
-            judgment = await verification.judge.judge(question, claims)
+            judgment = await verification.judge.judge(verification.question, claims)
     except TimeoutError:  # the call has been paid for, but the number of its tokens is unknown
         return JudgedClaims(verdicts=(), spent=Spending(calls=1)), (Degraded(component=name, reason=LATE),)
     except AppException as error:

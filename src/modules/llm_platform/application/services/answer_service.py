@@ -2,18 +2,25 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from modules.llm_platform.application.rag import answering
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K
+from modules.llm_platform.application.research.draft import Draft
+from modules.llm_platform.application.research.found import Found, Writers
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.verification import Verification
-from modules.llm_platform.application.research.writing import WritingRequest, WrittenAnswer, write
+from modules.llm_platform.application.research.writing import check, write
+from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
@@ -28,7 +35,6 @@ MAX_QUESTION_CHARS: Final = 8000  # the writer gets this much; the index searche
 CONTEXT_END: Final = 0.4  # share of the time after which the context is complete
 RETRIEVAL_END: Final = 0.6
 VERIFICATION_END: Final = 0.95  # the written answer must not be lost to a slow judge
-NEVER_S: Final = 3600.0  # later than every deadline
 QUESTION_CUT: Final = f"too_long: only the first {MAX_QUESTION_CHARS} characters were answered"
 EMPTY: Final = "The language model's answer contained nothing that can be shown: use another model"
 
@@ -44,14 +50,11 @@ class AnswerOptions:
     max_tokens: int = DEFAULT_MAX_TOKENS
 
 
-@dataclass(frozen=True, slots=True)
-class _AnswerRun:
-    """One running answer. `began` and `deadline` are event loop times. Without `fallback`, errors of the writer are raised."""
+@dataclass(slots=True, kw_only=True)
+class _AnswerRun(Run):
+    """A run that answers a question of the index. Without `fallback`, errors of the writer are raised."""
 
-    request: RagQuestion
-    language: str
-    began: float
-    deadline: float
+    question: RagQuestion
     fallback: ISynthesizer | None
 
     def at(self, share: float) -> float:
@@ -87,17 +90,25 @@ class AnswerService:
         deadline = min(now + self._options.timeout_s, current_deadline())
         deadline -= min(RESERVE_MAX_S, RESERVE_SHARE * max(0.0, deadline - now))
         language = language_of(question.question, question.language)
-        run = _AnswerRun(question, language, now, deadline, self._fallback if use_fallback else None)
+        run = _AnswerRun(
+            # `question` has been validated by its own type, which admits longer and shorter ones.
+            request=ResearchRequest.model_construct(query=question.question, depth="deep", sources=(DOCUMENTS,)),
+            request_id=new_request_id(),
+            question=question,
+            detected=language,
+            began=now,
+            deadline=deadline,
+            fallback=self._fallback if use_fallback else None,
+        )
         collected = await self._collect(run)
         if not collected.passages:
             return self._nothing_found(run, collected)
-        written = await self._write(run, collected)
-        answer = self._build_answer(written, collected)
+        answer = self._build_answer(await self._write(run, collected), collected)
         log.info("question answered", extra={"passages": len(collected.passages), "citations": len(answer.citations)})
         return answer
 
     async def _collect(self, run: _AnswerRun) -> answering.CollectedContext:
-        request = run.request
+        request = run.question
         collected = await self._context.collect(request.context, request.filters, run.at(CONTEXT_END))
         missing = min(request.top_k or self._options.top_k, MAX_TOP_K) - len(collected.passages)
         if missing > 0:
@@ -108,9 +119,9 @@ class AnswerService:
         """Add up to `count` documents of the index that the context does not contain."""
         known = set(_document_keys(collected.passages))
         search = RagSearch(
-            query=run.request.question,
+            query=run.question.question,
             top_k=count + len(collected.passages),
-            filters=run.request.filters,
+            filters=run.question.filters,
             keyword_fallback=run.fallback is not None,
         )
         try:
@@ -144,42 +155,45 @@ class AnswerService:
             degraded=distinct_degraded(collected.degraded),
         )
 
-    async def _write(self, run: _AnswerRun, collected: answering.CollectedContext) -> WrittenAnswer:
-        question = run.request.question[:MAX_QUESTION_CHARS]
-        if question != run.request.question:
+    async def _write(self, run: _AnswerRun, collected: answering.CollectedContext) -> Draft:
+        question = run.question.question[:MAX_QUESTION_CHARS]
+        if question != run.question.question:
             collected.degraded.append(Degraded(component="question", reason=QUESTION_CUT))
-        request = WritingRequest(
-            question=question,
-            sources=answering.number_passages(collected.passages),
-            language=run.language,
-            max_tokens=self._options.max_tokens,
-            writer=self._writer,
-            fallback=run.fallback or self._writer,  # the writer itself replaces only an empty text
-            deadline=run.deadline if run.fallback else run.deadline + NEVER_S,
-            offer_deep=False,
-            by_model=self._writer is not self._fallback,
-            verification=Verification(self._judge, run.at(VERIFICATION_END)) if self._judge else None,
-        )
+        found = Found(question=question, sources=answering.number_passages(collected.passages))
+        verification = None
+        if self._judge:
+            verification = Verification(self._judge, run.at(VERIFICATION_END), question, run.language, found.sources)
+        by_model = self._writer is not self._fallback
         if run.fallback:
-            return await write(request, streamed=False, on_text=_ignore, on_reset=_ignore)
+            return await self._check(
+                run, found, Writers(self._writer, run.fallback, self._options.max_tokens, by_model, verification)
+            )
+        # The writer itself replaces only an empty text. Its own deadline would keep the text that is written until then.
+        writers = Writers(self._writer, self._writer, self._options.max_tokens, by_model, verification)
         try:
             async with deadline_at(run.deadline):
-                written = await write(request, streamed=False, on_text=_ignore, on_reset=_ignore)
+                draft = await self._check(replace(run, deadline=math.inf), found, writers)
         except TimeoutError as error:
             raise LLMTimeoutError from error
-        if not written.text.strip():
-            raise LLMProviderException(EMPTY, spent=written.spent)
-        return written
+        if not draft.text.strip():
+            raise LLMProviderException(EMPTY, spent=draft.spent)
+        return draft
 
-    def _build_answer(self, written: WrittenAnswer, collected: answering.CollectedContext) -> RagAnswer:
-        cited, synthesis = answering.cited_documents(written, collected.passages), written.synthesis
+    async def _check(self, run: Run, found: Found, writers: Writers) -> Draft:
+        async with Draft(run, found, writers) as draft:
+            await write(draft)
+            await check(draft)
+        return draft
+
+    def _build_answer(self, draft: Draft, collected: answering.CollectedContext) -> RagAnswer:
+        cited, synthesis = answering.cited_documents(draft, collected.passages), draft.synthesis
         return RagAnswer(
             answer=cited.text,
             citations=cited.citations,
             answered=synthesis.answered,
             synthesizer=synthesis.synthesizer,
-            spent=written.spent,
-            degraded=distinct_degraded((*collected.degraded, *synthesis.degraded, *written.degraded, *cited.degraded)),
+            spent=draft.spent,
+            degraded=distinct_degraded((*collected.degraded, *synthesis.degraded, *draft.degraded, *cited.degraded)),
         )
 
 
@@ -190,7 +204,3 @@ def _document_keys(passages: Iterable[answering.ContextPassage]) -> Iterable[tup
             yield "id", passage.document.doc_id
         if passage.document.url:
             yield "url", canonical_url(passage.document.url)
-
-
-def _ignore(text: str) -> None:
-    """Ignore a part of the answer: it is not shown, because its numbers change at the end."""

@@ -363,19 +363,18 @@ class _TextVerification:
         """Let the judge, if there is one, verify the citations after the comparison of words."""
         if self._judge is None:
             return
-        before = check.checked()
+        before = check.checked().citations
         verification = Verification(
-            judge=self._judge, until=self._at(JUDGING_SHARE), doubted_only=not self._options.judges_supported
+            self._judge,
+            self._at(JUDGING_SHARE),
+            question=self._request.text.strip().splitlines()[0],
+            language=self._language,
+            sources=[source.as_source() for source in self.read],
+            doubted_only=not self._options.judges_supported,
         )
-        sources = [source.as_source() for source in self.read]
-        question = self._request.text.strip().splitlines()[0]
-        verified = await verify(
-            verification, question, cited.markdown, self._language, sources, before, lambda citations, pending: None
-        )
-        after = verified.checked.citations
-        self._verdicts_changed = sum(
-            new.verdict != old.verdict for new, old in zip(after, before.citations, strict=True)
-        )
+        verified = await verify(verification, cited.markdown, before, lambda citations, pending: None)
+        after = verified.citations
+        self._verdicts_changed = sum(new.verdict != old.verdict for new, old in zip(after, before, strict=True))
         self._spent, self._degraded = self._spent + verified.spent, [*self._degraded, *verified.degraded]
         check.replace(after)
 

@@ -28,8 +28,8 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 
 @dataclass(slots=True)
-class Found:
-    """The findings of a report: all results, the best of them in order, and the pages that were read."""
+class Collected:
+    """What a report has collected: all results, the best of them in order, and the pages that were read."""
 
     explored: Exploration
     best: list[RankedCandidate]
@@ -62,37 +62,44 @@ def has_budget(run: ReportRun) -> bool:
 
 
 async def search_open_questions(
-    run: ReportRun, rounds: FurtherRounds, explorer: Explorer, reader: ReadScheduler, found: Found, page_limit: int
-) -> Found:
+    run: ReportRun,
+    rounds: FurtherRounds,
+    explorer: Explorer,
+    reader: ReadScheduler,
+    collected: Collected,
+    page_limit: int,
+) -> Collected:
     """Make the further rounds, and return what is found then; at most `page_limit` pages, those with quotes first."""
     if not explorer.searches or not rounds.limits.rounds:
-        return found
+        return collected
     query = run.request.query
     # The questions of a plan that a person gave are what is asked; the topic above them seldom has an answer of its own.
-    rows = (run.request.plan or select_ledger_questions(query, found.explored.questions, run.language))[:MAX_ROWS]
-    await rounds.read(rows, _texts(found))
+    rows = (run.request.plan or select_ledger_questions(query, collected.explored.questions, run.language))[:MAX_ROWS]
+    await rounds.read(rows, _texts(collected))
     is_refused = False
     while queries := await rounds.next_queries((), is_refused=is_refused):
         explored, is_refused = await explorer.search_further(query, queries)
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
-        found = Found(explored, list(best), found.pages)
-        await rounds.read(rows, _texts(found))
-        if pages := await _read_quoted(run, reader, rounds, found):
-            found.pages += pages
-            await rounds.read(rows, _texts(found))
-    found.pages = _quoted_first(rounds, found.pages)[:page_limit]
-    return found
+        collected = Collected(explored, list(best), collected.pages)
+        await rounds.read(rows, _texts(collected))
+        if pages := await _read_quoted(run, reader, rounds, collected):
+            collected.pages += pages
+            await rounds.read(rows, _texts(collected))
+    collected.pages = _quoted_first(rounds, collected.pages)[:page_limit]
+    return collected
 
 
-async def _read_quoted(run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, found: Found) -> list[ReadPage]:
+async def _read_quoted(
+    run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, collected: Collected
+) -> list[ReadPage]:
     """Read pages that read pages link to, and results that bear on open rows: as many as a round may read."""
     limit = min(rounds.limits.pages, run.options.pages)
-    known = {canonical_url(page.request.url) for page in found.pages}
-    digests = {page.page.sha256 for page in found.pages}
-    results = {canonical_url(ranked.candidate.item.url): ranked for ranked in found.best}
+    known = {canonical_url(page.request.url) for page in collected.pages}
+    digests = {page.page.sha256 for page in collected.pages}
+    results = {canonical_url(ranked.candidate.item.url): ranked for ranked in collected.best}
     quoted = map(canonical_url, rounds.quoted_addresses())
     wanted = [results[address] for address in quoted if address in results and address not in known]
-    links = rounds.links_to_follow((page.page for page in found.pages), results) if limit else []
+    links = rounds.links_to_follow((page.page for page in collected.pages), results) if limit else []
     linked = [PageRequest(link.url, link.text, run.request.query) for link in links]
     requests = linked + [
         PageRequest(item.url, item.title, ranked.candidate.question, ranked.score.value)
@@ -121,11 +128,11 @@ def _quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[Read
     return sorted(pages, key=order) if rounds.ledger.rounds else list(pages)
 
 
-def _texts(found: Found) -> list[Source]:
+def _texts(collected: Collected) -> list[Source]:
     """Return the pages, then the texts of the results that were not read, as sources."""
-    items = {canonical_url(ranked.candidate.item.url): ranked.candidate.item for ranked in found.best}
+    items = {canonical_url(ranked.candidate.item.url): ranked.candidate.item for ranked in collected.best}
     texts: list[tuple[str, str, str, str | None]] = []
-    for page in found.pages:
+    for page in collected.pages:
         item = items.pop(canonical_url(page.request.url), None)
         published = page.page.published or (item.published_date if item else None)
         texts.append(

@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.plan import Plan
+from modules.llm_platform.application.research.draft import Draft
+from modules.llm_platform.application.research.found import Found, Writers
+from modules.llm_platform.application.research.quick import number_and_store
 from modules.llm_platform.application.research.read_pages import ReadCounts
-from modules.llm_platform.application.research.report.explore import Exploration, Explorer
+from modules.llm_platform.application.research.report.explore import Explorer
 from modules.llm_platform.application.research.report.further import (
-    Found,
+    Collected,
     has_budget,
     search_open_questions,
     stored_model,
@@ -26,17 +28,15 @@ from modules.llm_platform.application.research.report.sources import (
     raw_results,
 )
 from modules.llm_platform.application.research.report.stored_writer import StoredWriter
-from modules.llm_platform.application.research.response import ResearchResult, build_response
+from modules.llm_platform.application.research.response import build_response
 from modules.llm_platform.application.research.rounds import FurtherRounds, get_round_limits
 from modules.llm_platform.application.research.search import SearchResults
 from modules.llm_platform.application.research.verification import CachedCitationJudge, Verification
-from modules.llm_platform.application.research.writing import UNFINISHED, WritingRequest, WrittenAnswer, write_events
+from modules.llm_platform.application.research.writing import UNFINISHED, check, write
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, StopReason
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RankedSummaries, Summary
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source, StoredVerdicts
 from modules.llm_platform.domain.ports.cache import ICache
-from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.retrieval.ranking import pick_top
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
@@ -63,47 +63,77 @@ class FinishedReport:
     is_storable: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFound(Found):
+    """The sources of a report.
+
+    - `pages` are the pages that were read, and `numbered` the sources with what was cut off.
+    - `rounds` has the quotes that disagree and the questions that stayed open.
+    - `unscored` of `scored` results have no score from the model.
+    """
+
+    pages: Sequence[ReadPage]
+    numbered: ReportSources
+    rounds: FurtherRounds
+    unscored: int
+    scored: int
+
+
 async def make_report(run: ReportRun) -> FinishedReport:
-    """Run the pipeline. Raises the AppException that left no source to write from."""
+    """Find sources, write the report from them and check it. Raises the AppException that left no source to write from."""
     async with ReadScheduler(run) as reader:
-        given = [PageRequest(url=url, title=url, question=run.request.query) for url in dict.fromkeys(run.request.urls)]
-        for page_request in given:
-            reader.start(page_request)
-        rounds = FurtherRounds(
-            run,
-            get_round_limits(run),
-            run.budget.phase_end("search"),
-            stored_model(run),
-            llm_may_stop=run.options.model_ends_rounds,
-            has_budget=partial(has_budget, run),
-        )
-        explorer = Explorer(run)
-        explored = await explorer.explore()
-        best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
-        pages = await reader.collect([*given, *_page_requests(run, best, given)], max(run.options.pages, len(given)))
-        page_limit = max(FINAL_PAGES, len(given))
-        try:
-            async with run.early_finish.limit():
-                pages = await _rank_by_summary(run, reader, pages, page_limit)
-        except TimeoutError:  # the caller asked for the text
-            pages = pages[:page_limit]
-        found = await search_open_questions(run, rounds, explorer, reader, Found(explored, best, pages), page_limit)
-        run.early_finish.close()
-        explored, best, pages = found.explored, found.best, found.pages
-        report_sources = from_pages(pages) if pages else from_results(best, run.options.pages)
-        if not report_sources.sources and not explored.answers:
-            raise reader.failure  # no search, and none of the requested pages could be read
-        scores = {read_page.request.url: read_page.request.score for read_page in pages}
-        kept = tuple(
-            events.RankedResult(url=source.url, title=source.title, score=scores.get(source.url))
-            for source in report_sources.sources
-        )
-        run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
-        run.emit(events.SourcesNumbered.of(run.request_id, report_sources.sources))
-        await run.store_sources(report_sources.sources)
-        answer = await _write(run, explored, report_sources.sources, rounds.evidence())
-        summaries = await _remaining_summaries(run, reader, pages)
-    return _finish(run, explored, best, report_sources, answer, summaries, rounds)
+        found = await _find(run, reader)
+        scores = {page.request.url: page.request.score for page in found.pages}
+        await number_and_store(run, found, scores)
+        draft = await _write_and_check(run, found)
+        summaries = await _remaining_summaries(run, reader, found.pages)
+    return _finish(run, found, draft, summaries)
+
+
+async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
+    """Explore the sub-questions, read the best pages, keep those with the best summaries, and search for what they leave open."""
+    given = [PageRequest(url=url, title=url, question=run.request.query) for url in dict.fromkeys(run.request.urls)]
+    for page_request in given:
+        reader.start(page_request)
+    rounds = FurtherRounds(
+        run,
+        get_round_limits(run),
+        run.budget.phase_end("search"),
+        stored_model(run),
+        llm_may_stop=run.options.model_ends_rounds,
+        has_budget=partial(has_budget, run),
+    )
+    explorer = Explorer(run)
+    explored = await explorer.explore()
+    best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
+    pages = await reader.collect([*given, *_page_requests(run, best, given)], max(run.options.pages, len(given)))
+    page_limit = max(FINAL_PAGES, len(given))
+    try:
+        async with run.early_finish.limit():
+            pages = await _rank_by_summary(run, reader, pages, page_limit)
+    except TimeoutError:  # the caller asked for the text
+        pages = pages[:page_limit]
+    collected = Collected(explored, best, pages)
+    collected = await search_open_questions(run, rounds, explorer, reader, collected, page_limit)
+    run.early_finish.close()
+    explored, best, pages = collected.explored, collected.best, collected.pages
+    numbered = from_pages(pages) if pages else from_results(best, run.options.pages)
+    if not numbered.sources and not explored.answers:
+        raise reader.failure  # no search, and none of the requested pages could be read
+    return ReportFound(
+        question=run.request.query,
+        sources=numbered.sources,
+        questions=explored.questions,
+        results=SearchResults(explored.answers, (), explored.searches),
+        raw=raw_results(best, numbered),
+        ledger=rounds.ledger,
+        evidence=rounds.evidence(),
+        pages=pages,
+        numbered=numbered,
+        rounds=rounds,
+        unscored=explored.fallback_scores,
+        scored=len(explored.ranked),
+    )
 
 
 def _page_requests(run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[PageRequest]) -> list[PageRequest]:
@@ -141,56 +171,40 @@ async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[Re
     return [*(page for page, _ in order), *late][:count]
 
 
-async def _write(
-    run: ReportRun, explored: Exploration, sources: tuple[Source, ...], evidence: tuple[EvidenceRow, ...]
-) -> WrittenAnswer | None:
-    if not sources:
+async def _write_and_check(run: ReportRun, found: ReportFound) -> Draft | None:
+    """Return the checked report; None, with a text that says so, if nothing was found."""
+    if not found.sources:
         run.emit(events.Token(request_id=run.request_id, text=messages_for(run.language).nothing_found))
         return None
+    run.deadline = run.budget.phase_end("write")
+    async with Draft(run, found, _writers(run, found)) as draft:
+        await write(draft)
+        await check(draft)
+    return draft
+
+
+def _writers(run: ReportRun, found: ReportFound) -> Writers:
+    """Return the writer of the models, whose text is stored as soon as it is complete, and the judge."""
     max_tokens = max(MIN_ANSWER_TOKENS, run.budget.max_answer_tokens("write", run.options.max_tokens))
     writer = run.tools.writer(run.llm("write"), run.context_tokens("write", max_tokens))
-    key = run.stage_key(
-        "write",
-        writer.report_version,
-        query=run.request.query,
-        questions=explored.questions,
-        instructions=run.request.instructions,
-        context=run.request.context,
-        sources=[(source.title, source.url, source.text) for source in sources],
-        quotes=[quote.text for row in evidence for quote in row.quotes],
-    )
     if run.tools.llms:  # an extractive text costs nothing to make again
+        key = run.stage_key(
+            "write",
+            writer.report_version,
+            query=run.request.query,
+            questions=found.questions,
+            instructions=run.request.instructions,
+            context=run.request.context,
+            sources=[(source.title, source.url, source.text) for source in found.sources],
+            quotes=[quote.text for row in found.evidence for quote in row.quotes],
+        )
         writer = StoredWriter(run, writer, key)
-    return await write_events(run, _writing_request(run, explored, sources, writer, max_tokens, evidence))
-
-
-def _writing_request(
-    run: ReportRun,
-    explored: Exploration,
-    sources: tuple[Source, ...],
-    writer: ISynthesizer,
-    max_tokens: int,
-    evidence: tuple[EvidenceRow, ...],
-) -> WritingRequest:
     verification: Verification | None = None
     if run.tools.judge and (judge := run.tools.judge(run.llm("judge"))):
         stored = CachedCitationJudge(judge, _CheckpointedVerdicts(run), math.inf, run.tools.label("judge"))
-        verification = Verification(stored, run.budget.phase_end("judge"))
-    return WritingRequest(
-        question=run.request.query,
-        sources=sources,
-        language=run.language,
-        max_tokens=max_tokens,
-        writer=writer,
-        fallback=run.tools.fallback,
-        deadline=run.budget.phase_end("write"),
-        offer_deep=False,
-        questions=explored.questions,
-        instructions=run.request.instructions,
-        context=run.request.context,
-        verification=verification,
-        evidence=evidence,
-    )
+        until = run.budget.phase_end("judge")
+        verification = Verification(stored, until, found.question, run.language, found.sources)
+    return Writers(writer, run.tools.fallback, max_tokens, verification=verification)
 
 
 class _CheckpointedVerdicts(ICache[StoredVerdicts]):
@@ -216,68 +230,47 @@ async def _remaining_summaries(run: ReportRun, reader: ReadScheduler, pages: Seq
     return list(summaries.values())
 
 
-def _finish(
-    run: ReportRun,
-    explored: Exploration,
-    best: Sequence[RankedCandidate],
-    report_sources: ReportSources,
-    answer: WrittenAnswer | None,
-    summaries: Sequence[Summary],
-    rounds: FurtherRounds,
-) -> FinishedReport:
-    short = _shortfall(run, explored, answer, rounds.ledger.stopped)
-    _record_degraded(run, report_sources, short, summaries)
-    if answer and (more := rounds.message(run.language, answer.text) + short.message(run.language)):
-        run.emit(events.Token(request_id=run.request_id, text=more))
-        answer = replace(answer, text=answer.text + more)
-    response = build_response(
-        ResearchResult(
-            run=run,
-            planned=Plan(explored.questions, degraded=tuple(run.degraded)),
-            gathered=SearchResults(explored.answers, (), explored.searches),
-            sources=report_sources.sources,
-            raw=raw_results(best, report_sources),
-            written=answer,
-            spent=run.budget.spent,
-            reads=ReadCounts(**run.reads),
-            ledger=rounds.ledger,
-        ),
-        fallback=run.tools.fallback.name,
-    )
-    cut_tokens = (
-        response.metadata.truncated_tokens
-        + report_sources.cut_tokens
-        + sum(summary.cut_tokens for summary in summaries)
-    )
-    report_metadata = {"plan": explored.questions, "topic": run.checkpoints.topic.name, "truncated_tokens": cut_tokens}
-    response = response.model_copy(update={"metadata": response.metadata.model_copy(update=report_metadata)})
-    complete = False
-    if answer is not None and not short.is_caused_by_limits:
-        is_by_fallback = bool(run.tools.llms) and answer.synthesis.synthesizer == run.tools.fallback.name
-        complete = not is_by_fallback and answer.synthesis.finish_reason not in UNFINISHED
-    return FinishedReport(
-        response, report_sources.sources, is_complete=complete, is_storable=complete and not report_sources.documents
-    )
-
-
-def _shortfall(
-    run: ReportRun, explored: Exploration, answer: WrittenAnswer | None, stopped: StopReason | None
-) -> Shortfall:
-    """Return what limits and failures left out. Without a model no scores of a model are missing."""
-    return Shortfall(
-        left_out=run.budget.refused_calls,
-        fallback_scores=explored.fallback_scores if run.tools.llms else 0,
-        results=len(explored.ranked),
-        late=is_timed_out([*run.degraded, *(answer.degraded if answer else ())]),
-        fewer_rounds=stopped in ("budget", "asked") or (stopped == "time" and run.request.max_seconds is not None),
-    )
-
-
-def _record_degraded(
-    run: ReportRun, report_sources: ReportSources, short: Shortfall, summaries: Sequence[Summary]
-) -> None:
-    run.add_degraded(*report_sources.degraded, *short.degraded())
+def _finish(run: ReportRun, found: ReportFound, draft: Draft | None, summaries: Sequence[Summary]) -> FinishedReport:
+    """Return the response, with paragraphs below the text that say what the report lacks."""
+    short = _find_shortfall(run, found, draft)
+    run.add_degraded(*found.numbered.degraded, *short.degraded())
     if cut := sum(summary.cut_tokens > 0 for summary in summaries):
         run.add_degraded(Degraded(component="summarize", reason=CUT_SUMMARIES.format(count=cut)))
     if run.checkpoints.failure:
         run.add_degraded(Degraded.of("store", run.checkpoints.failure))
+    if draft:
+        draft.add(found.rounds.message(run.language, draft.text) + short.message(run.language))
+    response = build_response(
+        run,
+        replace(found, degraded=tuple(run.degraded)),
+        draft,
+        spent=run.budget.spent,
+        reads=ReadCounts(**run.reads),
+        fallback=run.tools.fallback.name,
+    )
+    cut_tokens = (
+        response.metadata.truncated_tokens
+        + found.numbered.cut_tokens
+        + sum(summary.cut_tokens for summary in summaries)
+    )
+    report_metadata = {"plan": found.questions, "topic": run.checkpoints.topic.name, "truncated_tokens": cut_tokens}
+    response = response.model_copy(update={"metadata": response.metadata.model_copy(update=report_metadata)})
+    complete = False
+    if draft is not None and not short.is_caused_by_limits:
+        is_by_fallback = bool(run.tools.llms) and draft.synthesis.synthesizer == run.tools.fallback.name
+        complete = not is_by_fallback and draft.synthesis.finish_reason not in UNFINISHED
+    return FinishedReport(
+        response, found.sources, is_complete=complete, is_storable=complete and not found.numbered.documents
+    )
+
+
+def _find_shortfall(run: ReportRun, found: ReportFound, draft: Draft | None) -> Shortfall:
+    """Return what limits and failures left out. Without a model no scores of a model are missing."""
+    stopped = found.ledger.stopped
+    return Shortfall(
+        left_out=run.budget.refused_calls,
+        fallback_scores=found.unscored if run.tools.llms else 0,
+        results=found.scored,
+        late=is_timed_out([*run.degraded, *(draft.degraded if draft else ())]),
+        fewer_rounds=stopped in ("budget", "asked") or (stopped == "time" and run.request.max_seconds is not None),
+    )

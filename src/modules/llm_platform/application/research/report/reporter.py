@@ -192,9 +192,7 @@ class Reporter:
                 unabridged, tools=await self._tools.with_context(), budget=self._budget(run), checkpoints=checkpoints
             )
         )
-        ledgers = {"sent_to": run.egress_log.sent(), "cached_sent_to": run.egress_log.cached()}
-        metadata = report.response.metadata.model_copy(update=ledgers)
-        response = report.response.model_copy(update={"metadata": metadata})
+        response, latency_ms = report.response, report.response.metadata.latency_ms
         if report.is_storable:
             events = (*emitted, Done(request_id=run.request_id, response=response))
             await store_report(checkpoints, key, run.request, run.language, events=events, sources=report.sources)
@@ -202,7 +200,7 @@ class Reporter:
             await mark_finished(checkpoints, key)
         log.info(
             "research done",
-            extra={"depth": "report", "sources": len(report.sources), "latency_ms": metadata.latency_ms},
+            extra={"depth": "report", "sources": len(report.sources), "latency_ms": latency_ms},
         )
         return MadeReport(response, is_stored=report.is_storable)
 

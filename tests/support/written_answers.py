@@ -1,0 +1,80 @@
+"""An answer that is written and checked as in a research run, from given sources."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from modules.llm_platform.application.research.draft import Draft
+from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
+from modules.llm_platform.application.research.found import Found, Writers
+from modules.llm_platform.application.research.read_pages import SourcesBeingRead
+from modules.llm_platform.application.research.run import Run, ignore_event
+from modules.llm_platform.application.research.verification import Verification
+from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.writing import check, write
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source
+from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+
+FOREVER_S = 3600.0
+
+
+def make_draft(
+    writer: ISynthesizer,
+    sources: Sequence[Source],
+    *,
+    question: str = "How do pumps work?",
+    language: str = "en",
+    questions: Sequence[str] = (),
+    seconds: float = 60.0,
+    streamed: bool = False,
+    fallback: ISynthesizer | None = None,
+    reading: SourcesBeingRead | None = None,
+    emit: Callable[[ResearchEvent], None] = ignore_event,
+    verification: Verification | None = None,
+    **fields: Any,
+) -> Draft:
+    """Return the draft of a deep answer; of a report with `questions`. `fields` are fields of the request."""
+    request = ResearchRequest(query=question, depth="report" if questions else "deep", **fields)
+    run = Run(
+        request=request,
+        request_id="r",
+        detected=language,
+        is_streamed=streamed,
+        deadline=asyncio.get_running_loop().time() + seconds,
+        emit=emit,
+    )
+    found = Found(question=question, sources=tuple(sources), questions=tuple(questions), reading=reading)
+    writers = Writers(writer, fallback or ExtractiveSynthesizer(), 500, verification=verification)
+    return Draft(run, found, writers)
+
+
+async def write_answer(writer: ISynthesizer, sources: Sequence[Source], **fields: Any) -> Draft:
+    """Return the finished draft; `fields` are arguments of `make_draft`."""
+    async with make_draft(writer, sources, **fields) as draft:
+        await write(draft)
+        await check(draft)
+    return draft
+
+
+def shown_text(shown: list[str]) -> Callable[[ResearchEvent], None]:
+    """Return a receiver of events that keeps in `shown` the tokens since the last reset."""
+
+    def receive(event: ResearchEvent) -> None:
+        if isinstance(event, Token):
+            shown.append(event.text)
+        elif isinstance(event, Reset):
+            shown.clear()
+
+    return receive
+
+
+def judge_of(
+    judge: ICitationJudge, question: str, sources: Sequence[Source], *, seconds: float = FOREVER_S, **fields: Any
+) -> Verification:
+    """Return the verification of an answer in English that must end in `seconds`."""
+    until = asyncio.get_running_loop().time() + seconds
+    return replace(Verification(judge, until, question, "en", sources), **fields)
