@@ -98,7 +98,7 @@ class OpenAIProvider(ILLMProvider):
         client = await self._ensure_client()
         answer = streaming.AnswerBuilder(self._connection, request, self._redactor)
         first = _TimeLimit(self._connection.timeout)
-        async with watch_model(answer.progress):
+        async with watch_model(answer.meter.progress):
             with self._translated(answer):
                 response = await self._send(client, body, request, first)
                 try:
@@ -212,11 +212,11 @@ class OpenAIProvider(ILLMProvider):
         async with aclosing(gather_chunks(body_chunks(response), step_s, body_end(response))) as chunks:
             while not reader.done and not answer.is_looping:
                 received = await self._next_chunk(chunks, answer, limit, tail, whole)
-                has_new, known = False, answer.chars
+                has_new, known = False, answer.meter.chars
                 for delta in reader.feed(received) if received else reader.end():
                     answer.add(delta)
                     has_new = True
-                if answer.chars > known:
+                if answer.meter.chars > known:
                     limit = _TimeLimit(self._connection.idle_timeout, STOPPED)
                 if has_new:
                     yield

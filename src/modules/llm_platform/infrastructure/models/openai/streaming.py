@@ -6,9 +6,10 @@ calls of tools, token counts, and the reasoning and the probabilities of tokens 
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from typing import Any, Final, NamedTuple
+from itertools import chain
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pydantic_core import from_json
 
@@ -329,89 +330,172 @@ KEY_TOKENS: Final = 200  # more tokens than an API key has
 MAX_ANSWER_CHARS: Final = 1_000_000  # more characters than the longest answer that a request may ask for
 
 
+T = TypeVar("T")
+
+
+class Untaken(Generic[T]):
+    """Parts in their order. `take` returns the parts that were added since its last call."""
+
+    def __init__(self) -> None:
+        self.parts: list[T] = []
+        self._taken = 0
+
+    def take(self) -> list[T]:
+        new = self.parts[self._taken :]
+        self._taken = len(self.parts)
+        return new
+
+    def clear(self) -> bool:
+        """Remove all parts, and return whether `take` has returned some of them."""
+        was_taken, self._taken = self._taken > 0, 0
+        self.parts.clear()
+        return was_taken
+
+
+class Meter:
+    """What one answer takes: characters, tokens, time and money.
+
+    Tokens that the service does not count are counted by us. Reasoning is paid for as well.
+    """
+
+    def __init__(self, connection: LLMConnection, request: dtos.LLMRequest) -> None:
+        self.chars = 0
+        self.received: list[str] = []  # the text, the reasoning and the calls of tools
+        self._connection, self._request = connection, request
+        self._reported: dict[str, int] = {}  # the counts that the service sent last
+        self._began = time.monotonic()
+        self._first_at: float | None = None
+        self._own_prompt_tokens = 0
+
+    def report(self, delta: Delta) -> None:
+        counts = {name: getattr(delta, name) for name in dtos.Usage.model_fields}
+        self._reported |= {name: count for name, count in counts.items() if count}
+
+    def count(self, text: str) -> None:
+        self._first_at = self._first_at or time.monotonic()
+        self.count_chars(len(text))
+        self.received.append(text)
+
+    def count_chars(self, chars: int) -> None:
+        """Raises InvalidAnswerError when the answer is longer than MAX_ANSWER_CHARS."""
+        self.chars += chars
+        if self.chars > MAX_ANSWER_CHARS:
+            raise InvalidAnswerError("more text than the limit for an answer")
+
+    def progress(self) -> ModelProgress:
+        """Return how far the model is. Tokens are counted by us, since services report theirs at the end."""
+        now, tokens = time.monotonic(), count_tokens("".join(self.received))
+        writing_s = now - self._first_at if self._first_at else 0.0
+        return ModelProgress(
+            model=self._connection.model,
+            prompt_tokens=self._count_prompt(),
+            completion_tokens=tokens,
+            elapsed_s=now - self._began,
+            tokens_per_s=tokens / writing_s if writing_s > 0 else None,
+        )
+
+    def usage(self, others: Iterable["Meter"] = ()) -> dtos.Usage:
+        """Return the tokens of this answer and of the `others` of the same call."""
+        received = "".join(chain(self.received, *(other.received for other in others)))
+        own = {"prompt_tokens": 0, "completion_tokens": 0, **self._reported}
+        return dtos.Usage(
+            **own
+            | {
+                "prompt_tokens": own["prompt_tokens"] or self._count_prompt(),
+                "completion_tokens": own["completion_tokens"] or count_tokens(received),
+            }
+        )
+
+    @property
+    def has_received(self) -> bool:
+        return bool(self.received or self._reported.get("completion_tokens"))
+
+    def price(self, usage: dtos.Usage) -> dtos.Spending:
+        cost = self._connection.cost_usd(usage.prompt_tokens, usage.completion_tokens)
+        counted = usage.model_dump(include={"prompt_tokens", "completion_tokens"})
+        return dtos.Spending(calls=1, cost_usd=cost, **counted)
+
+    def _count_prompt(self) -> int:
+        if not self._own_prompt_tokens:
+            self._own_prompt_tokens = sum(count_tokens(message.content) for message in self._request.messages)
+        return self._own_prompt_tokens
+
+
+class FilteredText:
+    """The text of an answer without the reasoning in it.
+
+    `is_taken_back` is True if a part that was passed on has turned out to be reasoning.
+    """
+
+    def __init__(self, redactor: Redactor, api_key: str) -> None:
+        self.pieces: Untaken[str] = Untaken()
+        self.is_taken_back = False
+        self._filter = ReasoningFilter(redactor, api_key)
+        self._retractions = 0
+
+    def feed(self, text: str) -> None:
+        self._add(self._filter.feed(text))
+
+    def finish(self) -> None:
+        self._add(self._filter.finish())
+
+    def _add(self, text: str) -> None:
+        if self._filter.retractions > self._retractions:
+            self._retractions = self._filter.retractions
+            self.is_taken_back = self.pieces.clear() or self.is_taken_back
+        if text:
+            self.pieces.parts.append(text)
+
+
 class AnswerBuilder:
     """Builder of one answer from its deltas: call `add` for each, then `finish`, and take the `response`.
 
     A caller who passes the answer on as a stream takes `new_parts` after each `add`.
 
     - `finish_reason` is the last reason that the service has sent.
-    - `chars` is the number of characters received, with the reasoning.
+    - `meter` counts the characters and tokens received, with the reasoning.
     - `is_looping` is True if the model repeats itself without end. The rest of the stream is then of no use.
     """
 
     def __init__(self, connection: LLMConnection, request: dtos.LLMRequest, redactor: Redactor) -> None:
         self.finish_reason: str | None = None
-        self.chars = 0
         self.is_looping = False
-        self._connection = connection
-        self._request = request
-        self._filter = ReasoningFilter(redactor, connection.api_key)
-        self._texts: list[str] = []
-        self._streamed = 0  # the number of texts that `new_parts` has returned
-        self._retractions = 0
-        self._reset_pending = False
-        self._received: list[str] = []  # the text with the reasoning, which is paid for as well
-        self._began = time.monotonic()
-        self._first_at: float | None = None
-        self._counted_tokens = 0  # tokens of the prompt, counted by us when `progress` is first called
-        self._repetition = RepetitionDetector()
-        self._prompt_tokens: int | None = None
-        self._completion_tokens: int | None = None
-        self._refused = False
-        self._accepts_tool_calls = "tools" in request.extra  # Without tools, nobody could answer a call.
+        self.meter = Meter(connection, request)
+        self._connection, self._request, self._redactor = connection, request, redactor
+        self._text = FilteredText(redactor, connection.api_key)
         self._reasoning = ReasoningText(redactor, connection.api_key) if request.as_it_comes else None
-        self._logprobs: list[dict[str, Any]] = []
-        self._streamed_logprobs = 0
-        self._cached_tokens: int | None = None
-        self._reasoning_tokens: int | None = None
-        self._redactor = redactor
+        self._calls: Untaken[dict[str, Any]] = Untaken()
+        self._logprobs: Untaken[dict[str, Any]] = Untaken()
         self._others: dict[int, AnswerBuilder] = {}  # the further answers, by their numbers
-        self._call_parts: list[dict[str, Any]] = []
-        self._streamed_parts = 0
-
-    def progress(self) -> ModelProgress:
-        """Return how far the model is. Tokens are counted by us, since services report theirs at the end."""
-        if not self._counted_tokens:
-            self._counted_tokens = sum(count_tokens(message.content) for message in self._request.messages)
-        now, tokens = time.monotonic(), count_tokens("".join(self._received))
-        writing_s = now - self._first_at if self._first_at else 0.0
-        return ModelProgress(
-            model=self._connection.model,
-            prompt_tokens=self._counted_tokens,
-            completion_tokens=tokens,
-            elapsed_s=now - self._began,
-            tokens_per_s=tokens / writing_s if writing_s > 0 else None,
-        )
+        self._repetition = RepetitionDetector()
+        self._refused = False
 
     def add(self, delta: Delta) -> None:
         """Add a delta. Raises InvalidAnswerError when the answer is longer than MAX_ANSWER_CHARS."""
         self.finish_reason = delta.finish_reason or self.finish_reason
-        self._prompt_tokens = delta.prompt_tokens or self._prompt_tokens
-        self._completion_tokens = delta.completion_tokens or self._completion_tokens
-        self._cached_tokens = delta.cached_tokens or self._cached_tokens
-        self._reasoning_tokens = delta.reasoning_tokens or self._reasoning_tokens
+        self.meter.report(delta)
         self._refused = self._refused or delta.refused
         for other in delta.others:
             if other.choice < self._request.choices:
                 self._other(other.choice).add(other)
-                self._count_chars(len(other.text) + len(other.reasoning))
+                self.meter.count_chars(len(other.text) + len(other.reasoning))
         if delta.logprobs and self._request.extra.get("logprobs"):
-            self._receive_logprobs(delta.logprobs)
-        if delta.tool_calls and self._accepts_tool_calls:
-            self._call_parts.extend(delta.tool_calls)
+            self._add_logprobs(delta.logprobs)
+        if delta.tool_calls and "tools" in self._request.extra:  # without tools, nobody could answer a call
+            self._calls.parts += delta.tool_calls
             for call in delta.tool_calls:
-                self._count("".join(call["function"].values()) + call.get("id", " "))
+                self.meter.count("".join(call["function"].values()) + call.get("id", " "))
         if delta.reasoning:
             self._receive(delta.reasoning)
             if self._reasoning:
                 self._reasoning.feed(delta.reasoning)
         if delta.text:
             self._receive(delta.text)
-            self._append(self._filter.feed(delta.text))
+            self._text.feed(delta.text)
 
     def finish(self) -> None:
         """Add the buffered rest of the text to the answer. No delta may follow."""
-        self._append(self._filter.finish())
+        self._text.finish()
         if self._reasoning:
             self._reasoning.finish()
         for other in self._others.values():
@@ -426,19 +510,18 @@ class AnswerBuilder:
     def new_parts(self) -> list[dtos.LLMStreamPart]:
         """Return the parts of the stream since the last call."""
         parts: list[dtos.LLMStreamPart] = []
-        if self._reset_pending:
+        if self._text.is_taken_back:
             error = LLMProviderException(f"{self._connection.name} sent its reasoning as part of the answer")
             parts.append(dtos.LLMReset(error=error))
-            self._reset_pending = False
-        text = "".join(self._texts[self._streamed :])
-        self._streamed = len(self._texts)
-        calls = tuple(self._call_parts[self._streamed_parts :])
-        self._streamed_parts = len(self._call_parts)
-        reasoning = self._reasoning.new() if self._reasoning else ""
-        logprobs = tuple(self._logprobs[self._streamed_logprobs :])
-        self._streamed_logprobs = len(self._logprobs)
-        if text or calls or reasoning or logprobs:
-            parts.append(dtos.LLMToken(text=text, tool_calls=calls, reasoning=reasoning, logprobs=logprobs))
+            self._text.is_taken_back = False
+        token = dtos.LLMToken(
+            text="".join(self._text.pieces.take()),
+            tool_calls=tuple(self._calls.take()),
+            reasoning=self._reasoning.new() if self._reasoning else "",
+            logprobs=tuple(self._logprobs.take()),
+        )
+        if token.text or token.tool_calls or token.reasoning or token.logprobs:
+            parts.append(token)
         for number, other in self._others.items():
             tokens = (part for part in other.new_parts() if isinstance(part, dtos.LLMToken))
             parts.extend(token.model_copy(update={"choice": number}) for token in tokens)
@@ -446,16 +529,14 @@ class AnswerBuilder:
 
     def spent(self) -> dtos.Spending:
         """Return the spending so far. A call that returned nothing counts as a call without tokens."""
-        if not self._received and not self._completion_tokens:
-            return dtos.Spending(calls=1)
-        return self._spending(self._usage())
+        return self.meter.price(self._usage()) if self.meter.has_received else dtos.Spending(calls=1)
 
     def response(self) -> dtos.LLMResponse:
         """Return the complete answer.
 
         Raises LLMProviderException if the answer is empty, filtered, refused, or consists of reasoning alone.
         """
-        content, calls = "".join(self._texts), _joined(self._call_parts)
+        content, calls = "".join(self._text.pieces.parts), _join_calls(self._calls.parts)
         if problem := self._problem(content, has_calls=bool(calls)):
             raise LLMProviderException(f"{self._connection.name} {problem}")
         reason = self.finish_reason or "stop"
@@ -470,11 +551,11 @@ class AnswerBuilder:
             model=self._connection.model,
             tool_calls=calls,
             reasoning=self._reasoning.text if self._reasoning else "",
-            logprobs=tuple(self._logprobs),
+            logprobs=tuple(self._logprobs.parts),
             others=tuple(self._others[number].response() for number in sorted(self._others)),
             finish_reason=reason,
             usage=usage,
-            spent=self._spending(usage),
+            spent=self.meter.price(usage),
         )
 
     def _other(self, number: int) -> "AnswerBuilder":
@@ -485,52 +566,20 @@ class AnswerBuilder:
 
     def _receive(self, text: str) -> None:
         self.is_looping = self.is_looping or self._repetition.feed(text)
-        self._count(text)
+        self.meter.count(text)
 
-    def _receive_logprobs(self, logprobs: tuple[dict[str, Any], ...]) -> None:
+    def _add_logprobs(self, logprobs: tuple[dict[str, Any], ...]) -> None:
         """Collect the probabilities of the tokens of a delta, unless these complete the API key.
 
         A redactor finds a key in a whole text but not in its tokens, so the tokens are joined and searched here.
         """
-        tail = "".join(entry["token"] for entry in self._logprobs[-KEY_TOKENS:])
+        tail = "".join(entry["token"] for entry in self._logprobs.parts[-KEY_TOKENS:])
         key = self._connection.api_key
         if not (len(key) >= MIN_SECRET_CHARS and key in tail + "".join(entry["token"] for entry in logprobs)):
-            self._logprobs.extend(logprobs)
-
-    def _count(self, text: str) -> None:
-        self._first_at = self._first_at or time.monotonic()
-        self._count_chars(len(text))
-        self._received.append(text)
-
-    def _count_chars(self, chars: int) -> None:
-        self.chars += chars
-        if self.chars > MAX_ANSWER_CHARS:
-            raise InvalidAnswerError("more text than the limit for an answer")
-
-    def _append(self, text: str) -> None:
-        if self._filter.retractions > self._retractions:
-            self._retractions = self._filter.retractions
-            self._reset_pending = self._reset_pending or self._streamed > 0
-            self._texts.clear()
-            self._streamed = 0
-        if text:
-            self._texts.append(text)
+            self._logprobs.parts += logprobs
 
     def _usage(self) -> dtos.Usage:
-        """Return the counts of the service, or those of the platform if it sends none."""
-        prompt_tokens = self._prompt_tokens or sum(count_tokens(message.content) for message in self._request.messages)
-        received = "".join([*self._received, *(text for other in self._others.values() for text in other._received)])
-        return dtos.Usage(
-            prompt_tokens=prompt_tokens,
-            completion_tokens=self._completion_tokens or count_tokens(received),
-            cached_tokens=self._cached_tokens,
-            reasoning_tokens=self._reasoning_tokens,
-        )
-
-    def _spending(self, usage: dtos.Usage) -> dtos.Spending:
-        cost = self._connection.cost_usd(usage.prompt_tokens, usage.completion_tokens)
-        counted = usage.model_dump(include={"prompt_tokens", "completion_tokens"})
-        return dtos.Spending(calls=1, cost_usd=cost, **counted)
+        return self.meter.usage(other.meter for other in self._others.values())
 
     def _problem(self, content: str, *, has_calls: bool) -> str | None:
         if self._request.as_it_comes and self.finish_reason != FAILED and not self._refused:
@@ -545,10 +594,12 @@ class AnswerBuilder:
             return "refused to answer: rephrase the question, or use another model"
         if self.finish_reason == LENGTH:
             return "used all its tokens before the answer began: raise LLM_MAX_TOKENS"
-        return "returned reasoning but no answer: use another model" if self._received else "returned an empty answer"
+        return (
+            "returned reasoning but no answer: use another model" if self.meter.received else "returned an empty answer"
+        )
 
 
-def _joined(parts: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
+def _join_calls(parts: list[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     """Return the calls of tools that the parts make up, in the order of their indexes."""
     calls: dict[int, dict[str, Any]] = {}
     for part in parts:
