@@ -211,11 +211,16 @@ def prepare(text: str, title: str, language: str) -> SourceText:
     text = text[:MAX_TEXT_CHARS]
     spans: list[Span] = []
     for start, end in each_sentence(text, language):
-        if end - start <= LIST_SENTENCE_CHARS:
+        if end - start <= LIST_SENTENCE_CHARS and not _is_table(text[start:end]):
             spans.append((start, end))
         else:
             spans += _readable_spans(text, start, end)
     return SourceText(text, spans, title, stop_words(language))
+
+
+def _is_table(text: str) -> bool:
+    """Return whether each of several lines is the row of a table, which is a sentence of its own."""
+    return "|" in text and text.count("\n") > 0 and all("|" in line for line in text.splitlines())
 
 
 def _positions(bits: int) -> Sequence[int]:

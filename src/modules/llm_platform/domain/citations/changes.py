@@ -16,6 +16,7 @@ from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
 
 _FIGURES = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?")
+_HAN_FIGURES = re.compile("[零〇一二三四五六七八九十百千万亿两点]{1,24}")
 _WORD = re.compile(r"[^\s.,;:!?()\"“”]+")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?")
 _REMOVED: Final = "\x00"  # stands for a sign that the claim does not have
@@ -32,7 +33,7 @@ class Change:
 
 def figures_at(text: str, at: int) -> Span:
     """Return the place of the number that begins at `at`, in figures or as a word."""
-    found = _FIGURES.match(text, at) or _WORD.match(text, at)
+    found = _FIGURES.match(text, at) or _HAN_FIGURES.match(text, at) or _WORD.match(text, at)
     return found.span() if found else (at, at + 1)
 
 

@@ -20,7 +20,9 @@ from modules.llm_platform.domain.citations.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.bindings import is_act_of_another, is_of_another_entry, named_in
 from modules.llm_platform.domain.citations.changes import Change, figures_at, place_of, shifted, word_at, words_place
 from modules.llm_platform.domain.citations.claims import Claim, ClaimNumber, TextFacts
+from modules.llm_platform.domain.citations.contrasts import find_contrast, find_replaced_date
 from modules.llm_platform.domain.citations.denials import denial, is_denied
+from modules.llm_platform.domain.citations.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.words import IDENTIFIER, is_unspaced, unspaced_function_signs
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.numbers import PERCENT, Reading, is_same_number, other_date
@@ -83,7 +85,14 @@ class FactComparison:
 
         It differs in a sentence that otherwise says the same.
         """
-        return self._changed_number() or self._changed_date() or self._changed_name() or self._denial()
+        return (
+            self._changed_number()
+            or self._changed_date()
+            or self._changed_name()
+            or self._denial()
+            or self._contrast()
+            or self._replaced_date()
+        )
 
     def is_partial_at_best(self) -> bool:
         """Return whether the source lacks a number of the claim, or makes the claim about another subject."""
@@ -149,6 +158,9 @@ class FactComparison:
         It is reported as a change of a date if both numbers may be years.
         """
         claim, (reading, offset, _) = self.claim, number
+        cell = find_other_cell(claim, reading, self._source, self.passage.ranked)
+        if cell is not None:
+            return Change("number", figures_at(claim.text, offset), cell)
         kind = _kind_of_number(claim.text, offset, reading)
         if (other_offset := self._other_unit(reading, kind.unit)) is not None:
             found = shifted(_with_unit(self.passage_facts.text, other_offset), self.passage.span[0])
@@ -254,6 +266,26 @@ class FactComparison:
                 return Change("negation", claimed, shifted(found, self._source.spans[sentence][0]))
         return None
 
+    def _contrast(self) -> Change | None:
+        """Return the opposite that the best sentence has; None if a sentence that is nearly as good has none."""
+        best, *others = self.passage.sentences
+        found = find_contrast(self.claim, self._facts_of(best))
+        if found is None:
+            return None
+        masks = self.passage.masks
+        alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
+        if any(find_contrast(self.claim, self._facts_of(sentence)) is None for sentence in alike):
+            return None
+        return Change("negation", found[0], shifted(found[1], self._source.spans[best][0]))
+
+    def _replaced_date(self) -> Change | None:
+        """Return the later date if the sentence behind the best one moves the date of the claim."""
+        best = self.passage.sentences[0]
+        if best + 1 >= len(self._source.spans):
+            return None
+        found = find_replaced_date(self.claim, self._facts_of(best), self._facts_of(best + 1))
+        return Change("date", found[0], shifted(found[1], self._source.spans[best + 1][0])) if found else None
+
     def _is_act_of_another(self) -> bool:
         """Return whether each sentence that has most of the claim is about another subject."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
@@ -317,6 +349,8 @@ def _kind_of_number(text: str, offset: int, reading: Reading) -> _NumberKind:
     before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
     sign = text[max(0, offset - 1) : offset]  # a currency may stand before its number
     unit = sign if unit_of(sign) and not sign.isalnum() else match[1] if match and match[1] else ""
+    if text.endswith("百分之", 0, offset):
+        unit = PERCENT
     return _NumberKind(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, reading)))
 
 

@@ -20,6 +20,7 @@ from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, 
 MAX_TRAILED_SENTENCES = 200  # the sentences above a trailing marker that it may cite
 
 _MARKUP_BEFORE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?")
+_BRACKETS = re.compile(r"\([^().!?\n]{1,200}\)(?= {3,}[.!?])")  # without a sentence end
 _DELIMITERS = re.compile(r"[ |:]*-[ |:-]*\Z")
 _SUBJECT = re.compile(r"(?:\A|[.!?…][\"'”’)*_]*[ ]|\n\n)[ ]*((?:\[\d{1,9}\])+)(?=[ ]+[^\W\d_A-Z])")
 _LAST_MARKER = re.compile(r"\[\d{1,9}\]\Z")
@@ -134,7 +135,9 @@ def read_answer(
     - `blocks` is the state of the Markdown before the text. It is changed to the state after the text.
     """
     masked, markers = _mask(answer, blocks or BlockTracker())
-    spans = _in_table_rows(masked, sentence_spans(masked, language))
+    # The splitter takes a bracket before a removed marker for the beginning of a sentence.
+    joined = _BRACKETS.sub(lambda found: "x" * len(found[0]), masked) if "(" in masked else masked
+    spans = _in_table_rows(masked, sentence_spans(joined, language))
     text = _Reader(answer, masked, markers, added).read(spans)
     if "|" in answer:
         text.sentences = _with_cells(answer, text.sentences)

@@ -60,6 +60,8 @@ _COUNTED = "个個名人座条年月日天次种種家公米元级層层位度�
 _HAN_NUMBER = re.compile(
     f"[两二三四五六七八九十百千万亿零〇一][二三四五六七八九十百千万亿零〇一]+|[两二三四五六七八九十](?=[{_COUNTED}])"
 )
+_HAN_DECIMAL = re.compile("([零〇一二三四五六七八九十百千两]{1,12})点([零〇一二三四五六七八九]{1,12})")
+_HAN_PERCENTAGE = re.compile("(?<=百分之)[零〇一二三四五六七八九十百两]{1,12}")
 _HAN_DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"〇": 0, "两": 2}
 _HAN_UNITS = {"十": 10, "百": 100, "千": 1000}
 _HAN_BLOCKS = {"万": 10_000, "亿": 100_000_000}
@@ -153,8 +155,25 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
         if len(found) >= MAX_NUMBERS:
             break
     if not text.isascii():
-        found += [(_han_reading(match[0]), match.start()) for match in _HAN_NUMBER.finditer(text)]
+        found += _han_numbers_in(text)
     return found
+
+
+def _han_numbers_in(text: str) -> list[tuple[Reading, int]]:
+    """Return the numbers in Chinese characters. In 百分之一点五 the number is 1.5, and 百分之 is no number."""
+    found: list[tuple[Reading, int]] = []
+    if "点" in text or "百分之" in text:
+        for match in _HAN_DECIMAL.finditer(text):
+            digits = "".join(str(_HAN_DIGITS[sign]) for sign in match[2])
+            found.append((frozenset({_plain(float(f"{_han_value(match[1])}.{digits}"))}), match.start()))
+        text = _HAN_DECIMAL.sub(_blank, text)
+        found += [(_han_reading(match[0]), match.start()) for match in _HAN_PERCENTAGE.finditer(text)]
+        text = _HAN_PERCENTAGE.sub(_blank, text)
+    return found + [(_han_reading(match[0]), match.start()) for match in _HAN_NUMBER.finditer(text)]
+
+
+def _blank(found: re.Match[str]) -> str:
+    return " " * len(found[0])
 
 
 def is_same_number(words: Sequence[str], others: Sequence[str]) -> bool:

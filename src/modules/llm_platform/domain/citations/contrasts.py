@@ -1,0 +1,245 @@
+"""Find where a claim and its source say opposite things in words that no other comparison reads.
+
+- all positions, 74 of the 90 positions
+- for the budget, against it
+- until 30 June, after 30 June
+- 600 euros a year, 600 euros once
+- opens on 14 May, "was planned for 14 May. It has been moved to 2 September"
+
+Each comparison asks for the same words around both, and says nothing where a text has both sides. A set of words is folded.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Final
+
+from modules.llm_platform.domain.citations.changes import word_at
+from modules.llm_platform.domain.citations.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.data_files import load_data, load_words
+from modules.llm_platform.domain.text.numbers import other_date
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+NOUN_REACH: Final = 4  # words behind a quantifier or preposition among which its noun is looked for
+VERB_REACH: Final = 3  # words before or behind "for" among which a verb of voting is looked for
+PERIOD_REACH: Final = 8  # words behind an amount among which its period is looked for
+SUBJECT_SIGNS: Final = 2  # signs of a Chinese word before a verb that name who does it
+
+_SHARE = re.compile(r"(?:of|von|der|sur|de|di|из|z|out of)(?: the| den| les| los| las)?$")
+_HAN_CLAUSE_END = re.compile(r"[，。；！？,;.!?]|但|而|不过|不過")
+
+Places = tuple[Span, Span]  # a place in the claim, and the place in the sentence that says otherwise
+
+
+def find_contrast(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Return the places where a claim and one sentence of its source say opposite things; None where they do not."""
+    comparisons: tuple[Callable[[Claim, TextFacts], Places | None], ...] = (
+        _find_quantity,
+        _find_stance,
+        _find_time,
+        _find_period,
+        _find_han_opposite,
+    )
+    return next((found for compare in comparisons if (found := compare(claim, sentence)) is not None), None)
+
+
+def find_replaced_date(claim: Claim, sentence: TextFacts, later: TextFacts) -> Places | None:
+    """Return the date of a claim and the date that replaced it, if the sentence has the date and the next one moves it.
+
+    The second place is in `later`, the next sentence.
+    """
+    replaced = load_words("contrasts", "replaced")
+    if replaced.isdisjoint(later.folded) or not replaced.isdisjoint(claim.facts.folded):
+        return None
+    if other_date(claim.facts.dated, sentence.dated) is not None:
+        return None  # the claim has another date than the sentence, which is compared elsewhere
+    changed = other_date(claim.facts.dated, later.dated)
+    if changed is None:
+        return None
+    own, other = changed
+    return _place_of_word(claim.facts, own), _place_of_word(later, other)
+
+
+def _find_quantity(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare "all positions" with "most positions", "only positions" and "74 of the 90 positions"."""
+    mine, theirs = claim.facts, sentence
+    whole, part = load_words("contrasts", "all"), load_words("contrasts", "part")
+    if whole.isdisjoint(mine.folded) or not part.isdisjoint(mine.folded):
+        return None
+    for at in _positions_of(mine.folded, whole):
+        nouns = _content_behind(mine, at)[:1]
+        if not nouns:
+            continue
+        if any(
+            is_form_of_any(nouns[0], _content_behind(theirs, other)[:2])
+            for other in _positions_of(theirs.folded, whole)
+        ):
+            return None
+        for other in _positions_of(theirs.folded, part):
+            if is_form_of_any(nouns[0], _content_behind(theirs, other)[:2]):
+                return word_at(mine.text, at), word_at(theirs.text, other)
+        if (found := _find_share(theirs, nouns[0])) is not None:
+            return word_at(mine.text, at), found
+    return None
+
+
+def _find_share(sentence: TextFacts, noun: str) -> Span | None:
+    """Return the place of the smaller number in "74 of the 90 positions" or "of the 90 positions, 74"."""
+    figures = [(float(min(reading, key=len)), offset) for reading, offset in sentence.figures if _is_plain(reading)]
+    for whole, offset in figures:
+        before = sentence.text[:offset].rstrip().casefold()
+        behind = sentence.text[offset:].split()[1 : 1 + NOUN_REACH]
+        if not _SHARE.search(before) or not is_form_of_any(noun, [word.strip(".,;:").casefold() for word in behind]):
+            continue
+        for share, place in figures:
+            if share < whole and place != offset:
+                return place, place + len(sentence.text[place:].split()[0].rstrip(".,;:"))
+    return None
+
+
+def _is_plain(reading: frozenset[str]) -> bool:
+    return all(value.replace(".", "", 1).isdigit() for value in reading)
+
+
+def _find_stance(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare "voted for it" with "voted against it", of the same voter."""
+    verbs = load_words("contrasts", "stance_verbs")
+    if verbs.isdisjoint(claim.facts.folded) or verbs.isdisjoint(sentence.folded):
+        return None
+    sides = _sides("stance")
+    mine, theirs = _stances(claim.facts, sides, verbs), _stances(sentence, sides, verbs)
+    if len({side for side, _ in mine}) != 1 or len({side for side, _ in theirs}) != 1 or mine[0][0] == theirs[0][0]:
+        return None
+    voters = [word for word in _content_before(claim.facts, mine[0][1]) if word not in verbs]
+    if not any(is_form_of_any(word, sentence.folded) for word in voters):
+        return None
+    return word_at(claim.text, mine[0][1]), word_at(sentence.text, theirs[0][1])
+
+
+def _stances(facts: TextFacts, sides: Sequence[frozenset[str]], verbs: frozenset[str]) -> list[tuple[int, int]]:
+    """Return the side and the position of each "for" or "against" beside a verb of voting."""
+    return [
+        (side, at)
+        for side, words in enumerate(sides)
+        for at in _positions_of(facts.folded, words)
+        if not verbs.isdisjoint(facts.folded[max(0, at - VERB_REACH) : at + VERB_REACH])
+    ]
+
+
+def _find_time(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare "after the probation period" with "during the probation period" and "until 30 June" with "after 30 June"."""
+    sides = _sides("time")
+    for side, words in enumerate(sides):
+        for at in _positions_of(claim.facts.folded, words):
+            noun = _noun_behind(claim.facts, at)
+            if noun is None:
+                continue
+            there = [
+                (other_side, other)
+                for other_side, other_words in enumerate(sides)
+                for other in _positions_of(sentence.folded, other_words)
+                if (found := _noun_behind(sentence, other)) and (found == noun or is_form_of_any(noun, [found]))
+            ]
+            if there and all(other_side != side for other_side, _ in there):
+                return word_at(claim.text, at), word_at(sentence.text, there[0][1])
+    return None
+
+
+def _find_period(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare the periods of one amount: "600 euros a year" and "600 euros once"."""
+    for number in claim.numbers:
+        mine = _period_behind(claim.facts, number.offset)
+        if mine is None:
+            continue
+        same = [offset for reading, offset in sentence.figures if reading & number.reading]
+        there = [period for offset in same if (period := _period_behind(sentence, offset)) is not None]
+        if there and all(period != mine[0] for period, _ in there):
+            return word_at(claim.text, mine[1]), word_at(sentence.text, there[0][1])
+    return None
+
+
+def _period_behind(facts: TextFacts, offset: int) -> tuple[str, int] | None:
+    """Return the period of the amount at this offset and the position of its word; None without one, or with several."""
+    first = len(TextFacts(facts.text[:offset], frozenset()).folded)
+    words, per, adverbs = facts.folded, load_words("contrasts", "per"), load_words("contrasts", "adverbs")
+    found = [
+        (_periods()[word], at)
+        for at, word in enumerate(words[first + 1 : first + 1 + PERIOD_REACH], first + 1)
+        if word in _periods() and (word in adverbs or words[at - 1] in per)
+    ]
+    if len({period for period, _ in found if period != "once"}) > 1:
+        return None
+    return next((pair for pair in found if pair[0] != "once"), found[0] if found else None)
+
+
+def _find_han_opposite(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare 工会支持 with 工会反对: the same two signs before opposite verbs, in one clause of each text."""
+    if claim.text.isascii():
+        return None
+    for pair in load_data("contrasts")["han"]:
+        for side in (0, 1):
+            own, other = pair[side].split(), pair[1 - side].split()
+            if any(word in claim.text for word in other):
+                continue
+            for word in own:
+                at = claim.text.find(word)
+                subject = claim.text[:at].strip()[:SUBJECT_SIGNS] if at >= SUBJECT_SIGNS else ""
+                if not subject or subject.isascii():
+                    continue
+                for clause, start in _han_clauses(sentence.text):
+                    found = next((clause.find(word) for word in other if word in clause), -1)
+                    if found >= 0 and subject in clause[:found] and not any(word in clause for word in own):
+                        return (at, at + len(word)), (start + found, start + found + SUBJECT_SIGNS)
+    return None
+
+
+def _han_clauses(text: str) -> Iterator[tuple[str, int]]:
+    start = 0
+    for cut in _HAN_CLAUSE_END.finditer(text):
+        yield text[start : cut.start()], start
+        start = cut.end()
+    yield text[start:], start
+
+
+@cache
+def _sides(name: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(words.split()) for words in load_data("contrasts")[name])
+
+
+@cache
+def _periods() -> dict[str, str]:
+    return {word: period for period, words in load_data("contrasts")["period"].items() for word in words.split()}
+
+
+def _positions_of(words: Sequence[str], wanted: frozenset[str]) -> list[int]:
+    return [] if wanted.isdisjoint(words) else [at for at, word in enumerate(words) if word in wanted]
+
+
+def _content_behind(facts: TextFacts, at: int) -> list[str]:
+    """Return the content words behind a word, at most NOUN_REACH words away."""
+    reach = range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH))
+    return [facts.folded[position] for position in reach if facts.content[position]]
+
+
+def _content_before(facts: TextFacts, at: int) -> list[str]:
+    return [word for word, is_content in zip(facts.folded[:at], facts.content, strict=False) if is_content]
+
+
+def _noun_behind(facts: TextFacts, at: int) -> str | None:
+    """Return the first content word or number behind a preposition, unless another preposition of time stands beside it."""
+    every = frozenset().union(*_sides("time"))
+    if at and facts.folded[at - 1] in every:
+        return None  # "until after the update"
+    for position in range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH)):
+        word = facts.folded[position]
+        if word in every:
+            return None
+        if facts.content[position] or word.isdigit():
+            return word
+    return None
+
+
+def _place_of_word(facts: TextFacts, written: str) -> Span:
+    at = facts.text.find(written)
+    return (at, at + len(written)) if at >= 0 else (0, len(facts.text))
