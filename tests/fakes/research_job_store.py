@@ -314,7 +314,7 @@ class ResearchJobStoreContract:
         await store.add(new_job("c", "owner"), MANY)
         await store.finish(await claimed(store), "failed", [event(1, "failed", PROBLEM)], PROGRESS)
         found = {thread.id: thread.evidence for thread in await store.threads("owner", 9)}
-        assert found == {"a": AnswerEvidence(strip="▁█░", supported=1, sentences=3), "b": None, "c": None}
+        assert found == {"a": AnswerEvidence(strip="▁▆░", supported=1, sentences=3), "b": None, "c": None}
         await store.add(follow_up("d", "a"), MANY)
         thread = await store.thread("owner", "a")
         assert thread is not None

@@ -68,7 +68,7 @@ class TestStrip:
             assert await page.locator(".cell[tabindex='0']").count() == 1
             await page.locator(".cell").first.focus()
             await page.keyboard.press("ArrowRight")
-            await expect(page.locator(".strip-name")).to_contain_text("not found in the page · They supplied 9 percent")
+            await expect(page.locator(".strip-name")).to_contain_text("the source says otherwise · They supplied 9 percent")
             await page.keyboard.press("Enter")
             await expect(page.locator(".cite").nth(1)).to_be_focused()
             await page.locator(".cell").nth(3).click()
@@ -141,9 +141,9 @@ class TestFiles:
                 await page.keyboard.press("Escape")
             assert visit.errors == []
         assert "▁█▄░▒ 1 of 5 hold" in files["Markdown"]
-        claimed = "They supplied 9 percent of the calls [1]: **not found in the page**"
+        claimed = "They supplied 9 percent of the calls [1]: **the source says otherwise**"
         assert f"{claimed}\n  > They supplied 4 percent of the calls." in files["Markdown"]
-        assert "calls [1]: <strong>not found in the page</strong><blockquote>" in files["HTML"]
+        assert "calls [1]: <strong>the source says otherwise</strong><blockquote>" in files["HTML"]
         assert '<i class="unsupported" style="flex-grow: 36;"></i>' in files["HTML"]
         assert json.loads(files["CSL-JSON"]) == [
             {
@@ -168,7 +168,7 @@ class TestSources:
             await page.get_by_role("tab", name="Sources").click()
             await page.emulate_media(media=media)
             shown = await page.locator(".source-list .quotes li").nth(1).inner_text()
-            parts = ("supplied 9 percent", "not found in the page", "In the source", "supplied 4 percent")
+            parts = ("supplied 9 percent", "the source says otherwise", "In the source", "supplied 4 percent")
             places = [shown.index(part) for part in parts]
             assert places == sorted(places)
             assert await visit.violations() == []

@@ -379,7 +379,7 @@ class TestVerdictsInTheText:
             ),
             ({"verdict": "unsupported", "checked_against": "snippet"}, "x", "the excerpt says otherwise"),
             ({"verdict": "unsupported", "checked_against": "document"}, "x", "not found in the document"),
-            ({"verdict": "unsupported", "checked_by": "model"}, "x", "not supported"),
+            ({"verdict": "unsupported", "checked_by": "model"}, "x", "contradicted"),
         ],
     )
     async def test_words_say_what_was_compared(

@@ -261,7 +261,7 @@ class TestReading:
                 files[name] = (await (await download.value).path()).read_text(encoding="utf-8")
                 await page.keyboard.press("Escape")
             assert json.loads(files["JSON"])["counts"]["sources"] == 3
-            assert "Its main span is 1380 metres long [1]: **not found in the page**" in files["Markdown"]
+            assert "Its main span is 1380 metres long [1]: **the source says otherwise**" in files["Markdown"]
             await page.locator(".actions .copy").click()
             await expect(page.locator(".actions .copy")).to_have_text("Copied")
             assert "1380 metres long [1 ✕]" in await page.evaluate("navigator.clipboard.readText()")

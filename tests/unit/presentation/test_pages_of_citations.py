@@ -85,7 +85,7 @@ def printed(response: ResearchResponse) -> str:
                                                        "meadows (“Report,” n.d.).")),
         (lambda response: cited_text(response, "mla"), ("mice (“Report” 15)", "day (“Report” 3)", "meadows (“Report”).")),
         (lambda response: cited_text(response, "chicago"), ("mice (“Report” n.d., 15)", "meadows (“Report” n.d.).")),
-        (research_text, (f"[1] Report, pp. 3, 15 — {URL}#page=15", "not supported by [1], p. 9: Both")),
+        (research_text, (f"[1] Report, pp. 3, 15 — {URL}#page=15", "not found in [1], p. 9: Both")),
         (lambda response: json.dumps(tavily._sources(response)), (f'"url": "{URL}#page=15"',)),
         (lambda response: json.dumps(list(marker_annotations('{"says": "Mice [1]."}', response))), (f"{URL}#page=15",)),
     ],
@@ -114,15 +114,15 @@ def verified() -> VerifiedText:
     [
         (
             lambda: "\n".join(line.text for line in verification.verification_lines(TEXT, verified(), "")),
-            "by [1], p. 9",
+            "in [1], p. 9",
         ),
         (
             lambda: "\n".join(line.text for line in verification.github_annotations(TEXT, verified(), "")),
-            "by [1], p. 9",
+            "in [1], p. 9",
         ),
         (lambda: verification.verification_markdown(TEXT, verified(), ""), f"(<{URL}#page=9>)"),
         (lambda: verification.verification_html(TEXT, verified(), ""), f'href="{URL}#page=9"'),
-        (lambda: verified_text(VerifiedTextAndSource(**dict(verified()), text=TEXT)), "by (1), p. 9"),
+        (lambda: verified_text(VerifiedTextAndSource(**dict(verified()), text=TEXT)), "in (1), p. 9"),
     ],
 )
 def test_a_verified_text_names_the_page(render: Callable[[], str], expected: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from modules.llm_platform.domain.citations.source_pages import page_label
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, Verdict
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, Finding, Verdict
 from modules.llm_platform.domain.dtos.verification_dtos import (
     SourceState,
     VerifiedAgain,
@@ -22,6 +22,14 @@ VERDICTS: Final[dict[Verdict, str]] = {
     "unsupported": "not supported",
     "unchecked": "not checked",
 }
+FINDINGS: Final[dict[Finding, str]] = {"contradicts": "contradicted", "absent": "not found"}
+COUNTED: Final[dict[str, str]] = {
+    "supported": VERDICTS["supported"],
+    "partial": VERDICTS["partial"],
+    "contradicted": FINDINGS["contradicts"],
+    "absent": FINDINGS["absent"],
+    "unchecked": VERDICTS["unchecked"],
+}
 STATES: Final[dict[SourceState, str]] = {
     "read": "read",
     "dead": "does not exist",
@@ -35,17 +43,22 @@ MAX_SHOWN_CHARS: Final = 300
 def counts_line(verified: VerifiedText) -> str:
     """Return one line: how many sentences have each verdict, and how many sources were read."""
     counts = verified.counts
-    found = [f"{count} {label}" for verdict, label in VERDICTS.items() if (count := getattr(counts, verdict))]
+    has_findings = (
+        counts.contradicted or counts.absent or not counts.unsupported
+    )  # a text that was stored before has none
+    names = COUNTED if has_findings else VERDICTS
+    found = [f"{count} {label}" for name, label in names.items() if (count := getattr(counts, name))]
     uncited = f"; {counts.uncited} without a citation" if counts.uncited else ""
     sources = f"{counts.read} of {_counted(counts.sources, 'source')} read"
     return f"{_counted(counts.sentences, 'sentence')}: {', '.join(found) or 'nothing to check'}{uncited}. {sources}."
 
 
 def unsupported_line(verified: VerifiedText) -> str:
-    """Return one line: how many sentences are not supported."""
-    count = verified.counts.unsupported
+    """Return one line: how many sentences are not supported, and how many of these a source contradicts."""
+    count, contradicted = verified.counts.unsupported, verified.counts.contradicted
     verb = "is not supported by its" if count == 1 else "are not supported by their"
-    return f"{count} of {_counted(verified.counts.sentences, 'sentence')} {verb} sources"
+    line = f"{count} of {_counted(verified.counts.sentences, 'sentence')} {verb} sources"
+    return f"{line}, {contradicted} of them contradicted" if contradicted else line
 
 
 def no_longer_hold_line(verified: VerifiedAgain) -> str:
@@ -67,7 +80,7 @@ def doubted(verified: VerifiedText) -> Iterator[VerifiedSentence]:
 
 def verdict_line(text: str, sentence: VerifiedSentence, verified: VerifiedText) -> str:
     """Return the verdict on a sentence with its reason: the part that differs, or what happened to its source."""
-    verdict = VERDICTS[sentence.verdict]
+    verdict = FINDINGS[sentence.finding] if sentence.finding else VERDICTS[sentence.verdict]
     if not sentence.citations:
         return f"{verdict}: no source says it" if sentence.verdict == "unsupported" else verdict
     citation = decisive(sentence)
@@ -81,7 +94,7 @@ def verdict_line(text: str, sentence: VerifiedSentence, verified: VerifiedText) 
         return f"{verdict} by {number}: it has “{found}”, the text “{claimed}”" if found else f"{verdict} by {number}"
     if source is not None and source.state != "read":
         return f"{verdict}: {number} {source_problem(source)}"
-    return f"{verdict} by {number}"
+    return f"{verdict} in {number}" if sentence.finding == "absent" else f"{verdict} by {number}"
 
 
 def decisive(sentence: VerifiedSentence) -> Citation:

@@ -98,6 +98,8 @@ async def test_each_sentence_has_the_verdict_of_its_sources() -> None:
         "sentences": 5,
         "supported": 2,
         "unsupported": 2,
+        "contradicted": 1,
+        "absent": 1,
         "unchecked": 1,
         "uncited": 2,
         "sources": 1,

@@ -50,7 +50,7 @@ ANSWER = ResearchResponse(
         latency_ms=1234, searches=1, providers=("searxng",), synthesizer="extractive", correction="asyncio"
     ),
 )
-MARKED = f"{SENTENCE} [1] Nobody knows why. [2] **✘ unsupported**"  # as people read it
+MARKED = f"{SENTENCE} [1] Nobody knows why. [2] **○ not found**"  # as people read it
 PLANNER, PLAN_BYTES = "model.example.org", 120  # who makes a plan, and what it is sent for one
 ACCEPTED_AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 PLAN = ResearchPlan(

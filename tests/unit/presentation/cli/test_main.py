@@ -315,7 +315,7 @@ class TestResearch:
             "[2] Notes",
             "Citations",
             f"✔ supported 0.93  “{SENTENCE}” — [1]",
-            "✘ unsupported 0.10  [2] does not say: “Nobody knows why”",
+            "○ not found 0.10  [2] does not say: “Nobody knows why”",
             "Note: Did you mean “asyncio”?",
             "Note: searxng/google: captcha",
             "Note: No language model is configured",
@@ -388,11 +388,11 @@ class TestResearch:
         ("verdict", "quote", "expected"),
         [
             ("partial", "Some  of\nit.", "~ partial 0.40  “Some of it.” — [2]"),
-            ("unsupported", "", "✘ unsupported 0.40  [2] does not say: “Nobody knows why”"),
+            ("unsupported", "", "○ not found 0.40  [2] does not say: “Nobody knows why”"),
             (
                 "unsupported",
                 "Else.",
-                "✘ unsupported 0.40  [2] does not say: “Nobody knows why”; nearest there: “Else.”",
+                "○ not found 0.40  [2] does not say: “Nobody knows why”; nearest there: “Else.”",
             ),
             (
                 "unchecked",

@@ -714,7 +714,7 @@ class TestResults:
         ("verdict", "checked_against", "line"),
         [
             ("partial", "page", "- only partly supported by [1]: An event loop runs tasks."),
-            ("unsupported", "page", "- not supported by [1]: An event loop runs tasks."),
+            ("unsupported", "page", "- not found in [1]: An event loop runs tasks."),
             ("unchecked", "page", "- not checked against [1]: An event loop runs tasks."),
             ("unchecked", "snippet", "- not in the excerpt that was seen of [1]: An event loop runs tasks."),
             ("partial", "snippet", "- only partly supported by [1]: An event loop runs tasks."),

@@ -168,7 +168,7 @@ def test_a_doubt_says_how_little_of_the_page_was_read() -> None:
     response = FakeResearch().response
     sources = tuple(source.model_copy(update={"extraction": 0.08}) for source in response.sources)
     text = research_text(response.model_copy(update={"sources": sources}))
-    assert "- not supported by [1] (only 8% of its visible text was read): It was written by Guido." in text
+    assert "- not found in [1] (only 8% of its visible text was read): It was written by Guido." in text
 
 
 async def test_an_answer_is_read_with_its_sources_and_verdicts() -> None:
@@ -179,7 +179,7 @@ async def test_an_answer_is_read_with_its_sources_and_verdicts() -> None:
     assert text_of(result) == (
         f"{ANSWER}\n\nSources:\n[1] asyncio — {REF.url}\n\n"
         "Verification: 1 of 2 citations are supported by the text of their source.\n"
-        "- not supported by [1]: It was written by Guido.\n\n"
+        "- not found in [1]: It was written by Guido.\n\n"
         "Failed or incomplete:\n- searxng/google: captcha"
     )
     assert result.structured_content["citations"][1]["verdict"] == "unsupported"

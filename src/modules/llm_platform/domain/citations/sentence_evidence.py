@@ -5,22 +5,31 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 
-SentenceVerdict = Literal[Verdict, "uncited"]
-WORST_FIRST: Final[Sequence[Verdict]] = ("unsupported", "partial", "unchecked", "supported")
+SentenceVerdict = Literal[Verdict, "absent", "uncited"]
+WORST_FIRST: Final[Sequence[SentenceVerdict]] = ("unsupported", "absent", "partial", "unchecked", "supported")
 BLOCKS: Final[Mapping[SentenceVerdict, str]] = {  # the taller or the greyer, the more doubt
-    "supported": "▁", "partial": "▄", "unsupported": "█", "uncited": "░", "unchecked": "▒",
+    "supported": "▁", "partial": "▄", "absent": "▆", "unsupported": "█", "uncited": "░", "unchecked": "▒",
 }  # fmt: skip
 MAX_BLOCKS: Final = 72  # a longer strip shows the worst sentence of each stretch
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceEvidence:
-    """A sentence of an answer, in code points, with its verdict; `uncited` has no source."""
+    """A sentence of an answer, in code points, with its verdict.
+
+    An `unsupported` sentence is contradicted by its source, an `absent` one is not found in it, and an `uncited` one has none.
+    """
 
     start: int
     end: int
     verdict: SentenceVerdict
+
+
+def shown_verdict(checked: Citation | VerifiedSentence) -> SentenceVerdict:
+    """Return the verdict as it is shown: an unsupported sentence that no source contradicts is `absent`."""
+    return "absent" if checked.finding == "absent" else checked.verdict
 
 
 def sentence_evidence(response: ResearchResponse) -> list[SentenceEvidence]:
@@ -62,7 +71,7 @@ def evidence_blocks(sentences: Sequence[SentenceEvidence], most: int) -> str:
     """Return one block character for each sentence. If there are more than `most`, it stands for the worst of several."""
     verdicts = [sentence.verdict for sentence in sentences]
     width = -(-len(verdicts) // most) or 1
-    order: Sequence[SentenceVerdict] = ("unsupported", "partial", "uncited", "unchecked", "supported")
+    order: Sequence[SentenceVerdict] = ("unsupported", "absent", "partial", "uncited", "unchecked", "supported")
     shown = [min(verdicts[start : start + width], key=order.index) for start in range(0, len(verdicts), width)]
     return "".join(BLOCKS[verdict] for verdict in shown)
 
@@ -72,8 +81,17 @@ def held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
     return sum(sentence.verdict == "supported" for sentence in sentences)
 
 
-def _statement_verdict(citations: Sequence[Citation]) -> Verdict:
-    """Return the best verdict of the sources; for a table row, that of its weakest cell."""
+def _statement_verdict(citations: Sequence[Citation]) -> SentenceVerdict:
+    """Return the best verdict of the sources, for a table row the verdict of its weakest cell.
+
+    A statement that one source contradicts and another one does not have is contradicted.
+    """
+    verdict = _best_verdict(citations)
+    is_contradicted = any(citation.finding == "contradicts" for citation in citations)
+    return "absent" if verdict == "unsupported" and not is_contradicted else verdict
+
+
+def _best_verdict(citations: Sequence[Citation]) -> Verdict:
     verdicts = [citation.verdict for citation in citations]
     if any(citation.verdict == "supported" and not citation.cells for citation in citations):
         return "supported"

@@ -35,6 +35,7 @@ CheckedBy = Literal["words", "model"]
 CitedBy = Literal["model", "platform"]
 TextKind = Literal["page", "snippet", "document"]
 DifferenceKind = Literal["number", "name", "date", "negation", "other"]
+Finding = Literal["contradicts", "absent"]
 Value = TypeVar("Value")
 
 MIN_QUESTION_CHARS = 3
@@ -285,6 +286,8 @@ class Citation(BaseModel, frozen=True):
       row, is left out; if several cells have markers, only those that cite this source are listed. `verdict` is the weakest
       verdict among them.
     - `difference` is the number, name, date or negation that the source has otherwise, if the comparison of words found one.
+    - `finding` says why a verdict is `unsupported`: the source `contradicts` the sentence in the `difference`, or the sentence
+      is `absent` from it.
     """
 
     start: int
@@ -305,6 +308,18 @@ class Citation(BaseModel, frozen=True):
     page: int | None = None
     cells: tuple[CellVerdict, ...] = ()
     difference: Difference | None = None
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def finding(self) -> Finding | None:
+        return find_reason(self.verdict, self.difference)
+
+
+def find_reason(verdict: Verdict, difference: Difference | None) -> Finding | None:
+    """Return why a sentence is unsupported; None for any other verdict. Another wording alone is no contradiction."""
+    if verdict != "unsupported":
+        return None
+    return "contradicts" if difference is not None and difference.kind != "other" else "absent"
 
 
 class CitedClaim(BaseModel, frozen=True):

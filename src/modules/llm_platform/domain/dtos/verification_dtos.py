@@ -6,11 +6,20 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, computed_field, model_validator
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, GivenUrl, TextKind, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.research_dtos import (
+    Citation,
+    Difference,
+    Finding,
+    GivenUrl,
+    TextKind,
+    TextSpan,
+    Verdict,
+    find_reason,
+)
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchStatus, WebhookState
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import Language
@@ -106,6 +115,7 @@ class VerifiedSentence(BaseModel, frozen=True):
       it best, and `unchecked` if the sentence states nothing, such as a question, or if no source was read.
     - `is_cited` is True if the author names a source. Otherwise its citations are those that the platform found.
     - `difference` is what a source has otherwise, if one does.
+    - `finding` says why a sentence is `unsupported`: a source `contradicts` it, or it is `absent` from the sources.
     """
 
     start: int
@@ -115,14 +125,24 @@ class VerifiedSentence(BaseModel, frozen=True):
     citations: tuple[Citation, ...] = ()
     difference: Difference | None = None
 
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def finding(self) -> Finding | None:
+        return find_reason(self.verdict, self.difference)
+
 
 class VerificationCounts(BaseModel, frozen=True):
-    """The numbers of sentences by verdict, of statements that cite no source, and of sources by state."""
+    """The numbers of sentences by verdict, of statements that cite no source, and of sources by state.
+
+    `unsupported` sentences are `contradicted` by a source or `absent` from the sources.
+    """
 
     sentences: int = 0
     supported: int = 0
     partial: int = 0
     unsupported: int = 0
+    contradicted: int = 0
+    absent: int = 0
     unchecked: int = 0
     uncited: int = 0
     sources: int = 0
@@ -135,11 +155,20 @@ class VerificationCounts(BaseModel, frozen=True):
     @classmethod
     def of(cls, sentences: Iterable[VerifiedSentence], sources: Iterable[VerifiedSource], uncited: int) -> Self:
         """Return the counts. `uncited` counts statements: a question needs no source."""
+        sentences = tuple(sentences)
         verdicts = [sentence.verdict for sentence in sentences]
+        findings = [sentence.finding for sentence in sentences]
         states = [source.state for source in sources]
         names = {*verdicts, *states}
         counted = {name: verdicts.count(name) + states.count(name) for name in names}  # type: ignore[arg-type]
-        return cls(sentences=len(verdicts), sources=len(states), uncited=uncited, **counted)
+        return cls(
+            sentences=len(verdicts),
+            sources=len(states),
+            uncited=uncited,
+            contradicted=findings.count("contradicts"),
+            absent=findings.count("absent"),
+            **counted,
+        )
 
 
 class VerificationMetadata(BaseModel, frozen=True):

@@ -65,10 +65,10 @@ def test_doubted_sentences_are_printed_with_their_reason(verify: Callable[..., E
     ended = verify()
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.splitlines() == [
-        "3 sentences: 1 supported, 1 not supported, 1 not checked. 1 of 2 sources read.",
+        "3 sentences: 1 supported, 1 contradicted, 1 not checked. 1 of 2 sources read.",
         "",
         "✘ line 4: It was completed in 1899",
-        "  not supported by [1]: it has “1889”, the text “1899”",
+        "  contradicted by [1]: it has “1889”, the text “1899”",
         "  “It was completed in 1889.”",
         "",
         "? line 4: It is dead",
@@ -82,7 +82,10 @@ def test_doubted_sentences_are_printed_with_their_reason(verify: Callable[..., E
 def test_strict_fails_where_a_sentence_is_not_supported(verify: Callable[..., Ended]) -> None:
     """Exit code 1 and one line say so; without such a sentence it is 0."""
     failed = verify("--strict")
-    assert (failed.code, failed.err) == (1, "llm-platform: 1 of 3 sentences is not supported by its sources\n")
+    assert (failed.code, failed.err) == (
+        1,
+        "llm-platform: 1 of 3 sentences is not supported by its sources, 1 of them contradicted\n",
+    )
     assert verify("--strict", text=f"The Eiffel Tower is 330 metres tall {URL}").code == 0
 
 
@@ -91,7 +94,7 @@ def test_annotations_name_the_lines(verify: Callable[..., Ended]) -> None:
     lines = verify("--github").out.splitlines()
     assert lines[0].startswith("::error file=")
     assert lines[0].endswith(
-        "line=4,endLine=4,title=Citation::not supported by [1]: it has “1889”, the text “1899”: It was completed in 1899"
+        "line=4,endLine=4,title=Citation::contradicted by [1]: it has “1889”, the text “1899”: It was completed in 1899"
     )
     assert lines[1].startswith("::notice ")
 
@@ -103,8 +106,8 @@ def test_documents_of_a_folder_are_sources(verify: Callable[..., Ended], tmp_pat
     (folder / "notes" / "tower.md").write_text("on disk")
     text = "The tower has 1665 steps to the top. The tower has 1765 steps to the top ([notes](notes/tower.md))."
     ended = verify("--sources", str(folder), text=text)
-    assert "1 supported, 1 not supported" in ended.out
-    assert "not supported by notes/tower.md: it has “1665”, the text “1765”" in ended.out
+    assert "1 supported, 1 contradicted" in ended.out
+    assert "contradicted by notes/tower.md: it has “1665”, the text “1765”" in ended.out
     listed = verify(
         "--sources", str(folder), text="The tower has 1665 steps to the top [1].\n\nSources\n[1] notes/tower.md\n"
     )
@@ -116,7 +119,7 @@ def test_files_have_the_whole_report(verify: Callable[..., Ended], tmp_path: Pat
     for name in ("report.html", "report.md", "report.json"):
         assert verify("--output", str(tmp_path / name)).code == 0
     page = (tmp_path / "report.html").read_text()
-    assert '<span class="unsupported" title="not supported by [1]: it has “1889”, the text “1899”">' in page
+    assert '<span class="unsupported" title="contradicted by [1]: it has “1889”, the text “1899”">' in page
     assert "<script" not in page
     assert "it has “1889”" in (tmp_path / "report.md").read_text()
     assert json.loads((tmp_path / "report.json").read_text())["counts"]["unsupported"] == 1

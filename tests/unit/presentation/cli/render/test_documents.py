@@ -29,7 +29,7 @@ from modules.llm_platform.presentation.cli.render.document import (
     search_markdown,
 )
 from modules.llm_platform.presentation.cli.render.json import json_text, model_json, search_json
-from modules.llm_platform.presentation.cli.render.terminal import UNSUPPORTED, mark_unsupported, render_sources
+from modules.llm_platform.presentation.cli.render.terminal import ABSENT, mark_unsupported, render_sources
 
 OF_THE_PAGE = frozenset(
     {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "ol", "ul", "li", "a", "span"}
@@ -103,7 +103,7 @@ class TestHtml:
     def test_html_has_all_parts_of_the_answer(self) -> None:
         """Question, answer, sources with their numbers, quotes with their verdicts, notes."""
         page = Page(research_html(ANSWER))
-        marked = "Nobody knows why. [2] ✘ unsupported"
+        marked = "Nobody knows why. [2] ○ not found"
         for part in ("What is asyncio?", marked, "asyncio — docs", "✔ supported 0.93", "captcha", "1.2 s"):
             assert part in page.words
         assert page.links.count("https://docs.example.org/asyncio") == 1
@@ -179,7 +179,7 @@ class TestMarkdown:
     def test_markdown_has_all_parts_of_the_answer(self) -> None:
         """Headings, the answer as written, sources as links, quotes below their sentences."""
         text = research_markdown(ANSWER)
-        assert text.startswith("# What is asyncio?\n\n▁█ 1 of 2 hold\n\n" + MARKED)
+        assert text.startswith("# What is asyncio?\n\n▁▆ 1 of 2 hold\n\n" + MARKED)
         assert "- [1] [asyncio — docs](<https://docs.example.org/asyncio>)" in text
         assert "- [2] Notes `doc:notes/a.md`" in text
         assert f"- {SENTENCE} [1]: ✔ supported 0.93\n  > {SENTENCE}" in text
@@ -379,13 +379,13 @@ class TestUnsupported:
     ) -> None:
         """Behind the marker of the source that fails; behind all of them where every source of the sentence does."""
         answer = self.answer(synthesis, *verdicts)
-        assert mark_unsupported(answer) == marked.replace("@", UNSUPPORTED)
+        assert mark_unsupported(answer) == marked.replace("@", ABSENT)
         assert json.loads(model_json(answer))["synthesis"] == synthesis
 
     def test_html_colours_the_mark(self) -> None:
         """And the marker before it still leads to its source."""
         page = research_html(self.answer("It is so [2].", ("It is so", 2, "unsupported")))
-        assert '<a href="#source-2">[2]</a> <strong class="unsupported">✘ unsupported</strong>.' in page
+        assert '<a href="#source-2">[2]</a> <strong class="absent">○ not found</strong>.' in page
 
 
 class TestEscapedOnce:

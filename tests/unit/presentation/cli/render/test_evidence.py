@@ -6,6 +6,7 @@ from modules.llm_platform.domain.citations.sentence_evidence import MAX_BLOCKS, 
 from modules.llm_platform.domain.dtos.research_dtos import (
     CellVerdict,
     Citation,
+    Difference,
     ResearchMetadata,
     ResearchResponse,
     TextSpan,
@@ -41,13 +42,24 @@ def test_sentences_stand_in_the_order_of_the_text() -> None:
 def test_one_source_that_supports_a_sentence_is_enough() -> None:
     """Without one, the worst verdict counts."""
     assert verdicts(citation(0, 10, "unsupported"), citation(0, 10, "supported", 2)) == ["supported"]
-    assert verdicts(citation(0, 10, "unchecked"), citation(0, 10, "unsupported", 2)) == ["unsupported"]
+    assert verdicts(citation(0, 10, "unchecked"), citation(0, 10, "unsupported", 2)) == ["absent"]
+
+
+def test_a_sentence_that_one_source_contradicts_is_unsupported() -> None:
+    """A sentence that the sources do not have is absent."""
+    span = TextSpan(start=0, end=4)
+    contradicted = citation(0, 10, "unsupported").model_copy(
+        update={"difference": Difference(claimed=span, found=span, kind="number")}
+    )
+    assert verdicts(contradicted, citation(0, 10, "unsupported", 2)) == ["unsupported"]
+    other = contradicted.model_copy(update={"difference": Difference(claimed=span, found=span, kind="other")})
+    assert verdicts(other, citation(0, 10, "unsupported", 2)) == ["absent"]
 
 
 def test_clauses_are_one_sentence_of_the_worst_verdict() -> None:
     """Statements that overlap are no two sentences."""
     (sentence,) = sentence_evidence(answer(citation(0, 30, "supported"), citation(0, 12, "unsupported", 2)))
-    assert (sentence.start, sentence.end, sentence.verdict) == (0, 30, "unsupported")
+    assert (sentence.start, sentence.end, sentence.verdict) == (0, 30, "absent")
 
 
 def test_a_row_is_as_good_as_its_weakest_cell() -> None:
@@ -64,19 +76,19 @@ def test_a_block_for_each_sentence() -> None:
     """The line says how many hold; a long answer has the worst sentence of each stretch."""
     all_verdicts: list[Verdict] = ["supported", "partial", "unsupported", "unchecked"]
     cited = [citation(10 * place, 10 * place + 9, verdict) for place, verdict in enumerate(all_verdicts)]
-    assert evidence_line(sentence_evidence(answer(*cited, uncited=((50, 59),)))) == "▁▄█▒░ 1 of 5 hold"
+    assert evidence_line(sentence_evidence(answer(*cited, uncited=((50, 59),)))) == "▁▄▆▒░ 1 of 5 hold"
     assert evidence_line([]) == ""
     many = [citation(10 * place, 10 * place + 9, "unsupported" if place == 99 else "supported") for place in range(100)]
     line = evidence_line(sentence_evidence(answer(*many)))
     assert len(line.split()[0]) <= MAX_BLOCKS
-    assert line.split()[0].endswith("█")
+    assert line.split()[0].endswith("▆")
     assert line.endswith("99 of 100 hold")
 
 
 def test_every_door_of_the_command_line_shows_it() -> None:
     """Terminal, Markdown and HTML; an answer without sentences has none."""
     made = answer(citation(0, 10, "supported"), citation(20, 30, "unsupported"))
-    assert "▁█ 1 of 2 hold" in [line.text for line in render_sources(made)]
-    assert "▁█ 1 of 2 hold" in research_markdown(made)
+    assert "▁▆ 1 of 2 hold" in [line.text for line in render_sources(made)]
+    assert "▁▆ 1 of 2 hold" in research_markdown(made)
     assert 'aria-label="1 of 2 hold"><i class="supported" style="flex-grow:10"></i>' in research_html(made)
     assert "hold" not in research_markdown(answer()) + research_html(answer())

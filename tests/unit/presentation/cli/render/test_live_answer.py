@@ -93,8 +93,8 @@ class TestWatched:
         research(console, FakePlatform(answer=answer, events=tokens))
         screen = " ".join(permanent(out).split())
         assert screen.count("Another paragraph") == 1
-        assert screen.count("Nobody knows why. [2] ✘ unsupported") == 1
-        assert screen.index("✘ unsupported") < screen.index("Sources")
+        assert screen.count("Nobody knows why. [2] ○ not found") == 1
+        assert screen.index("○ not found") < screen.index("Sources")
 
     def test_token_is_printed_before_the_end(self) -> None:
         """Nobody waits for the last word to read the first."""

@@ -4,7 +4,12 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from modules.llm_platform.domain.citations.sentence_evidence import SentenceEvidence, evidence_line, sentence_evidence
+from modules.llm_platform.domain.citations.sentence_evidence import (
+    SentenceEvidence,
+    evidence_line,
+    sentence_evidence,
+    shown_verdict,
+)
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
@@ -19,16 +24,16 @@ pre, code { font-family: ui-monospace, monospace; background: #f4f4f4; overflow-
 pre { padding: .75rem }
 table { border-collapse: collapse } td, th { border: 1px solid #ccc; padding: .25rem .5rem }
 blockquote { margin: 0; padding-left: 1rem; border-left: 3px solid #ccc; color: #444 }
-li { margin: .4rem 0 } .supported { color: #14703a } .partial { color: #8a5a00 } .unsupported { color: #b3261e }
+li { margin: .4rem 0 } .supported { color: #14703a } .partial, .absent { color: #8a5a00 } .unsupported { color: #b3261e }
 .unchecked, .small { color: #666 } a { color: #0b57d0; overflow-wrap: anywhere }
 .strip { display: flex; align-items: flex-end; gap: 1px; height: 10px; border-bottom: 1px solid #ccc }
 .strip i { flex: 1 1 0; height: 3px; background: currentColor; print-color-adjust: exact }
-.strip .partial { height: 6px } .strip .unsupported { height: 10px }
+.strip .partial { height: 6px } .strip .absent { height: 8px } .strip .unsupported { height: 10px }
 .strip .uncited { height: 8px; border: 1px solid #999; background: none }
 .strip .unchecked { height: 10px; background: repeating-linear-gradient(135deg, currentColor 0 1px, transparent 1px 4px) }
 @media (prefers-color-scheme: dark) {
   body { color: #e6e6e6; background: #161616 } pre, code { background: #242424 } a { color: #8ab4f8 }
-  .supported { color: #7fd49b } .partial { color: #e5b567 } .unsupported { color: #f2a19c }
+  .supported { color: #7fd49b } .partial, .absent { color: #e5b567 } .unsupported { color: #f2a19c }
   .unchecked, .small { color: #aaa }
 }
 """
@@ -80,10 +85,12 @@ def research_html(response: ResearchResponse) -> str:
     citations = [_html_citation(citation, response) for citation in response.citations]
     addresses = {source.url for source in response.sources}
     answer = _markdown_to_html(terminal.mark_unsupported(response), numbers, addresses)
-    mark = terminal.UNSUPPORTED.strip("*")
+    for css, mark in (("unsupported", terminal.CONTRADICTED), ("absent", terminal.ABSENT)):
+        shown = mark.strip("*")
+        answer = answer.replace(f"<strong>{shown}</strong>", f'<strong class="{css}">{shown}</strong>')
     parts = [
         _evidence_strip(sentence_evidence(response)),
-        answer.replace(f"<strong>{mark}</strong>", f'<strong class="unsupported">{mark}</strong>'),
+        answer,
         section("Sources", "ol", sources),
         section("Citations", "ul", citations),
         _html_notes(_notes(response)),
@@ -175,13 +182,14 @@ def _anchor(title: str, url: str) -> str:
 
 
 def _html_citation(citation: Citation, response: ResearchResponse) -> str:
-    mark, _ = terminal.MARKS[citation.verdict]
+    verdict_class = shown_verdict(citation)
+    mark, _ = terminal.MARKS[verdict_class]
     sentence = html.escape(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     quote = html.escape(citation.quote)
     if quote and citation.quote_url:
         quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
     blockquote = f"<blockquote>{quote}</blockquote>" if quote else ""
-    verdict = f'<span class="{citation.verdict}">{mark} {terminal.verdict_text(citation, response)}</span>'
+    verdict = f'<span class="{verdict_class}">{mark} {terminal.verdict_text(citation, response)}</span>'
     number, page = citation.source_index, terminal.page_text(citation)
     return f'<li>{sentence} <a href="#source-{number}">[{number}]</a>{page}: {verdict}{blockquote}</li>'
 
@@ -196,7 +204,7 @@ def _html_notes(notes: Iterable[str]) -> str:
 
 
 def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
-    mark, _ = terminal.MARKS[citation.verdict]
+    mark, _ = terminal.MARKS[shown_verdict(citation)]
     sentence = escape_line(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     source = f"[{citation.source_index}]{terminal.page_text(citation)}"
     line = f"- {sentence} {source}: {mark} {terminal.verdict_text(citation, response)}"

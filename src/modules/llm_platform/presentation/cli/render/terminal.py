@@ -6,7 +6,12 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import unquote
 
-from modules.llm_platform.domain.citations.sentence_evidence import evidence_line, sentence_evidence
+from modules.llm_platform.domain.citations.sentence_evidence import (
+    SentenceVerdict,
+    evidence_line,
+    sentence_evidence,
+    shown_verdict,
+)
 from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
@@ -16,6 +21,7 @@ from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.presentation.cli.console import Line, Style
+from modules.llm_platform.presentation.verification_text import FINDINGS
 
 MAX_QUOTE_CHARS: Final = 300  # Longer quotes are cut. --json has the whole quote.
 MAX_HOST_COLUMNS: Final = 60  # A longer host widens its own line only.
@@ -36,10 +42,12 @@ NOTHING_SENT: Final = "Nothing was sent to any host."
 NOTHING_SENT_NOW: Final = "Nothing was sent to any host for this answer now."
 NOT_RECORDED: Final = "Nothing is recorded."
 NO_EMBEDDER: Final = "none"  # The note about this component is a sentence of its own, without the component's name.
-UNSUPPORTED: Final = "**✘ unsupported**"
-MARKS: Final[Mapping[dtos.Verdict, tuple[str, Style]]] = {
+CONTRADICTED: Final = "**✘ contradicted**"
+ABSENT: Final = "**○ not found**"
+MARKS: Final[Mapping[SentenceVerdict, tuple[str, Style]]] = {
     "supported": ("✔", "green"),
     "partial": ("~", "yellow"),
+    "absent": ("○", "yellow"),
     "unsupported": ("✘", "red"),
     "unchecked": ("?", "dim"),
 }
@@ -70,31 +78,31 @@ def render_results(response: WebSearchResponse) -> Iterator[Line]:
 
 
 def mark_unsupported(response: dtos.ResearchResponse) -> str:
-    """Return the Markdown of the answer with a mark behind each unsupported citation.
+    """Return the Markdown of the answer with a mark behind each unsupported citation: contradicted, or not found.
 
     `synthesis` itself does not change, because the offsets of the citations refer to it.
     """
     by_sentence: dict[tuple[int, int], list[dtos.Citation]] = {}
     for citation in response.citations:
         by_sentence.setdefault((citation.start, citation.end), []).append(citation)
-    positions: set[int] = set()
+    marks: dict[int, str] = {}
     for (start, end), citations in by_sentence.items():
-        unsupported = [citation.source_index for citation in citations if citation.verdict == "unsupported"]
+        unsupported = [citation for citation in citations if citation.verdict == "unsupported"]
         markers_end = _MARKERS.match(response.synthesis, end).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
-        if unsupported and len(unsupported) == len(citations):
-            positions.add(markers_end)
-        else:
-            positions |= {_marker_end(response.synthesis, start, markers_end, index) for index in unsupported}
+        is_whole = len(unsupported) == len(citations)
+        for citation in sorted(unsupported, key=lambda citation: citation.finding == "contradicts"):
+            behind = _marker_end(response.synthesis, start, markers_end, citation.source_index)
+            marks[markers_end if is_whole else behind] = CONTRADICTED if citation.finding == "contradicts" else ABSENT
     marked, done = "", 0
-    for position in sorted(positions):
-        marked += f"{response.synthesis[done:position]} {UNSUPPORTED}"
+    for position in sorted(marks):
+        marked += f"{response.synthesis[done:position]} {marks[position]}"
         done = position
     return marked + response.synthesis[done:]
 
 
 def marked_blocks(marked: str) -> str:
     """Return the paragraphs of a marked answer that contain a mark."""
-    return "\n\n".join(block for block in _BLANK_LINE.split(marked) if UNSUPPORTED in block)
+    return "\n\n".join(block for block in _BLANK_LINE.split(marked) if CONTRADICTED in block or ABSENT in block)
 
 
 def _marker_end(synthesis: str, start: int, end: int, source_index: int) -> int:
@@ -130,7 +138,7 @@ def render_sources(response: dtos.ResearchResponse, missing_model_note: str | No
     evidence = evidence_line(sentence_evidence(response))
     citations = [Line(evidence)] if evidence else []
     for citation in response.citations:
-        mark, style = MARKS[citation.verdict]
+        mark, style = MARKS[shown_verdict(citation)]
         text = f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response)}"
         citations.append(Line(text, style, citation.quote_url))
     yield from _section("Citations", citations)
@@ -305,9 +313,10 @@ def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> st
     if citation.is_verbatim and response.metadata.synthesizer == EXTRACTIVE:
         return QUOTED
     found = FOUND if citation.cited_by == "platform" else ""
+    verdict = FINDINGS[citation.finding] if citation.finding else citation.verdict
     if citation.checked_by == "words":
-        return f"{citation.verdict} {citation.score:.2f}{found}"
-    return f"{citation.verdict} by the model (words: {citation.word_verdict} {citation.score:.2f}){found}"
+        return f"{verdict} {citation.score:.2f}{found}"
+    return f"{verdict} by the model (words: {citation.word_verdict} {citation.score:.2f}){found}"
 
 
 def page_text(citation: dtos.Citation) -> str:
@@ -330,6 +339,8 @@ def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str
     cited = next((source for source in response.sources if source.index == citation.source_index), None)
     if cited is not None and cited.is_read_in_part:  # The part that was not read may have the support.
         nearest += f" (only {cited.extraction:.0%} of the page's visible text was read)"
+    if citation.finding == "contradicts":
+        return f"{source} says otherwise: {sentence}{nearest}"
     return f"{source} does not say: {sentence}{nearest}"
 
 

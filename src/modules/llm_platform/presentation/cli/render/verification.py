@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from modules.llm_platform.domain.dtos.research_dtos import Verdict
+from modules.llm_platform.domain.citations.sentence_evidence import SentenceVerdict, shown_verdict
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain, VerifiedSentence, VerifiedText
 from modules.llm_platform.domain.markdown.escaping import escape_line
 from modules.llm_platform.presentation.cli.console import Line
@@ -26,7 +26,12 @@ from modules.llm_platform.presentation.verification_text import (
 from shared.logging import printable
 
 HEADING: Final = "Verification"
-LEVELS: Final[Mapping[Verdict, str]] = {"unsupported": "error", "partial": "warning", "unchecked": "notice"}
+LEVELS: Final[Mapping[SentenceVerdict, str]] = {
+    "unsupported": "error",
+    "absent": "warning",
+    "partial": "warning",
+    "unchecked": "notice",
+}
 
 
 def verification_lines(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
@@ -34,7 +39,7 @@ def verification_lines(text: str, verified: VerifiedText, name: str) -> Iterator
     yield Line(counts_line(verified), "bold")
     lines = _line_starts(text)
     for sentence in doubted(verified):
-        mark, style = terminal.MARKS[sentence.verdict]
+        mark, style = terminal.MARKS[shown_verdict(sentence)]
         yield Line()
         yield Line(f"{mark} line {_line_of(lines, sentence)}: {shortened(text[sentence.start : sentence.end])}", style)
         yield Line(f"  {verdict_line(text, sentence, verified)}")
@@ -84,7 +89,7 @@ def github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator
         file = _escaped(name).replace(":", "%3A").replace(",", "%2C")
         position = f"file={file},line={first},endLine={last}," if name else ""
         message = f"{verdict_line(text, sentence, verified)}: {shortened(text[sentence.start : sentence.end])}"
-        yield Line(f"::{LEVELS[sentence.verdict]} {position}title=Citation::{_escaped(message)}")
+        yield Line(f"::{LEVELS[shown_verdict(sentence)]} {position}title=Citation::{_escaped(message)}")
     yield Line(counts_line(verified))
 
 
@@ -94,7 +99,7 @@ def verification_markdown(text: str, verified: VerifiedText, name: str) -> str:
     items = []
     lines = _line_starts(text)
     for sentence in doubted(verified):
-        mark, _ = terminal.MARKS[sentence.verdict]
+        mark, _ = terminal.MARKS[shown_verdict(sentence)]
         item = (
             f"- {mark} line {_line_of(lines, sentence)}: {escape_line(shortened(text[sentence.start : sentence.end]))}\n"
             f"  {escape_line(verdict_line(text, sentence, verified))}"
@@ -142,8 +147,10 @@ def _marked(text: str, sentence: VerifiedSentence, verified: VerifiedText, numbe
     if not sentence.citations and sentence.verdict != "unsupported":
         return said
     reason = html.escape(verdict_line(text, sentence, verified))
-    mark, _ = terminal.MARKS[sentence.verdict]
-    return f'<span class="{sentence.verdict}" title="{reason}">{said} <a href="#receipt-{number}">{mark}</a></span>'
+    mark, _ = terminal.MARKS[shown_verdict(sentence)]
+    return (
+        f'<span class="{shown_verdict(sentence)}" title="{reason}">{said} <a href="#receipt-{number}">{mark}</a></span>'
+    )
 
 
 def _receipt(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:
@@ -157,7 +164,7 @@ def _receipt(text: str, sentence: VerifiedSentence, verified: VerifiedText, numb
             quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
         quote = f"<blockquote>{quote}</blockquote>"
     said = html.escape(shortened(text[sentence.start : sentence.end]))
-    return f'<li id="receipt-{number}"><span class="{sentence.verdict}">{reason}</span> {said}{quote}</li>'
+    return f'<li id="receipt-{number}"><span class="{shown_verdict(sentence)}">{reason}</span> {said}{quote}</li>'
 
 
 def _line_starts(text: str) -> list[int]:

@@ -100,6 +100,8 @@ const isList = (value) => Array.isArray(value) && value.every((item) => typeof i
 function decoded(text) {
   return JSON.parse(text, (name, value) => {
     if (isList(value)) return value.map(harmless);
+    // Red is for what a source contradicts: what no source says is a verdict of its own on this page.
+    if (value?.finding === "absent" && value.verdict === "unsupported") value.verdict = "absent";
     return typeof value === "string" && LINES.has(name) ? harmless(value) : value;
   });
 }

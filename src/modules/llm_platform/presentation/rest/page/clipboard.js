@@ -5,7 +5,7 @@ import { blocksOf } from "./markdown.js";
 import { citationFinder, heldOf, placedSpans, sentencesOf } from "./sentences.js";
 import { harmless, t } from "./texts.js";
 
-const SIGNS = { unsupported: " ✕", partial: " ◐", unchecked: " ?" };
+const SIGNS = { unsupported: " ✕", absent: " ○", partial: " ◐", unchecked: " ?" };
 
 /** The text of an answer with a sign in each marker whose source does not bear the statement out: {text, html}. */
 export function markedAnswer(response) {

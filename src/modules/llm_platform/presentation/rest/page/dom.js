@@ -7,6 +7,7 @@ const ICONS = {
   supported: "M3.500 8.500l3 3 6-7",
   partial: "M8 2.500a5.500 5.500 0 0 1 0 11|M8 2.500a5.500 5.500 0 0 0 0 11z", // behind the bar: filled
   unsupported: "M4 4l8 8M12 4l-8 8",
+  absent: "M8 3a5 5 0 1 0 0 10a5 5 0 0 0 0-10",
   unchecked: "M5.500 6a2.500 2.500 0 1 1 3.600 2.200c-.8.4-1.100.9-1.100 1.700M8 12.800v.1",
   quoted: "M4 5h3v3.500a3 3 0 0 1-3 3M9.500 5h3v3.500a3 3 0 0 1-3 3",
   up: "M8 13V3M4 7l4-4 4 4",

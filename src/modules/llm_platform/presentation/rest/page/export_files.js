@@ -15,7 +15,7 @@ const STYLE = `body{max-width:46rem;margin:2rem auto;padding:0 1rem;font:1rem/1.
 a{overflow-wrap:anywhere}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.25rem .5rem}pre{overflow-x:auto}
 blockquote{margin:0;padding-inline-start:1rem;border-inline-start:3px solid #ccc}
 .strip{display:flex;align-items:flex-end;gap:1px;height:10px;border-bottom:1px solid #ccc}.strip i{flex:1 1 0;height:3px;background:#176639;print-color-adjust:exact}
-.strip .partial{height:6px;background:#d9921a}.strip .unsupported{height:10px;background:#d0342c}.strip .uncited{height:8px;border:1px solid #888;background:none}
+.strip .partial{height:6px;background:#d9921a}.strip .absent{height:8px;background:#d9921a}.strip .unsupported{height:10px;background:#d0342c}.strip .uncited{height:8px;border:1px solid #888;background:none}
 .strip .unchecked{height:10px;background:repeating-linear-gradient(135deg,#888 0 1px,transparent 1px 4px)}
 p,li,td,th,h1,h2{unicode-bidi:plaintext}li,td,th{text-align:-webkit-match-parent;text-align:match-parent}code,pre{direction:ltr;unicode-bidi:isolate}`;
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'";
@@ -75,7 +75,8 @@ export function saveFile(name, blob) {
   setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
-const lines = (value) => `${JSON.stringify(value, null, 2)}\n`;
+const asSent = (name, value) => (name === "verdict" && value === "absent" ? "unsupported" : value); // see `decoded` of api.js
+const lines = (value) => `${JSON.stringify(value, asSent, 2)}\n`;
 const dateOf = (published) => /^\d{4}(?:-\d\d){0,2}/.exec(published ?? "")?.[0];
 
 function jsonFile(title, answers) {

@@ -8,7 +8,7 @@ import { placedSpans, sentencesOf } from "./sentences.js";
 import { plainWords } from "./source_text.js";
 import { heldLine, sentenceWord } from "./strip.js";
 import { day, isRightToLeft, withoutMarks } from "./texts.js";
-import { pageOf, WORST_FIRST } from "./verdicts.js";
+import { isDoubt, pageOf, WORST_FIRST } from "./verdicts.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT, EDGE] = [1200, 630, 72]; // pixels, as cards of links have them
@@ -17,8 +17,8 @@ const STRIP_HEIGHT = 24;
 const TITLE = { size: 46, weight: 650, lines: 3, leading: 58 };
 const DOUBT = { size: 30, weight: 400, lines: 3, leading: 44 };
 const FAMILY = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
-const COLOURS = { ground: "#fbfbfa", text: "#1d1d1b", muted: "#5f5f5a", line: "#dededa", supported: "#176639", partial: "#d9921a", unsupported: "#d0342c", grey: "#8b8b86" };
-const HEIGHTS = { supported: 8, partial: 15 }; // of cells, in pixels; those of other verdicts are full
+const COLOURS = { ground: "#fbfbfa", text: "#1d1d1b", muted: "#5f5f5a", line: "#dededa", supported: "#176639", partial: "#d9921a", absent: "#d9921a", unsupported: "#d0342c", grey: "#8b8b86" };
+const HEIGHTS = { supported: 8, partial: 15, absent: 18 }; // of cells, in pixels; those of other verdicts are full
 const RIGHT_TO_LEFT = /^[^\p{L}]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u;
 const SCALE = 2; // pixels of the PNG for one of the SVG
 
@@ -63,7 +63,7 @@ function drawn(response, texts) {
 
 /** The first of the sentences with the worst verdict that a source has, where one is doubted: one whose words are known first. */
 function worstOf(sentences) {
-  const doubted = sentences.filter(({ verdict, citation }) => citation && (verdict === "unsupported" || verdict === "partial"));
+  const doubted = sentences.filter(({ verdict, citation }) => citation && isDoubt(verdict));
   const worth = ({ verdict, citation }) => WORST_FIRST.indexOf(verdict) * 2 + (citation.difference ? 0 : 1);
   return doubted.reduce((worst, sentence) => (worst && worth(worst) <= worth(sentence) ? worst : sentence), null);
 }

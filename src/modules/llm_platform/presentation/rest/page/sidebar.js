@@ -12,7 +12,7 @@ const WIDE = matchMedia("(min-width: 1100px)"); // as in page.css
 const SEARCH_DELAY_MS = 250;
 const POLL_MS = 4000; // while something runs
 const NO_KEY = 401;
-const VERDICTS_OF_BLOCKS = { "▁": "supported", "▄": "partial", "█": "unsupported", "░": "uncited", "▒": "unchecked" };
+const VERDICTS_OF_BLOCKS = { "▁": "supported", "▄": "partial", "▆": "absent", "█": "unsupported", "░": "uncited", "▒": "unchecked" };
 const AHEAD = "600px"; // above the end of the list, the next threads are loaded
 
 let view = null;

@@ -9,7 +9,7 @@ import { VERDICTS, verdictWord } from "./verdicts.js";
 const SENTENCE_END = /[.!?。！？](?=[\s\[]|$)|[。！？]|\n/g;
 const MIN_CHARS = 12; // of a stretch that counts as a sentence while the text is written
 const CROWDED = 160; // cells from which there is no gap between them
-const BLOCKS = { supported: "▁", partial: "▄", unsupported: "█", uncited: "░", unchecked: "▒", pending: "▒" };
+const BLOCKS = { supported: "▁", partial: "▄", absent: "▆", unsupported: "█", uncited: "░", unchecked: "▒", pending: "▒" };
 
 const NOT_COMPARED = { uncited: () => t("no source"), pending: () => t("not checked yet") };
 

@@ -5,7 +5,7 @@ const BLOCKS = "p, li, td, th, h1, h2, h3, h4, h5, h6, pre";
 const UNSEEN = /\[\d{1,4}\]|(?<=\])\([^\s()]*(?:\([^\s()]*\)[^\s()]*)*\)|^[ \t|:-]{3,}$/gm;
 const SYNTAX_CHARS = 32; // a character that does not follow within this length was written as another one, such as an entity
 
-const lines = "highlights" in CSS ? Object.fromEntries(["unsupported", "partial", "uncited", "shown"].map((name) => [name, new Highlight()])) : {};
+const lines = "highlights" in CSS ? Object.fromEntries(["unsupported", "absent", "partial", "uncited", "shown"].map((name) => [name, new Highlight()])) : {};
 for (const [name, highlight] of Object.entries(lines)) CSS.highlights.set(`sentence-${name}`, highlight);
 
 /** The lines of one answer; another call replaces them. */

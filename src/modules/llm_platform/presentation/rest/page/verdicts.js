@@ -6,7 +6,8 @@ import { number, t } from "./texts.js";
 export const VERDICTS = {
   supported: () => t("supported"),
   partial: () => t("partly supported"),
-  unsupported: () => t("not supported"),
+  unsupported: () => t("contradicted"),
+  absent: () => t("not found"),
   unchecked: () => t("not checked"),
 };
 /** Why a source that a text cites was not read. */
@@ -17,9 +18,9 @@ export const SOURCE_STATES = {
   late: () => t("The page was not read in time."),
   unread: () => t("The page could not be read."),
 };
-export const isDoubt = (verdict) => verdict === "unsupported" || verdict === "partial";
+export const isDoubt = (verdict) => ["unsupported", "absent", "partial"].includes(verdict);
 
-export const WORST_FIRST = ["unsupported", "partial", "unchecked", "supported"];
+export const WORST_FIRST = ["unsupported", "absent", "partial", "unchecked", "supported"];
 
 /** The cells of rows of tables, each with the best verdict that a source gives it, and that source's citation; none of a row
 that a source supports as a whole. */
@@ -60,8 +61,9 @@ export function quotedPassage(text, position, index, source) {
 
 /** The verdict in a few words. `text` is that of the source where the page holds it, else undefined. */
 export function verdictWord(citation, text) {
-  if (citation?.verdict === "unsupported" && citation.checked_by !== "model") {
-    if (citation.checked_against === "snippet") return t("the excerpt says otherwise");
+  if (["unsupported", "absent"].includes(citation?.verdict) && citation.checked_by !== "model") {
+    if (citation.checked_against === "snippet") return citation.verdict === "absent" ? t("not found in the excerpt that we saw") : t("the excerpt says otherwise");
+    if (citation.difference && citation.verdict === "unsupported") return t("the source says otherwise");
     return citation.checked_against === "document" ? t("not found in the document") : t("not found in the page");
   }
   if (citation?.verdict === "quoted") return t("quoted");
@@ -77,7 +79,7 @@ const READ_IN_PART = 0.25; // Below this share of a page's text, what is missing
 export function explanation(citation, text, source) {
   let told = SOURCE_STATES[source?.state]?.() ?? sentence(citation, text);
   const isInPart = typeof source?.extraction === "number" && source.extraction < READ_IN_PART;
-  if (isInPart && citation?.verdict === "unsupported")
+  if (isInPart && ["unsupported", "absent"].includes(citation?.verdict))
     told += ` ${t("Only {share} % of the visible text of the page was read.", { share: Math.round(source.extraction * 100) })}`;
   if (!citation?.cells?.length) return told;
   return `${told} ${t("A row of a table is compared cell by cell: this is the verdict on its weakest cell.")}`;
@@ -90,6 +92,8 @@ function sentence(citation, text) {
     case "quoted": return t("These are words of the source. It may say nothing on the question.");
     case "partial": return t("The source says a part of this, or says it in other words.");
     case "unsupported":
+    case "absent":
+      if (citation.difference && citation.verdict === "unsupported") return t("The source says otherwise.");
       return isSnippet ? t("The page was not read, and the excerpt of the search engine says something else.")
         : t("The source does not say this, or says it differently.");
   }

@@ -16,7 +16,7 @@ export function asAnswer(text, sentences, sources, verified) {
   const shown = ordered.map((sentence) => ({ ...sentence, citations: citationsOf(sentence) }));
   const { synthesis, moved } = withMarkers(points, shown);
   const citations = shown.flatMap((sentence) => sentence.citations.map((citation) => ({ ...inText(citation, moved), sentence_verdict: sentence.verdict })));
-  const uncited = shown.filter(({ is_cited: isCited, citations: found, verdict }) => !isCited && !found.length && verdict === "unsupported");
+  const uncited = shown.filter(({ is_cited: isCited, citations: found, verdict }) => !isCited && !found.length && ["unsupported", "absent"].includes(verdict));
   const spans = [...uncited.map((sentence) => ({ ...moved(sentence) })), ...(verified ? [] : stretchesBetween(points, ordered).map((stretch) => ({ ...moved(stretch), verdict: "pending" })))];
   return {
     query: titleOf(text), depth: "shallow", synthesis, citations, raw_results: [], isOpen: !verified,
