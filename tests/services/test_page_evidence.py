@@ -60,6 +60,17 @@ class TestStrip:
             assert found[1] == max(found)
             assert found[0] == min(found)
 
+    async def test_what_no_source_says_is_no_contradiction(self, browser: Browser, base: str) -> None:
+        """It has a colour and words of its own; a contradiction stays red."""
+        made = answer()
+        made["citations"][1]["finding"] = "contradicts"
+        made["citations"][2] |= {"verdict": "unsupported", "finding": "absent"}
+        async with visiting(browser, base) as visit:
+            await show(visit, made)
+            assert await visit.page.evaluate(CELLS) == ["supported", "unsupported", "absent", "uncited", "unchecked"]
+            badges = visit.page.locator(".verdict-line .badge")
+            assert await badges.all_inner_texts() == ["1 supported", "1 contradicted", "1 not found", "1 not checked"]
+
     async def test_it_leads_to_the_sentences(self, browser: Browser, base: str) -> None:
         """A click and the keys alone: one stop of Tab, arrows between the cells, a name for each, the marker gets the focus."""
         async with visiting(browser, base, 390) as visit:
@@ -68,7 +79,9 @@ class TestStrip:
             assert await page.locator(".cell[tabindex='0']").count() == 1
             await page.locator(".cell").first.focus()
             await page.keyboard.press("ArrowRight")
-            await expect(page.locator(".strip-name")).to_contain_text("the source says otherwise · They supplied 9 percent")
+            await expect(page.locator(".strip-name")).to_contain_text(
+                "the source says otherwise · They supplied 9 percent"
+            )
             await page.keyboard.press("Enter")
             await expect(page.locator(".cite").nth(1)).to_be_focused()
             await page.locator(".cell").nth(3).click()

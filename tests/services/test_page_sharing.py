@@ -469,7 +469,7 @@ class TestThreads:
             page = visit.page
             await expect(page.locator(".threads li")).to_have_count(2)
             strip = page.get_by_role("img", name="0 of 1 hold")
-            await expect(strip.locator(".unsupported")).to_have_count(1)
+            await expect(strip.locator(".absent")).to_have_count(1)
             assert await visit.violations() == []
             await page.get_by_label("Search in threads").fill("sleep at NOON")
             await expect(page.locator(".threads li > a")).to_have_count(1)
