@@ -56,3 +56,20 @@ def test_a_model_that_supports_the_sentence_removes_the_difference() -> None:
     citation = checked("Pedestrians may cross the bridge at night [1].")
     assert apply_model_verdict(citation, "Pedestrians may cross", "supported").difference is None
     assert apply_model_verdict(citation, "Pedestrians may cross", "unsupported").difference == citation.difference
+
+
+@for_each(
+    ("sentence", "text"),
+    [
+        ("The Nordwind X2 weighs 40 tonnes [1].", "The Nordwind\n\nEmployees may work from home on two days."),
+        ("Call `run_all` to start the pump [1].", "Call `run` to start the pump. It has no other options for that."),
+    ],
+)
+def test_no_receipt_is_better_than_one_of_unrelated_words(sentence: str, text: str) -> None:
+    """A name is compared with a name, and not with a whole sentence."""
+    citation = checked(sentence, text)
+    assert citation.verdict != "supported"
+    assert (
+        citation.difference is None
+        or len(text[citation.difference.found.start : citation.difference.found.end].split()) <= 4
+    )

@@ -26,6 +26,7 @@ NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
 MAX_TRIED_SOURCES = 5  # sources tried for a sentence without a marker: those that know most of its words
 MIN_KNOWN_SHARE = 0.7  # such a source has this share of the weight of the words
 MIN_FOUND_SCORE = 0.75  # least probability that such a source supports the sentence
+MAX_RECEIPT_WORDS = 4  # of a name or other words on each side of a difference
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
 
@@ -249,7 +250,28 @@ class CitationChecker:
                 CellVerdict(start=cell.start, end=cell.end, verdict=_verdict_on(source, judged))
                 for cell, judged in zip(sentence.cells_for(number), judgement.cells, strict=False)
             ),
-            difference=_difference(sentence, judgement) if judgement.change else None,
+            difference=self._difference(sentence, judgement, number) if judgement.change else None,
+        )
+
+    def _difference(self, sentence: AnswerSentence, judgement: Judgement, number: int) -> Difference | None:
+        """Return the change with its places in the answer and in the source's text.
+
+        It is None where the claim is not as written, and for a name or other words that are no pair of a few words each: a
+        reader would see two things that have nothing to do with each other.
+        """
+        change = judgement.change
+        claimed = claimed_place(sentence, change.claimed) if change else None
+        if change is None or claimed is None or judgement.verdict in ("supported", "unchecked"):
+            return None
+        (start, end), (first, last) = claimed, change.found
+        mine, theirs = (
+            sentence.written[start - sentence.start : end - sentence.start],
+            self._prepared[number].text[first:last],
+        )
+        if change.kind in ("name", "other") and not _is_pair(mine, theirs):
+            return None
+        return Difference(
+            claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=change.kind
         )
 
     def _quote(self, source: Source, span: Span) -> tuple[str, str | None]:
@@ -261,6 +283,12 @@ class CitationChecker:
         return self._quotes[key]
 
 
+def _is_pair(mine: str, theirs: str) -> bool:
+    """Return whether both are a few words of one sentence, and not the same ones."""
+    is_short = all(0 < len(words.split()) <= MAX_RECEIPT_WORDS and "\n" not in words for words in (mine, theirs))
+    return is_short and ". " not in theirs and mine.casefold() != theirs.casefold()
+
+
 def _rank(found: tuple[Span, Judgement]) -> int:
     return RANK[found[1].verdict]
 
@@ -270,16 +298,6 @@ def _of_clause(sentence: AnswerSentence, span: Span, judgement: Judgement) -> tu
     if judgement.verdict == "supported" and not all(clause.cited for clause in sentence.clauses):
         judgement = replace(judgement, verdict="partial", score=round(min(judgement.score, weights().supported), 2))
     return span, replace(judgement, change=None, is_verbatim=False)
-
-
-def _difference(sentence: AnswerSentence, judgement: Judgement) -> Difference | None:
-    """Return the change with its places in the answer and in the source's text; None where the claim is not as written."""
-    change = judgement.change
-    claimed = claimed_place(sentence, change.claimed) if change else None
-    if change is None or claimed is None or judgement.verdict in ("supported", "unchecked"):
-        return None
-    (start, end), (first, last) = claimed, change.found
-    return Difference(claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=change.kind)
 
 
 def _verdict_on(source: Source, judgement: Judgement) -> Verdict:
