@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -21,6 +21,7 @@ from modules.llm_platform.domain.citations.author_year import (
     parenthesised_numbers,
 )
 from modules.llm_platform.domain.citations.link_groups import REFERENCE_LINK, GroupedLink, link_group_at
+from modules.llm_platform.domain.citations.own_export import find_export_lines
 from modules.llm_platform.domain.citations.source_lists import (
     ADDRESS_START,
     LINK,
@@ -89,6 +90,9 @@ _NO_CITATION = re.compile(
 _YEARS_ALONE = re.compile(rf"\(\s*{YEAR}[^()]{{0,40}}\)\Z")
 _SENTENCE_END_BEFORE = re.compile(r"[.!?。！？][\"'”’»)*_]*\s*\Z")
 _MARKER_BEFORE = re.compile(r"\[\d{1,9}\]\s*\Z")
+
+
+_DOCUMENT = re.compile(r"\bdoc:([^\s`<>()]{1,1000})")  # a file of a searched folder, as exported answers name it
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +199,13 @@ def read_citations(text: str, given: Sequence[GivenSource] = ()) -> CitedText:
     Raises TooManyCitationsError.
     """
     lines = text_lines(text)
-    lists = find_source_lists(lines)
+    exported = find_export_lines(lines)
+    lists = find_source_lists([replace(line, text="") if at in exported else line for at, line in enumerate(lines)])
     sources = _Sources(given, lists.entries)
-    prose = (line.text for at, line in enumerate(lines) if at not in lists.lines and line.kind not in CODE_KINDS)
+    left_out = lists.lines | exported
+    prose = (line.text for at, line in enumerate(lines) if at not in left_out and line.kind not in CODE_KINDS)
     sources.reserve_cited_numbers(prose)
-    return _Rewriter(text, sources).rewrite(lines, lists.lines)
+    return _Rewriter(text, sources).rewrite(lines, left_out)
 
 
 class _Sources:
@@ -245,12 +251,14 @@ class _Sources:
 
     def _listed(self, entry: ListedSource, number: int) -> NamedSource:
         """Return the source of a list entry. An entry that names a given source, such as a file, gets that source's text."""
-        given = None if entry.url else self._by_number.get(self.named(entry.title) or 0)
+        document = _DOCUMENT.search(entry.text)
+        name = document[1] if document and self.named(document[1]) else entry.title
+        given = None if entry.url else self._by_number.get(self.named(name) or 0)
         if given is None:
             return NamedSource(number, entry.url, entry.title)
         if not given.is_numbered:
             del self._by_number[given.index]
-            self._by_name[entry.title.casefold()] = number
+            self._by_name[name.casefold()] = number
         return NamedSource(number, "", entry.title, given.text, pages=given.pages)
 
     def _add_names(self, entry: ListedSource, number: int) -> None:
