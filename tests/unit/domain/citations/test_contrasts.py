@@ -19,6 +19,12 @@ TICKETS = (
 )
 UNION = "公司支持该提案，但工会反对。会议于五月举行。"
 UNEMPLOYMENT = "2023年失业率为百分之一点五。出口增长了百分之十二。"
+LEASE = (
+    "The lease runs for at least three years. Heating costs up to 150 euros. It covers breakage, but no water damage."
+)
+SALES = "Sales grew by 12 percent in the north and fell by 4 percent in the south. The north is now the largest region."
+OFFICE = "Le bureau ouvre à 8 heures et ferme à 17 heures."
+RELEASE = "Version 3.2 removes the option `--fast`. It adds support for Windows."
 STATIONS = (
     "| City | Average COP | Failures |\n|---|---|---|\n| Graz | 3.6 | 0 |\n| Tromsø | 2.9 | 5 |\n| Lyon | 3.9 | 1 |"
 )
@@ -46,6 +52,13 @@ def cite(sentence: str, text: str, language: str) -> Citation:
         ("en", TICKETS, "Members may cancel after 30 June.", "after", "until"),
         ("en", TICKETS, "Tickets after 9 o'clock cost 4 euros.", "after", "before"),
         ("zh", UNION, "工会支持该提案。", "支持", "反对"),
+        ("en", LEASE, "The lease runs for at most three years.", "most", "least"),
+        ("en", LEASE, "Heating costs at least 150 euros.", "least", "up"),
+        ("en", LEASE, "It covers water damage.", "It covers water damage.", "no"),
+        ("en", SALES, "Sales grew by 12 percent in the south.", "12", "4"),
+        ("en", SALES, "Sales fell by 4 percent in the north.", "fell", "grew"),
+        ("fr", OFFICE, "Le bureau ouvre à 17 heures.", "17", "8"),
+        ("en", RELEASE, "Version 3.2 removes support for Windows.", "removes", "adds"),
         ("zh", UNEMPLOYMENT, "失业率为百分之五。", "五", "一点五"),
         ("en", STATIONS, "Graz had an average COP of 2.9.", "2.9", "3.6"),
         ("en", STATIONS, "Lyon had 5 failures.", "5", "1"),
@@ -73,6 +86,12 @@ def test_an_opposite_refutes_the_sentence(language: str, text: str, sentence: st
         ("en", "The table is merged until after the next update.", "The table is merged until the next update."),
         ("en", "The fee is 50 euros a year, paid once.", "The fee is 50 euros a year."),
         ("zh", UNION, "公司支持该提案。"),
+        ("en", LEASE, "The lease runs for at least three years."),
+        ("en", LEASE, "It covers breakage."),
+        ("en", SALES, "Sales grew by 12 percent in the north."),
+        ("en", SALES, "Sales grew by 12 percent in the north and fell by 4 percent in the south."),
+        ("fr", OFFICE, "Le bureau ferme à 17 heures."),
+        ("en", RELEASE, "Version 3.2 adds support for Windows."),
         ("zh", UNEMPLOYMENT, "失业率为百分之一点五。"),
         ("en", STATIONS, "Graz had an average COP of 3.6."),
         ("en", STATIONS, "Tromsø had 5 failures."),

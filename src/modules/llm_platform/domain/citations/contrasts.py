@@ -4,6 +4,8 @@
 - for the budget, against it
 - until 30 June, after 30 June
 - 600 euros a year, 600 euros once
+- at least three years, at most three years
+- grew by 12 percent in the south, "grew by 12 percent in the north and fell by 4 percent in the south"
 - opens on 14 May, "was planned for 14 May. It has been moved to 2 September"
 
 Each comparison asks for the same words around both, and says nothing where a text has both sides. A set of words is folded.
@@ -12,18 +14,22 @@ Each comparison asks for the same words around both, and says nothing where a te
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Final
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.citations.changes import word_at
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_words
-from modules.llm_platform.domain.text.numbers import other_date
+from modules.llm_platform.domain.text.numbers import Reading, number_words, other_date, reading_of
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
 
 NOUN_REACH: Final = 4  # words behind a quantifier or preposition among which its noun is looked for
 VERB_REACH: Final = 3  # words before or behind "for" among which a verb of voting is looked for
 PERIOD_REACH: Final = 8  # words behind an amount among which its period is looked for
+BOUND_REACH: Final = 3  # words before a number among which its bound is looked for
+CLAUSES_COMPARED: Final = 2
 SUBJECT_SIGNS: Final = 2  # signs of a Chinese word before a verb that name who does it
 
 _SHARE = re.compile(r"(?:of|von|der|sur|de|di|из|z|out of)(?: the| den| les| los| las)?$")
@@ -39,6 +45,8 @@ def find_contrast(claim: Claim, sentence: TextFacts) -> Places | None:
         _find_stance,
         _find_time,
         _find_period,
+        _find_bound,
+        _find_other_clause,
         _find_han_opposite,
     )
     return next((found for compare in comparisons if (found := compare(claim, sentence)) is not None), None)
@@ -152,7 +160,7 @@ def _find_period(claim: Claim, sentence: TextFacts) -> Places | None:
         mine = _period_behind(claim.facts, number.offset)
         if mine is None:
             continue
-        same = [offset for reading, offset in sentence.figures if reading & number.reading]
+        same = [offset for reading, offset in _located_numbers(sentence) if reading & number.reading]
         there = [period for offset in same if (period := _period_behind(sentence, offset)) is not None]
         if there and all(period != mine[0] for period, _ in there):
             return word_at(claim.text, mine[1]), word_at(sentence.text, there[0][1])
@@ -161,7 +169,7 @@ def _find_period(claim: Claim, sentence: TextFacts) -> Places | None:
 
 def _period_behind(facts: TextFacts, offset: int) -> tuple[str, int] | None:
     """Return the period of the amount at this offset and the position of its word; None without one, or with several."""
-    first = len(TextFacts(facts.text[:offset], frozenset()).folded)
+    first = _position_at(facts, offset)
     words, per, adverbs = facts.folded, load_words("contrasts", "per"), load_words("contrasts", "adverbs")
     found = [
         (_periods()[word], at)
@@ -171,6 +179,111 @@ def _period_behind(facts: TextFacts, offset: int) -> tuple[str, int] | None:
     if len({period for period, _ in found if period != "once"}) > 1:
         return None
     return next((pair for pair in found if pair[0] != "once"), found[0] if found else None)
+
+
+def _find_bound(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare the bounds of one number: "at least three years" and "at most three years"."""
+    for number in claim.numbers:
+        mine = _bound_before(claim.facts, number.offset)
+        if mine is None:
+            continue
+        same = [offset for reading, offset in _located_numbers(sentence) if reading & number.reading]
+        there = [bound for offset in same if (bound := _bound_before(sentence, offset)) is not None]
+        if there and all(side != mine[0] for side, _ in there):
+            return word_at(claim.text, mine[1]), word_at(sentence.text, there[0][1])
+    return None
+
+
+def _bound_before(facts: TextFacts, offset: int) -> tuple[int, int] | None:
+    """Return the side and the position of the word before a number that bounds it."""
+    at = _position_at(facts, offset)
+    for position in range(max(0, at - BOUND_REACH), at):
+        for side, words in enumerate(_sides("bound")):
+            if facts.folded[position] in words:
+                return side, position
+    return None
+
+
+def _find_other_clause(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare a claim about one number with a sentence that joins two clauses with a number each.
+
+    The claim is about the other clause if it has the words behind the other number and none behind its own, or the word before
+    the other number and none of the words before its own.
+    """
+    if len(claim.numbers) != 1:
+        return None
+    clauses = _numbered_clauses(sentence)
+    own = next((clause for clause in clauses if clause.reading & claim.numbers[0].reading), None)
+    if own is None or len(clauses) != CLAUSES_COMPARED:
+        return None
+    other = clauses[1 - clauses.index(own)]
+    if other.reading & own.reading or other.unit != own.unit:
+        return None
+    words = claim.facts.folded
+    is_behind = _has_any(other.behind, words, own.all) and own.behind and not _has_any(own.behind, words, other.all)
+    is_before = (
+        own.before
+        and _has_any(other.before[-1:], words, own.all)
+        and not _has_any(own.before, words, other.all)
+        and not _has_any(own.behind, words, other.all)
+    )
+    if not is_behind and not is_before:
+        return None
+    start = claim.numbers[0].offset
+    return (start, start + len(claim.text[start:].split()[0].rstrip(".,;:"))), (other.offset, other.end)
+
+
+class _NumberedClause(NamedTuple):
+    """A clause with one number: the content words before and behind it, and the word right behind it, its unit."""
+
+    reading: Reading
+    offset: int
+    end: int
+    unit: str
+    before: list[str]
+    behind: list[str]
+
+    @property
+    def all(self) -> list[str]:
+        return [*self.before, *self.behind]
+
+
+def _numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
+    """Return the clauses of a sentence that "and" and the like join; empty unless each has just one number."""
+    joining = load_words("contrasts", "joining")
+    cuts = [at for at, word in enumerate(sentence.folded) if word in joining]
+    numbers = [(reading, offset, _position_at(sentence, offset)) for reading, offset in sentence.figures]
+    found: list[_NumberedClause] = []
+    for first, end in pairwise([0, *cuts, len(sentence.folded)]):
+        within = [(reading, offset, at) for reading, offset, at in numbers if first <= at < end]
+        if len(within) != 1:
+            return []
+        reading, offset, at = within[0]
+        words = [word if content else "" for word, content in zip(sentence.folded, sentence.content, strict=True)]
+        unit = sentence.folded[at + 1] if at + 1 < end else ""
+        before = [word for word in words[first:at] if word]
+        behind = [word for word in words[at + 2 : end] if word]
+        place = offset + len(sentence.text[offset:].split()[0].rstrip(".,;:"))
+        found.append(_NumberedClause(reading, offset, place, unit, before, behind))
+    return found
+
+
+def _has_any(words: Sequence[str], claimed: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether the claim has one of these words, which the other clause does not have."""
+    return any(is_form_of_any(word, claimed) and not is_form_of_any(word, other) for word in words)
+
+
+def _located_numbers(facts: TextFacts) -> list[tuple[Reading, int]]:
+    """Return the numbers in figures and in words, with their offsets."""
+    known = number_words()
+    spelled = [
+        (reading_of(known[word]), word_at(facts.text, at)[0]) for at, word in enumerate(facts.folded) if word in known
+    ]
+    return facts.figures + spelled
+
+
+def _position_at(facts: TextFacts, offset: int) -> int:
+    return len(WORD_WITH_APOSTROPHE.findall(facts.text[:offset]))
 
 
 def _find_han_opposite(claim: Claim, sentence: TextFacts) -> Places | None:

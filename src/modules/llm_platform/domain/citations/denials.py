@@ -12,6 +12,7 @@ from modules.llm_platform.domain.citations.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
     count_negators,
+    denied_clause_words,
     denies_clause,
     has_opposite,
     negation_words,
@@ -25,13 +26,37 @@ SAME_STATEMENT: Final = 0.9  # share of a claim's content words in a sentence th
 def is_denied(claim: Claim, sentence: TextFacts) -> bool:
     """Return whether only one of the two denies the same predicate, or one has a word where the other has its opposite."""
     mine, theirs = claim.denied_words, sentence.denied_words
-    if has_opposite(_without(mine, claim.keys), _without(theirs, sentence.folded)) or _is_negated_copy(claim, sentence):
+    if has_undenied_opposite(claim, sentence) or _is_negated_copy(claim, sentence):
+        return True
+    if _denies_rest(claim, sentence):
         return True
     if not claim.text.isascii() and contradicts_unspaced(claim.text, sentence.text):
         return True
     return denies_clause(theirs, sentence.text, claim.text, mine) or denies_clause(
         mine, claim.text, sentence.text, theirs
     )
+
+
+def has_undenied_opposite(claim: Claim, facts: TextFacts) -> bool:
+    """Return whether one has a word where the other, among the same neighbours, has its opposite, and neither is denied."""
+    return has_opposite(_without(claim.denied_words, claim.keys), _without(facts.denied_words, facts.folded))
+
+
+def _denies_rest(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether the claim affirms what a short clause denies: "it covers breakage, but no water damage".
+
+    The verb of such a clause stands before it, so the claim must share a word with the rest of the sentence.
+    """
+    if count_negators(claim.facts.folded) or not count_negators(sentence.folded):
+        return False
+    shared = [word for word, content in zip(sentence.folded, sentence.content, strict=True) if content]
+    for denied in denied_clause_words(sentence.text):
+        rest = [word for word in shared if word not in denied]
+        if all(is_form_of_any(word, claim.facts.folded) for word in denied) and not any(
+            is_form_of_any(word, rest) for word in denied
+        ):
+            return any(is_form_of_any(word, claim.facts.folded) for word in rest)
+    return False
 
 
 def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:

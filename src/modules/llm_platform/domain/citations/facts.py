@@ -21,7 +21,7 @@ from modules.llm_platform.domain.citations.bindings import is_act_of_another, is
 from modules.llm_platform.domain.citations.changes import Change, figures_at, place_of, shifted, word_at, words_place
 from modules.llm_platform.domain.citations.claims import Claim, ClaimNumber, TextFacts
 from modules.llm_platform.domain.citations.contrasts import find_contrast, find_replaced_date
-from modules.llm_platform.domain.citations.denials import denial, is_denied
+from modules.llm_platform.domain.citations.denials import denial, has_undenied_opposite, is_denied
 from modules.llm_platform.domain.citations.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.words import IDENTIFIER, is_unspaced, unspaced_function_signs
 from modules.llm_platform.domain.text.data_files import load_words
@@ -264,6 +264,9 @@ class FactComparison:
             if is_denied(self.claim, facts):
                 claimed, found = denial(self.claim, facts)
                 return Change("negation", claimed, shifted(found, self._source.spans[sentence][0]))
+        if has_undenied_opposite(self.claim, self.passage_facts):  # in another sentence of the passage
+            claimed, found = denial(self.claim, self.passage_facts)
+            return Change("negation", claimed, shifted(found, self.passage.span[0]))
         return None
 
     def _contrast(self) -> Change | None:

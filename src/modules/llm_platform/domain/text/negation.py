@@ -16,6 +16,7 @@ EVIDENCE_SCOPE_WORDS: Final = 9  # words behind "no evidence", all of them denie
 NEIGHBOUR_WORDS: Final = 4  # words on each side of an opposite that show what it is about
 MIN_NEIGHBOUR_LETTERS: Final = 4
 MIN_CLAUSE_WORDS: Final = 2  # shortest clause that is compared
+SHORT_CLAUSE: Final = 4  # words of a clause that has no verb of its own
 SAME_CLAUSE: Final = 0.6  # share of the words of a clause that the other text has
 
 _CLAUSE_END = re.compile(
@@ -111,6 +112,17 @@ def denies_clause(denied: Sequence[str], text: str, other: str, denied_there: Se
             if any(not is_form_of_any(word, denied_there) and not is_form_of_any(word, here) for word in said):
                 return True
     return False
+
+
+def denied_clause_words(text: str) -> list[list[str]]:
+    """Return the words of each clause that is nothing but a negation of one or two words: "but no water damage"."""
+    negators = negation_words().negators
+    found = []
+    for clause in _clauses(text)[1:]:
+        words = [word for word in clause if len(word) >= MIN_NEIGHBOUR_LETTERS and word not in negators]
+        if not negators.isdisjoint(clause[:2]) and 0 < len(words) <= MIN_CLAUSE_WORDS and len(clause) <= SHORT_CLAUSE:
+            found.append(words)
+    return found
 
 
 def undenied_words(text: str) -> list[str]:
