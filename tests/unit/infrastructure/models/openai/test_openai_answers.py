@@ -43,6 +43,7 @@ from modules.llm_platform.domain.llm.model_progress import receive_model_progres
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 from modules.llm_platform.infrastructure.models.openai import chat
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
+from modules.llm_platform.infrastructure.models.openai.sdk import load_openai
 
 KEY = "sk-key-of-mine-0123456789"
 AT_ONCE_S = 10.0  # limit on the busiest machine; what is not at once comes after half a minute or never
@@ -52,6 +53,7 @@ USAGE = {"prompt_tokens": 12, "completion_tokens": 34}
 @pytest.fixture
 async def serve():
     """A provider whose service sends the given replies, and that service."""
+    load_openai()  # takes longer than the time limits of some tests
     async with AsyncExitStack() as stack:
 
         async def _serve(*replies: Reply, **config) -> tuple[OpenAIProvider, ChatServer]:
