@@ -349,7 +349,7 @@ class Container(ProviderContainer):
 def build_platform(
     settings: Settings | None = None, overrides: Mapping[type[Any], object] | None = None
 ) -> LLMPlatform:
-    """Return the platform for `settings`, by default those of the environment. Nothing is connected before the first call.
+    """Return the platform for `settings`, by default the settings of the environment. Nothing is connected before the first call.
 
     `overrides` maps a port to the object that replaces it with all its policies, such as cache and limits. The ports are
     IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, IPageReader, ISiteReader, IResearchStore,
@@ -372,7 +372,7 @@ async def build_worker_parts(
 ) -> AsyncIterator[WorkerParts]:
     """Yield the parts of a worker, and close them at the end.
 
-    `overrides` is that of `build_platform`, and takes IOutcomeStore as well. With `keep_failed`, failed requests are stored so
+    `overrides` works as in `build_platform`, and takes IOutcomeStore as well. With `keep_failed`, failed requests are stored so
     that they can be sent again.
     """
     from modules.llm_platform.presentation.kafka.contract.requests import Topics
@@ -434,7 +434,7 @@ def build_message_schemas(settings: Settings, resources: Resources) -> MessageSc
 
 @asynccontextmanager
 async def open_outcome_stores(settings: Settings) -> AsyncIterator[tuple[IOutcomeStore, IFailedRequestStore]]:
-    """Yield the store of outcomes and that of failed requests, and close them at the end."""
+    """Yield the store of outcomes and the store of failed requests, and close them at the end."""
     container = _container(settings, None)
     try:
         yield container.outcome_store(), container.failed_request_store()

@@ -53,7 +53,7 @@ class ConfluentSchemaRegistry(ISchemaRegistry):
         return self._is_missing(reply) or self._upstream.json_object(reply).get("is_compatible") is True
 
     async def _post(self, path: str, schema: str) -> Reply:
-        # The schemas are those of the documentation: nothing of a user is sent.
+        # The schemas come from the documentation: nothing of a user is sent.
         return await self._upstream.post_json(path, {"schemaType": "JSON", "schema": schema}, sent_kind=None)
 
     @staticmethod

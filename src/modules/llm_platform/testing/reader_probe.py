@@ -43,7 +43,7 @@ async def probe_reader(url: str, resolve: Resolve, respond: Respond, settings: S
     - `resolve(host)` replaces DNS and returns IP addresses. Any exception means that the name does not exist.
     - `respond(ip, port, host, target)` replaces the server and returns status, headers (a mapping or pairs) and body (bytes
       or an iterable of bytes, which may be endless). An OSError means that the server is unreachable.
-    - `settings` are those of the reader. With None, the defaults apply, and not the environment.
+    - `settings` configure the reader. With None, the defaults apply, and not the environment.
 
     Both functions may be coroutine functions.
     """

@@ -29,7 +29,7 @@ from shared.config import Settings
 
 
 def follow_up_timeout_s(settings: Settings) -> float:
-    """Return the limit in seconds for a model to understand a follow-up question. A local one has that of its first token."""
+    """Return the limit in seconds for a model to understand a follow-up question. A local one has its first-token limit."""
     return first_token_timeout_s(settings, is_local=True) if has_local_model(settings) else UNDERSTAND_TIMEOUT_S
 
 

@@ -57,7 +57,7 @@ class Verification:
     """The judge of the citations of one answer, and the conditions of its work.
 
     - `until` is its deadline, in event loop time.
-    - `question` and `language` are those of the answer, and `sources` have the titles that the judge reads.
+    - `question` and `language` belong to the answer, and `sources` have the titles that the judge reads.
     - `doubted_only` is True if the judge gets only the citations that the words rate partial or unsupported.
     - `max_wait_share` limits how long the reader waits for verdicts after the text is complete, as a share of the time that
       the answer took; None waits until the deadline.

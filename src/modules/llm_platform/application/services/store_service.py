@@ -11,7 +11,7 @@ from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundErro
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.research.store_key import topic_of
 
-MAX_SEARCHED = 1000  # topics, each of which costs a read
+MAX_SEARCHED = 1000  # topics; each costs a read
 
 log = logging.getLogger(__name__)
 

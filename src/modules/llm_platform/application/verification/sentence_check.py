@@ -34,7 +34,7 @@ class TextPart:
 class SentenceCheck:
     """The check of one text. Not safe for use by two threads at once.
 
-    Offsets of citations point into the rewritten text until `verified` gives those of the text as sent.
+    Offsets of citations point into the rewritten text until `verified` gives the offsets in the text as sent.
     """
 
     def __init__(self, text: CitedText, language: str, signal: StopSignal | None = None) -> None:

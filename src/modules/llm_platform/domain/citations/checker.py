@@ -110,7 +110,7 @@ class CitationChecker:
     def check_early(self, sentences: Sequence[AnswerSentence]) -> list[tuple[str, Citation]]:
         """Judge sentences of an answer, so that `check` finds them judged.
 
-        Returns each sentence with a citation, whose offsets are those of the sentence.
+        Returns each sentence with a citation, which has the offsets of the sentence.
         """
         cited = self._cited(AnswerText(list(sentences)))
         return [

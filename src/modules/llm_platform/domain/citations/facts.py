@@ -318,7 +318,7 @@ class FactComparison:
         return lacking
 
     def _contexts(self, position: int) -> Iterator[int]:
-        """Yield the other content words of the clause around a fact, then those of the whole claim, as bits."""
+        """Yield the other content words of the clause around a fact, then the content words of the whole claim, as bits."""
         fact = 1 << position
         clause = next(clause for clause in self.claim.clauses if clause & fact)
         for context in dict.fromkeys(words & self.claim.content & ~fact for words in (clause, sum(self.claim.clauses))):
@@ -387,7 +387,7 @@ def replacing_name(claim: Claim, position: int, facts: TextFacts) -> int | None:
     )
 
 
-Replaced = tuple[list[str], list[str]]  # content words of the claim, and those of the source that they replace
+Replaced = tuple[list[str], list[str]]  # content words of the claim, and the words of the source that they replace
 
 
 def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:

@@ -57,7 +57,7 @@ _ACCESSED = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """A line of a text, without its line end. `start` is its offset in the text, and `kind` that of its Markdown block."""
+    """A line of a text, without its line end. `start` is its offset in the text, and `kind` the kind of its Markdown block."""
 
     start: int
     text: str
@@ -109,7 +109,7 @@ def find_source_lists(lines: Sequence[TextLine]) -> SourceLists:
 
 
 def url_in(text: str) -> str:
-    """Return the first address in a text, or that of a DOI or an arXiv number; empty without one."""
+    """Return the first address in a text, or the address of a DOI or an arXiv number; empty without one."""
     if link := _LINK.search(text):
         target = link[2].strip("<>")
         if ADDRESS_START.match(target):

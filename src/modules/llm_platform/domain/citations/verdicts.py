@@ -83,9 +83,9 @@ def _occurs_undenied(words: str, text: str) -> bool:
 def judge(
     claim: Claim, source: SourceText, language: str, cells: Sequence[tuple[Claim, Claim]] = ()
 ) -> tuple[Span, Judgement]:
-    """Return the quote and the verdict. `language` is that of the answer.
+    """Return the quote and the verdict. `language` is the language of the answer.
 
-    `cells` of a table row: each as it stands there, and together with its heads. Their weakest verdict is that of the row.
+    `cells` of a table row: each as it stands there, and together with its heads. Their weakest verdict is the verdict on the row.
     """
     span, judgement = _judge(claim, source, language)
     if cells and judgement.verdict in ("partial", "unsupported"):

@@ -13,7 +13,7 @@ from typing import Self
 
 
 class Deadline:
-    """A moment in event loop time, at the latest that of `outer`."""
+    """A moment in event loop time, not later than `outer`."""
 
     __slots__ = ("_outer", "_when")
 

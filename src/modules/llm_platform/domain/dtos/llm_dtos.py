@@ -127,7 +127,7 @@ class LLMRequest(BaseModel, frozen=True):
 
     - `provider` and `model` select a configured model; they cannot name an address or a key.
     - `max_tries` limits the calls, with retries and failover.
-    - `temperature` None is that of the service; LLM_TEMPERATURE replaces any other.
+    - `temperature` None leaves the choice to the service; LLM_TEMPERATURE replaces any other.
     - `data_kind` is the kind of data for the egress log.
     - `json_schema` is the schema of the answer, for services that write by one; others answer as the prompt says.
     - `is_callers_schema` is True if the schema is not ours, so that a service that refuses it may accept others.

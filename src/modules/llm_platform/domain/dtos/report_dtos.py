@@ -18,7 +18,7 @@ MAX_OTHER_THAN = 30  # sub-questions; they all stand in the prompt
 
 
 class PlanRequest(BaseModel):
-    """A question to plan. `other_than` are rejected sub-questions; the other fields are those of a ResearchRequest.
+    """A question to plan. `other_than` are rejected sub-questions; the other fields mean the same as in a ResearchRequest.
 
     `sources`, `urls` and `rounds` change nothing but the estimate.
     """

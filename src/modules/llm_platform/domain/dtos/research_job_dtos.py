@@ -117,9 +117,9 @@ class ResearchThread(BaseModel, frozen=True):
     """A question with its follow-up questions.
 
     - `title` is the first question unless it was renamed.
-    - `status` is that of the newest run.
+    - `status` is the status of the newest run.
     - `running` is the number of runs that have not ended.
-    - `evidence` is that of the newest run's answer; None if the answer has no checked sentences.
+    - `evidence` belongs to the newest run's answer; None if the answer has no checked sentences.
     """
 
     id: str
@@ -182,9 +182,9 @@ class EventPage:
 class NewResearchJob:
     """A run to store.
 
-    - `owner` is the caller that may see it, and `label` that of the API key.
+    - `owner` is the caller that may see it, and `label` the label of the API key.
     - `traceparent` is the W3C trace header of the request.
-    - `thread_id` is a run whose thread it joins; without one it joins that of the run that it follows.
+    - `thread_id` is a run whose thread it joins; without one it joins the thread of the run that it follows.
     - `api` and `client_request` are described in ResearchJobDetail.
     """
 

@@ -27,7 +27,7 @@ class Passage(BaseModel, frozen=True):
       stored it.
 
     `label` are the title and the headings that lead to it, as far as its beginning does not say them. They count as its
-    words, and its vector is that of both.
+    words, and its vector covers both.
     """
 
     id: str

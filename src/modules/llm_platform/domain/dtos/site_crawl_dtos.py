@@ -55,7 +55,7 @@ class SiteCrawlRequest(BaseModel, frozen=True):
 
     - `max_depth` is the number of links from `url` to a page.
     - `max_breadth` is the number of new links that are followed from one page.
-    - `limit` is the number of pages in all. The patterns of paths and hosts are those of `UrlPattern`.
+    - `limit` is the number of pages in all. The patterns of paths and hosts follow `UrlPattern`.
     - `allow_external` also reads pages of other hosts that the site links to, without following their links.
     - `instructions` put links first whose text or address contains words of theirs.
     - `whole_pages` keeps all visible text of a page, including what surrounds its main content.
@@ -76,7 +76,7 @@ class SiteCrawlRequest(BaseModel, frozen=True):
 
 
 class UnreadPage(BaseModel, frozen=True):
-    """A page that could not be read, and why. `code` is that of the error, empty for one that was not opened."""
+    """A page that could not be read, and why. `code` is the code of the error, empty for one that was not opened."""
 
     url: str
     error: str

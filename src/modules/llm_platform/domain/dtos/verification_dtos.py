@@ -71,7 +71,7 @@ class VerificationRequest(BaseModel):
 
     - `sources` are given along with the text; they count before those that the text lists or links to.
     - `find_sources` searches the web for sentences that no source supports.
-    - `language` is that of the text; without it, it is detected.
+    - `language` is the language of the text; without it, it is detected.
     """
 
     model_config = ConfigDict(frozen=True)

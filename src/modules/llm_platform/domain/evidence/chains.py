@@ -30,7 +30,9 @@ def best_chains(found: Statements, enough: float) -> list[Chain]:
     chains = [Chain((statement,), statement.value, statement.value) for statement in best]
     if best and best[0].value >= enough:
         return chains
-    names: list[list[str]] = []  # folded, that the question lacks: the title of the source, and those of the sentence
+    names: list[
+        list[str]
+    ] = []  # folded, that the question lacks: the title of the source, and the names of the sentence
     for first in best:
         title = [first.title] if found.is_new(first.title) else []
         names.append([name.folded for name in (*title, *found.names(first)) if name.folded.strip()])

@@ -56,7 +56,7 @@ class SourceNames:
 
     @cached_property
     def texts(self) -> list[str]:
-        """The words of each sentence with those of the title, folded, between blanks."""
+        """The words of each sentence and of the title, folded, between blanks."""
         return [normalize(f"{self.source.title} {form.sentence.text}") for form in self.sentences.forms]
 
     @cached_property

@@ -77,14 +77,14 @@ def blocks_of(text: str) -> Sequence[Block]:
 def read_sentences(
     text: str, language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
-    """Return the sentences in order; of a long text only those of the `most` relevant blocks."""
+    """Return the sentences in order; of a long text only the sentences of the `most` relevant blocks."""
     return sentences_in(blocks_of(text), language, relevance, most)
 
 
 def sentences_in(
     blocks: Sequence[Block], language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
-    """Yield the sentences of parsed blocks, in order; of many blocks only those of the `most` relevant ones."""
+    """Yield the sentences of parsed blocks, in order; of many blocks only the sentences of the `most` relevant ones."""
     numbers = [number for number, block in enumerate(blocks) if block.kind != "code"]
     if len(numbers) > most:
         numbers = sorted(heapq.nlargest(most, numbers, key=lambda number: (relevance(blocks[number].text), -number)))

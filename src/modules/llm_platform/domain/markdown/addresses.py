@@ -1,4 +1,4 @@
-"""Find the addresses in a text, and recognise those of the sources."""
+"""Find the addresses in a text, and recognise the addresses of the sources."""
 
 import re
 from collections.abc import Iterable

@@ -1,6 +1,6 @@
 """Sanitise the text inside a line of untrusted Markdown: links, images, HTML, addresses and citation markers.
 
-The result contains no HTML, and no link, image or `[n]` except those of sources. This holds whatever precedes or follows the
+The result contains no HTML, and no link, image or `[n]` except for sources. This holds whatever precedes or follows the
 result in the line, because it leaves no bracket, backtick or tag open that a later part could close.
 """
 
@@ -79,7 +79,7 @@ class CodeSpans:
 
 
 def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:
-    """Return the offset of each `[` with that of its `]`, without escaped brackets and brackets in code."""
+    """Return the offset of each `[` with the offset of its `]`, without escaped brackets and brackets in code."""
     pairs: dict[int, int] = {}
     open_: list[int] = []
     at = 0

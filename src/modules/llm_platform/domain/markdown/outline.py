@@ -29,7 +29,7 @@ OutlineKind = Literal["prose", "code", "heading"]
 
 @dataclass(frozen=True, slots=True)
 class OutlineBlock:
-    """`text[start:end]`, whole lines; `level` is that of a heading. Code includes its fences."""
+    """`text[start:end]`, whole lines; `level` is the level of a heading. Code includes its fences."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-"""The optional port of a search provider with several engines, of which the operator lists some."""
+"""The optional port of a search provider with several engines. The operator lists some of them."""
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -12,7 +12,7 @@ class EngineListCheck:
 
     - `missing` are the engines of the list that the service does not have.
     - `off` are the engines of the list that the service uses only if they are named.
-    - `on` are the enabled engines of the kind, those of the list first.
+    - `on` are the enabled engines of the kind, the listed engines first.
     """
 
     kind: SourceKind

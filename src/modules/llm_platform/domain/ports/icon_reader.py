@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Icon:
-    """An image without scripts; its media type is that of its bytes."""
+    """An image without scripts; its media type matches its bytes."""
 
     media_type: str
     data: bytes

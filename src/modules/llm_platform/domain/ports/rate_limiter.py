@@ -23,7 +23,7 @@ class RateLimit:
 
 @dataclass(frozen=True, slots=True)
 class RateLimits:
-    """The limit of each client, and that of all clients together. None: no limit.
+    """The limit of each client, and the limit of all clients together. None means no limit.
 
     `reads` is that of a client's searches and reads, which have the client's limit if it is None.
     """
@@ -58,7 +58,7 @@ class LimitState:
 class RateLimitDecision:
     """The decision whether a request may proceed.
 
-    - `client` is the limit of the client, or that of its reads if the request counts as one.
+    - `client` is the limit of the client, or the limit of its reads if the request counts as one.
     - `server` is None if there is no limit of all clients, if it does not apply, or if the client's limit refused first.
     """
 

@@ -16,7 +16,7 @@ class IResearchJobStore(ABC):
 
     A worker claims a research run for some seconds and renews the lease while it runs. A lease that runs out, as after a crash,
     lets another worker claim it, and so does one that is further away than its length, made while the clock was wrong. A
-    worker without a valid lease can write nothing. Times are those of the store.
+    worker without a valid lease can write nothing. Times come from the store.
     """
 
     # The caller of a run uses these methods. For any other owner its id does not exist.

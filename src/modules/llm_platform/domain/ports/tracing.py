@@ -71,7 +71,7 @@ class ITracer(ABC):
 
     @abstractmethod
     def start(self, span_type: SpanType, name: str, headers: Mapping[str, str], *, link: bool = False) -> ISpan:
-        """Start a span whose parent is that of the W3C `headers`, or a new trace. With `link` it has a link to it too."""
+        """Start a span below the parent in the W3C `headers`, or a new trace. With `link` it has a link to it too."""
 
     @abstractmethod
     async def aclose(self) -> None:
@@ -222,7 +222,7 @@ _NOT_TRACED: Final = nullcontext()
 def database_call(system: str, operation: str = "") -> AbstractContextManager[DatabaseCall | None]:
     """Return a context manager around one call of a database, which gives None without a running span.
 
-    `system` is OpenTelemetry's name of the database, `operation` that of the command.
+    `system` is OpenTelemetry's name of the database, `operation` the name of the command.
     """
     return _NOT_TRACED if CURRENT_SPAN.get() is None else DatabaseCall(system, operation)
 

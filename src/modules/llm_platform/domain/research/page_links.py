@@ -67,7 +67,7 @@ def links_to_follow(
 ) -> list[PageLink]:
     """Return the links of read pages whose texts have a name or the open words of a row, best first, each address once.
 
-    `known` are canonical addresses that were found already; `domains` are those of the request.
+    `known` are canonical addresses that were found already; `domains` come from the request.
     """
     lacking = OpenWords.of(rows)
     valued: dict[str, tuple[float, PageLink]] = {}

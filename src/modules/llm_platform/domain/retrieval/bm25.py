@@ -95,7 +95,7 @@ def _question_terms(text: str) -> list[str]:
 
 
 def _numbers(text: str) -> Iterator[int]:
-    """Return the number of each word of a text, then those of the parts of joined ones.
+    """Return the number of each word of a text, then the numbers of the parts of joined words.
 
     Parts of joined words count too: `loop.run_in_executor` contains `run_in_executor`, `loop`, `run`, `in` and `executor`, and
     `setUpClass` contains `set`, `up` and `class`. Questions are not split at capitals: `setUpClass` asks for that name.

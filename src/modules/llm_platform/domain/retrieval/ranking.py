@@ -82,7 +82,7 @@ def ranked_order(ranked: Iterable[RankedCandidate]) -> list[RankedCandidate]:
 def pick_top(
     ranked: Sequence[RankedCandidate], count: int, questions: Sequence[str], *, first: int | None = None
 ) -> list[RankedCandidate]:
-    """Return the best `count` results, of which the `first` (default: all) cover as many sub-questions as possible.
+    """Return the best `count` results, so that the `first` (default: all) cover as many sub-questions as possible.
 
     The first ones include the best usable result of each sub-question; if there are more sub-questions than places, those
     with the best results are chosen. The first ones come best first, then the reserves, best first.

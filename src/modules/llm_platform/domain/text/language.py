@@ -79,7 +79,7 @@ def language_of_script(text: str) -> str | None:
 
 
 def language_of(text: str, wished: str | None = None) -> str:
-    """Return the wished language, else that of the text, else English."""
+    """Return the wished language, else the language of the text, else English."""
     return wished or detect(text) or DEFAULT_LANGUAGE
 
 

@@ -105,7 +105,7 @@ def other_writings() -> dict[str, tuple[str, ...]]:
 
 @cache
 def spelling_words() -> frozenset[str]:
-    """Return the words of which one at least stands in each number that is written in words."""
+    """Return words such that each number written in words has at least one of them."""
     return frozenset(number_words()) | _ENGLISH_SCALES.keys()
 
 

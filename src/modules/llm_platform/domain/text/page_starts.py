@@ -1,4 +1,4 @@
-"""The pages of a text that has pages, such as that of a PDF: where in the text each page begins."""
+"""The pages of a text that has pages, such as a PDF: where in the text each page begins."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence

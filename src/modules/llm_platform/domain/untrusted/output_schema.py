@@ -77,7 +77,7 @@ class InvalidSchemaError(ValueError):
 
 
 def check_output_schema(schema: Mapping[str, Any]) -> None:
-    """Raise InvalidSchemaError if the schema is too large, no JSON Schema, or not that of an object."""
+    """Raise InvalidSchemaError if the schema is too large, no JSON Schema, or not the schema of an object."""
     _check_depth(schema, 1)
     if len(to_json(schema)) > MAX_SCHEMA_BYTES:
         raise InvalidSchemaError(TOO_LARGE)

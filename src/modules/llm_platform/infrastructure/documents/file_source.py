@@ -108,7 +108,7 @@ class FileDocumentSource(IDocumentSource):
         self._parsers = parsers
 
     def walk(self, paths: Sequence[Path], reading: FolderReading | None = None) -> IDocumentWalk:
-        """Return a walk over the files. `reading` is that of the only path.
+        """Return a walk over the files. `reading` reads the only path.
 
         Without it, the states of the folders are read, and written when all documents are stored.
         """

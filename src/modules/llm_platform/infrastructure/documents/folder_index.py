@@ -119,7 +119,7 @@ class FolderIndex:
         self._closed = False
         self._failed_before = False  # whether the last update failed in the store
         self._embedding: asyncio.Task[None] | None = None
-        self._embedded = (0, 0)  # the number of documents that have vectors, and that of all documents
+        self._embedded = (0, 0)  # the number of documents that have vectors, and the number of all documents
         self.progress: IndexProgress | None = None  # set while an update runs
 
     @property
@@ -256,7 +256,7 @@ class FolderIndex:
     def _shared_stamp(self) -> tuple[int, int] | None:
         """Return the stamp of this folder's state in the shared index, or None if the shared index cannot serve the folder."""
         if self._shared is None or self._folder.is_file():
-            # The state would be that of the folder around the file, which has other documents as well.
+            # The state would describe the folder around the file, which has other documents as well.
             return None
         return self._shared.states.stamp(self._origin)
 

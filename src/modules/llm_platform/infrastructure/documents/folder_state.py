@@ -62,7 +62,7 @@ class FolderView:
 class FolderState:
     """The state of a folder in an index.
 
-    - `files` has the stamps of files, and `digests` those of their contents, both by path.
+    - `files` has the stamps of files, and `digests` the digests of their contents, both by path.
     - `bad` and `notes` have texts by position (`a.pdf`, or `b.jsonl:12`).
     - `pending` is True while some documents are found by keywords only, because their vectors are missing.
     - `is_pruned` is True if the index has no other documents of the folder. `documents` is then their number.

@@ -49,7 +49,7 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
     text = redactor.text(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
-    heading = None if suffix == ".pdf" else first_heading(text)  # a PDF's first heading is that of some section
+    heading = None if suffix == ".pdf" else first_heading(text)  # a PDF's first heading is the heading of some section
     title = redactor.text(parsed.title or heading or _name(name))[:MAX_TITLE_CHARS]
     return Parsed(text, title, parsed.note, pages=moved_starts(parsed.text, parsed.pages, redactor.text, text))
 

@@ -227,7 +227,7 @@ class DocumentWebSearch(IWebSearchProvider):
 
 @contextmanager
 def _translated(otherwise: str) -> Iterator[None]:
-    """Turn errors of store and embedder inside the block into those of a search provider."""
+    """Turn errors of store and embedder inside the block into errors of a search provider."""
     try:
         yield
     except (exceptions.VectorStoreConfigError, exceptions.EmbeddingConfigError) as error:

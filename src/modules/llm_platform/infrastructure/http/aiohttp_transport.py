@@ -1,7 +1,7 @@
 """Transport of httpx2 over aiohttp's connections, which take a third of the CPU time and have a pool of constant cost.
 
 Requests are sent as httpx2 built them: aiohttp adds no header, follows no redirect, stores no cookie and decodes no body.
-Its failures are raised as those of httpx2. https://docs.aiohttp.org/en/stable/client_reference.html
+Its failures are raised as errors of httpx2. https://docs.aiohttp.org/en/stable/client_reference.html
 """
 
 import io
@@ -95,7 +95,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         )
 
     async def aclose(self) -> None:
-        """Close all connections, also those of requests that run."""
+        """Close all connections, also the connections of requests that run."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()

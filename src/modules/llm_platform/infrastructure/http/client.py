@@ -198,11 +198,11 @@ class Upstream:
     async def post_json(
         self, path: str, body: Mapping[str, Any], deadline: float | None = None, *, sent_kind: SentKind | None
     ) -> Reply:
-        """POST a JSON object. The other parameters are those of `post_form`."""
+        """POST a JSON object. The other parameters are the same as in `post_form`."""
         return await self._exchange("POST", path, encode_json(body), JSON, deadline, sent_kind)
 
     async def get(self, path: str, deadline: float | None = None, *, sent_kind: SentKind | None) -> Reply:
-        """GET a path. The other parameters are those of `post_form`."""
+        """GET a path. The other parameters are the same as in `post_form`."""
         return await self._exchange("GET", path, b"", None, deadline, sent_kind)
 
     def build_request(

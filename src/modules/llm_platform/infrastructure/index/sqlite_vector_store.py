@@ -141,7 +141,7 @@ class SqliteCollection:
     def _by_words(
         self, database: sqlite3.Connection, query: HybridQuery, where: str, values: Sequence[str]
     ) -> list[tuple[int, float]]:
-        """Return the numbers and BM25 scores of the best passages. `where` and `values` are those of `_condition`."""
+        """Return the numbers and BM25 scores of the best passages. `where` and `values` come from `_condition`."""
         (passages,) = _row(database, "SELECT COUNT(*) FROM passages") or (0,)
         rarity = []
         for word in query.words.indices:

@@ -131,7 +131,7 @@ class CircuitBreaker:
 
     @property
     def avoided(self) -> Degraded | None:
-        """The error because of which another service should be called first, or None."""
+        """The error that makes another service the first to call, or None."""
         return self._cause if self._clock() < self._avoided_until else None
 
     def closed_s(self) -> float:

@@ -28,7 +28,7 @@ class UpstreamState:
     def guard(
         self, kind: UpstreamKind, limiter: RateLimiter, *, has_retries: bool = True, **options: Any
     ) -> UpstreamGuard:
-        """Return the guard for callers whose calls `limiter` limits. `options` are those of UpstreamGuard."""
+        """Return the guard for callers whose calls `limiter` limits. `options` are options of UpstreamGuard."""
         retries = self.retries if has_retries else None
         return UpstreamGuard(kind, self.name, limiter, self.circuit, retries, metrics=self.metrics, **options)
 

@@ -118,7 +118,7 @@ class LLMConnection:
 
     @property
     def settings(self) -> Variables:
-        """The settings from which this connection was built, by default those of its kind."""
+        """The settings from which this connection was built, by default the settings of its kind."""
         return self.variables or self.traits.variables
 
     @property

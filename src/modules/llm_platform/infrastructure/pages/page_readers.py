@@ -105,7 +105,7 @@ class FailoverPageReader(IPageReader):
 
 
 class TurnsPageReader(IPageReader):
-    """Reads at most `max_reads` pages at once, of which no caller has all, and equal addresses at once only once.
+    """Limits concurrent reads to `max_reads`, shares them fairly, and merges reads of the same address.
 
     Raises PageTimeoutError for a page whose turn does not come within `max_wait_s`.
     """

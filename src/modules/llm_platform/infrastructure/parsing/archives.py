@@ -41,7 +41,7 @@ class _TooLargeError(Exception):
 
 
 class _TooComplexError(Exception):
-    """XML takes more memory than that of a document."""
+    """XML takes more memory than the XML of a document."""
 
 
 class _Archive:

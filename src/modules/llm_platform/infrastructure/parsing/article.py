@@ -170,7 +170,7 @@ def _is_surrounding(node: Any) -> bool:
 
 
 def _outermost(nodes: list[Any]) -> Iterator[Any]:
-    """Yield those of the nodes, in the order of the page, that none of the others contains."""
+    """Yield the nodes that no other one contains, in the order of the page."""
     last = None
     for node in nodes:
         if last is None or not last.contains(node):

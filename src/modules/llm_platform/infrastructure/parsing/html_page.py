@@ -112,7 +112,7 @@ def whole_page_text(html: str) -> Answer:
 def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
     """Return the answer of `read` for the page with its structure marked as Markdown, cut to the limits of a parser.
 
-    The structure is marked first, because the limits are those of the text that is parsed.
+    The structure is marked first, because the limits hold for the text that is parsed.
     """
     try:
         bounded, note = bounded_html(_with_structure(html))

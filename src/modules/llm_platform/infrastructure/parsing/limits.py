@@ -18,7 +18,7 @@ _PR_SET_NO_NEW_PRIVS = 38
 
 
 class OutOfTimeError(BaseException):
-    """`cpu_limit` was exceeded. No Exception: libraries catch those of their own work."""
+    """`cpu_limit` was exceeded. Not an Exception, because libraries swallow those."""
 
 
 @contextlib.contextmanager

@@ -310,7 +310,7 @@ def _freshness(window: Freshness | None) -> str | None:
 
 
 def _language(request: WebSearchRequest) -> str | None:
-    """Return Brave's code for the requested language or that of the query. None leaves the choice to Brave."""
+    """Return Brave's code for the requested language or the language of the query. None leaves the choice to Brave."""
     tag = request.language or detect(request.query) or ""
     code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(tag.partition("-")[0]) or tag.partition("-")[0]
     return code if code in LANGUAGES else None

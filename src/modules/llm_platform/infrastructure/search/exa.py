@@ -45,7 +45,7 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
             "startPublishedDate": _timestamp(first, "00:00:00"),
             "endPublishedDate": _timestamp(window.end if window else None, "23:59:59"),
             "userLocation": keyed.territory_of(request.language),
-            "contents": {"highlights": True},  # a result has no text without it; its price is that of the search
+            "contents": {"highlights": True},  # a result has no text without it; its price is the price of the search
         }
         answer = await self.post("/search", body)
         return keyed.Found(self.items(list_of(answer.get("results"))), answer)

@@ -110,7 +110,7 @@ TIME_SPANS: Final = {"day": "qdr:d", "week": "qdr:w", "month": "qdr:m", "year": 
 
 
 def language_of(request: WebSearchRequest) -> str | None:
-    """Return `hl`: the requested language or that of the query. None leaves the choice to the service."""
+    """Return `hl`: the requested language or the language of the query. None leaves the choice to the service."""
     tag = request.language or detect(request.query) or ""
     primary = tag.partition("-")[0]
     code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(primary, primary)

@@ -112,7 +112,7 @@ class WebSearchChain(IWebSearchProvider):
     ) -> WebSearchResponse:
         """Return one answer from both. A failure is listed in `degraded`.
 
-        If both fail, the error of the web is raised, which says more about the question than that of a folder.
+        If both fail, the error of the web is raised, which says more about the question than the error of a folder.
         """
         outcomes = await asyncio.gather(
             self._search_web(request.with_(sources=web_kinds)),

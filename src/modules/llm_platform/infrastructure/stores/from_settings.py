@@ -144,7 +144,7 @@ def store_probes(
     jobs: IResearchJobStore | None,
 ) -> tuple[IHealthProbe, ...]:
     """Return the checks of Redis, the research store, shared rate limits and the file of background runs, if there are such.
-    The check of a research store in PostgreSQL is that of background runs, too.
+    The check of a research store in PostgreSQL also checks background runs.
     """
     return tuple(probe for probe in (redis, store, rate_limits, jobs) if isinstance(probe, IHealthProbe))
 

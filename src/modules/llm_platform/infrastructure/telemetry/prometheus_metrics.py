@@ -27,7 +27,7 @@ class PrometheusMetrics(IMetrics):
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        # Created at the first value: a gauge that nobody sets, such as that of Redis without Redis, must not be 0.
+        # Created at the first value: a gauge that nobody sets, such as the gauge of Redis without Redis, must not be 0.
         self._families: dict[str, Any] = {}
         # `labels()` of the library checks and joins the values under a lock; a dictionary look-up is a third of that.
         self._series: dict[str, dict[tuple[str, ...], Any]] = {metric.name: {} for metric in SERVER_METRICS}

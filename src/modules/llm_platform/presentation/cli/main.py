@@ -47,7 +47,7 @@ app.add_typer(outcomes_app, name="outcomes")
 
 
 def run(arguments: Sequence[str] | None, wiring: Wiring, console: Console | None = None) -> int:
-    """Run one command line (None: that of the process) and return its exit code."""
+    """Run one command line (None: the command line of the process) and return its exit code."""
     code: object = 0
     try:
         app(args=arguments, prog_name=PROGRAM, obj=CommandContext(console or Console(), wiring))

@@ -59,7 +59,7 @@ def wrap(text: str, width: int) -> str:
 
 
 def hanging_indent(line: str, width: int) -> int:
-    """Return the indent of the continuation: that of the line, unless it takes more than a quarter of the width."""
+    """Return the indent of the continuation: the indent of the line, unless it takes more than a quarter of the width."""
     indent = len(line) - len(line.lstrip(" "))
     return indent if indent <= width // 4 else 0
 

@@ -82,7 +82,7 @@ def create_app(
         telemetry=NO_TELEMETRY,
     )
     app.state.server = server
-    # GuardMiddleware sends all errors. These handlers translate those of the framework.
+    # GuardMiddleware sends all errors. These handlers translate the errors of the framework.
     app.add_exception_handler(RequestValidationError, _raise_validation_error)
     app.add_exception_handler(HTTPException, _raise_http_error)
     for router in ROUTERS:
@@ -113,7 +113,7 @@ async def _raise_http_error(request: Request, error: Any) -> NoReturn:
     if error.status_code == 404:
         raise problems.NotFoundError
     if error.status_code == 405:
-        # All methods of the path: the framework names only those of the first matching route.
+        # All methods of the path: the framework names only the methods of the first matching route.
         routes: Sequence[Route] = request.app.router.routes
         matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
         methods = sorted({method for route in matching for method in route.methods or ()})

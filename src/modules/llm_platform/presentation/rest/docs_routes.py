@@ -78,7 +78,7 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Cache-Control": "no-cache",
 }
 FILE_HEADERS: Final[Mapping[str, str]] = {"Cache-Control": "max-age=3600"}
-MANIFEST: Final[Mapping[str, object]] = {  # addresses are relative to that of the manifest
+MANIFEST: Final[Mapping[str, object]] = {  # addresses are relative to the address of the manifest
     "id": "./",
     "name": "llm-platform",
     "short_name": "llm-platform",

@@ -182,7 +182,7 @@ class _HttpCall(Call):
         self.owns_all_reports = owns_all_reports
 
     async def start(self) -> None:
-        # A session runs in the context of the request that opened it: that of the same caller, with another id.
+        # A session runs in the context of the request that opened it: a request of the same caller, with another id.
         bind_request_id(self._scope[problems.REQUEST_ID]).__enter__()
         await self._scope[COUNT_REQUEST]()
 

@@ -24,7 +24,7 @@ class ResearchChoices(BaseModel):
     """The choices of a request, as this server is configured.
 
     - `sources` can be searched.
-    - `default_sources` are those of a request that names none.
+    - `default_sources` are searched for a request that names none.
     - `models` are the language models that can write, empty if answers consist of quotes.
     - `max_file_bytes` is for all files of a request together.
     - `background` is True if runs can be queued and stored.

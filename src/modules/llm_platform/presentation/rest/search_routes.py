@@ -1,4 +1,4 @@
-"""Search over HTTP: in the platform's format and in that of SearXNG."""
+"""Search over HTTP: in the platform's format and in SearXNG's format."""
 
 from typing import Any
 

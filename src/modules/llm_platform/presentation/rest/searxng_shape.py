@@ -15,7 +15,7 @@ from modules.llm_platform.domain.urls.canonical_url import without_userinfo
 
 SOURCE_OF_CATEGORY: Mapping[str, dtos.SourceKind] = {"general": "web", "news": "news", "science": "academic"}
 MAX_PAGE_DIGITS = 4
-MAX_FIELDS = 500  # fields of a form; that of SearXNG has a checkbox for each category
+MAX_FIELDS = 500  # fields of a form; the form of SearXNG has a checkbox for each category
 CATEGORY_CHECKBOX = "category_"  # prefix of a field in the search form of SearXNG: category_news=on
 NAMES = WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
 TIME_RANGE: Mapping[str, Any] = {"enum": ["", "day", "week", "month", "year"]}
@@ -213,7 +213,7 @@ def _result(position: int, item: dtos.WebSearchResultItem, provider: str) -> dic
 
 
 def _parsed_url(url: str) -> list[str]:
-    """Return six parts like those of urllib's urlparse, or only the URL if it cannot be parsed."""
+    """Return six parts, as urllib's urlparse does, or only the URL if it cannot be parsed."""
     try:
         parts = urlsplit(url)
     except ValueError:

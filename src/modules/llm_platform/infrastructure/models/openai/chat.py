@@ -259,7 +259,7 @@ class OpenAIProvider(ILLMProvider):
         if len(models) == 1 and models[0].get("owned_by") == LLAMA_CPP:
             return "reachable; it serves its one model under any name"
         names = {name for model in models for name in _names_of(model)}
-        # Azure lists base models, while the configured name is that of a deployment.
+        # Azure lists base models, while the configured name names a deployment.
         if names and self.model not in names and not self._connection.traits.deployments:
             known = ", ".join(sorted(names)[:MAX_NAMED_MODELS])
             setting = self._connection.settings.model

@@ -23,7 +23,7 @@ LLM_ERRORS: Final[Mapping[str, type[exceptions.LLMException]]] = {
 }
 LLM_FAMILY: Final = ErrorFamily(**LLM_ERRORS)
 
-# Statuses that are worth another try, like any 5xx except those of NOT_RETRYABLE.
+# Statuses that are worth another try, like any 5xx except the statuses of NOT_RETRYABLE.
 RETRYABLE: Final = frozenset({409, 425})
 NOT_RETRYABLE: Final = frozenset({501, 505})
 REFUSALS: Final = frozenset({400, 422})

@@ -203,7 +203,7 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # `auto` tries them in thi
 
 
 def spec_of(provider: str) -> SearchProviderSpec | None:
-    """Return the row of an adapter (`searxng-2` has that of SearXNG), or None for an adapter of the caller."""
+    """Return the row of an adapter (`searxng-2` has the row of SearXNG), or None for an adapter of the caller."""
     name = _INSTANCE_NUMBER.sub("", provider)
     return next((spec for spec in SEARCH_PROVIDERS if spec.name == name), None)
 

@@ -93,7 +93,7 @@ def escape_bangs(query: str) -> str:
 
 
 def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[str]]) -> tuple[str, ...]:
-    """Return the request's own engines, else those of its source kinds. A verbatim request gets no default."""
+    """Return the request's own engines, else the engines of its source kinds. A verbatim request gets no default."""
     if request.engines or isinstance(request, VerbatimWebSearchRequest):
         return request.engines
     lists = filter(None, map(by_kind.get, _web_kinds(request.sources)))

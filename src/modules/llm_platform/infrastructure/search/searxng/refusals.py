@@ -1,6 +1,6 @@
 """SearXNG's refusals and their duration: statuses, its limiter, and suspended engines.
 
-The durations are those of its shipped `settings.yml` and of `searx/botdetection/ip_limit.py`. An operator may change them.
+The durations stand in its shipped `settings.yml` and in `searx/botdetection/ip_limit.py`. An operator may change them.
 """
 
 import time
@@ -24,7 +24,7 @@ BOT_DETECTION: Final = (
     "or set server.limiter to false"
 )
 ENGINES_BLOCKED_S: Final = 600.0  # the shortest time for which health reports that all engines are blocked
-JSON_CHECK_S: Final = 60.0  # pause between checks, each of which is one of the limiter's 150 requests in 10 minutes
+JSON_CHECK_S: Final = 60.0  # pause between checks; each is one of the limiter's 150 requests in 10 minutes
 MAX_ENGINES_IN_ERROR: Final = 3
 MAX_SUSPENSIONS: Final = 500  # an instance has fewer than 300 engines
 
@@ -174,7 +174,7 @@ class LastOutcome:
 
     @property
     def refusal(self) -> WebSearchBlockedError | None:
-        """A new error like that of the last search, while its time is not over."""
+        """A new error like the error of the last search, while its time is not over."""
         left_s = self._refused_until - self._clock()
         if self._refusal is None or left_s <= 0:
             return None

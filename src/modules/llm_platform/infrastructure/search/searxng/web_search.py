@@ -55,7 +55,7 @@ NO_CONFIG: Final = "SearXNG does not list its engines at /config: the engine lis
 # The limiter refuses clients that do not look like a browser, whatever format they request.
 HEADERS: Final = {
     "Accept": "application/json, text/html;q=0.9, */*;q=0.8",
-    "Accept-Language": "en-US,en;q=0.7",  # This is the language of messages. The form has that of results.
+    "Accept-Language": "en-US,en;q=0.7",  # This is the language of messages. The form has the language of results.
 }
 
 

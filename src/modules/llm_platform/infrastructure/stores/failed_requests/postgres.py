@@ -1,4 +1,4 @@
-"""Failed requests in PostgreSQL, which the workers of several machines share. Times are those of the database."""
+"""Failed requests in PostgreSQL, which the workers of several machines share. Times come from the database."""
 
 from __future__ import annotations
 

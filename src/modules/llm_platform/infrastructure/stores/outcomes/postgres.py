@@ -1,6 +1,6 @@
 """Outcomes in PostgreSQL, which the workers of several machines share.
 
-Concurrent calls are batched: one statement stores the outcomes of many requests. Times are those of the database, so that a
+Concurrent calls are batched: one statement stores the outcomes of many requests. Times come from the database, so that a
 wrong clock of one machine removes nothing.
 """
 

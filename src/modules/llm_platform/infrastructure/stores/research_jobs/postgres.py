@@ -1,4 +1,4 @@
-"""Background runs in PostgreSQL, which the servers of several machines share. Times are those of the database."""
+"""Background runs in PostgreSQL, which the servers of several machines share. Times come from the database."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ _THREAD: Final = (
     f":search_text || coalesce((SELECT '{_GAP}' || {_SEARCH_TITLE} {_JOINED}), ''), :is_report"
 )
 _THREAD_COLUMNS: Final = "thread, title, search_text, is_report"
-# `:id` is the id of any run of the thread, or that of the thread, whose first run may have been removed.
+# `:id` is the id of any run of the thread, or the id of the thread. The first run of the thread may have been removed.
 _IS_THREAD: Final = (
     "thread = coalesce((SELECT thread FROM llm_platform.research_job WHERE owner = :owner AND id = :id), :id)"
 )

@@ -80,7 +80,7 @@ def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[entry_files.EntryLoc
 
 
 def _method(data: bytes) -> int:
-    """Return the method of compression: none if the ratio would be refused as that of a bomb."""
+    """Return the method of compression: none if the ratio would be refused as the ratio of a bomb."""
     swells = len(data) > SMALL_BYTES and len(data) > len(zlib.compress(data)) * MAX_RATIO // 2
     return zipfile.ZIP_STORED if swells else zipfile.ZIP_DEFLATED
 

@@ -258,7 +258,7 @@ async def _execute(connection: Connection, statement: str, parameters: Sequence[
 
 
 def _row(head: entry_files.EntryHeader, data: bytes) -> tuple[str, str, str, float, bytes]:
-    """Return the values of _PUT. The time is that of the header, which is rounded to microseconds."""
+    """Return the values of _PUT. The time is the time of the header, which is rounded to microseconds."""
     return head.location.stage, head.location.topic, head.location.key, head.made.timestamp(), data
 
 

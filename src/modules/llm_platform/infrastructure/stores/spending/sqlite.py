@@ -25,7 +25,7 @@ ON CONFLICT (day, account) DO UPDATE SET usd = max(usd, :seen) + :usd
 
 
 class SqliteSpendingStore(ISpendingStore):
-    """Opens the file for each call, in a thread: calls are as rare as those of language models."""
+    """Opens the file for each call, in a thread: calls are as rare as calls of language models."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

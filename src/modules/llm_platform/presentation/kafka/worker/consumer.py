@@ -213,7 +213,7 @@ class ConsumerThread:
         self._settle(POLL_S)
 
     def _resume_partitions(self, partitions: Iterable[offsets.Partition]) -> None:
-        """Resume those of the partitions that are paused.
+        """Resume the partitions that are paused.
 
         librdkafka remembers the pause of a revoked partition. Without a resume, the partition would stay paused forever when
         it is assigned again.

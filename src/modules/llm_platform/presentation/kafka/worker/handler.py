@@ -163,7 +163,7 @@ class RagHandler:
         self._dependencies = dependencies or Dependencies()
         self._keep_failed = keep_failed
         self._store_failed_at: float | None = None  # The time on the clock, or None while the outcome store works.
-        # The keys are those of the requests in progress, the values the duplicates that wait for their outcomes.
+        # The keys are the requests in progress, the values are the duplicates that wait for their outcomes.
         self._in_flight: dict[OutcomeKey, list[asyncio.Future[dtos.Outcome | None]]] = {}
 
     async def handle(self, record: IncomingRecord, slot: SlotContext = NO_SLOT) -> OutgoingRecord:
@@ -387,7 +387,7 @@ class RagHandler:
 def _start_span(tracer: tracing.ITracer, job: Job) -> tracing.ISpan:
     """Start the span of a request.
 
-    Its trace headers replace those of the sender in the record, so that the outcome has them.
+    Its trace headers replace the sender's headers in the record, so that the outcome has them.
     """
     record = job.record
     sent = {name: (value or b"").decode("latin-1") for name, value in record.headers if name in tracing.TRACE_HEADERS}

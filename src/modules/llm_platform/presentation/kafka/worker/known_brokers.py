@@ -1,7 +1,7 @@
 """Recognises a client of librdkafka that knows no broker any more, and so never connects again.
 
 A broker that shuts down can answer a metadata request with topics and no brokers. librdkafka (2.12 to 2.16 at least) then
-removes all brokers that it knows, those of bootstrap.servers too, and nothing adds them again: only a new client connects.
+removes all brokers that it knows, the ones of bootstrap.servers too, and nothing adds them again: only a new client connects.
 https://github.com/confluentinc/librdkafka/issues/5301
 """
 

@@ -85,7 +85,7 @@ class KeyTurn:
 class InFlightRequest:
     """A consumed request.
 
-    - `tracker` is that of the assignment under which it was read.
+    - `tracker` belongs to the assignment under which it was read.
     - `is_written` is True if its outcome is written.
     - `is_oversized` is True if the brokers refused its outcome as too large.
     - `slot` is set while the handler has the request.
@@ -253,7 +253,7 @@ class RequestScheduler:
         else:
             if error.code() not in PURGED:
                 self._note_produce_error(error)
-            # The wait is the same for all outcomes, so that those of a key stay in order.
+            # The wait is the same for all outcomes, so that the outcomes of a key stay in order.
             await asyncio.sleep(PRODUCE_RETRY_S)
         self._produce(request, outcome)
 

@@ -45,9 +45,9 @@ NOT_JOINED: Final = (
 class WorkerParts:
     """The parts from which a worker is built, beside Kafka's clients.
 
-    - `outcomes` and `dependencies` are those of the handler.
+    - `outcomes` and `dependencies` belong to the handler.
     - `notes` are lines for the operator.
-    - `metrics` are those of upstreams and caches.
+    - `metrics` count calls of upstreams and caches.
     """
 
     handler: RagHandler

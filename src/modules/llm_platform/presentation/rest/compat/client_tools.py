@@ -36,7 +36,7 @@ class ForcedTool:
 
 
 def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: object) -> ForcedTool | None:
-    """Return the tool that `choice` forces, or None if the answer may come without a call, as that of a research run does.
+    """Return the tool that `choice` forces, or None if the answer may come without a call, as the answer of a research run does.
 
     Raises InvalidRequestError that names the field or, if no language model is configured, the setting.
     """

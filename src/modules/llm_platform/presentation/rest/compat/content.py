@@ -45,7 +45,7 @@ def text_of(content: str | Sequence[ContentPart]) -> str:
 
 
 def require_text(content: str | Sequence[ContentPart] | None, *location: str | int) -> None:
-    """Raise InvalidRequestError for a part that is no text. `location` is that of the content in the body."""
+    """Raise InvalidRequestError for a part that is no text. `location` is the place of the content in the body."""
     for number, part in enumerate(() if isinstance(content, str) else content or ()):
         if part.type not in TEXTS:
             raise InvalidRequestError.at(("body", *location, number, "type"), ONLY_TEXT, "literal_error")

@@ -53,7 +53,7 @@ async def task_response(
     depth: Depth,
     answer_format: Mapping[str, Any] | None = None,
 ) -> ResearchResponse:
-    """Return the answer as that of a research run without sources, for interfaces that have no other answer."""
+    """Return the answer as a research run without sources would give it, for interfaces that have no other answer."""
     model = model_for_tasks(request)
     if model is None:
         answer = rule_answer(task, answer_format)

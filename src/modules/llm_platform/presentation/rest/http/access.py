@@ -25,7 +25,7 @@ LISTS_OF_MODELS = (
     "/anthropic/v1/models",
     "/perplexity/v1/models",
 )  # Not counted: clients ask before each call.
-# POST requests that search; with those of compatible APIs and GET requests they are reads, which have a limit of their own.
+# POST requests that search; these, the searches of compatible APIs and GET requests are reads, which have a limit of their own.
 READ_PATHS = frozenset({"/llm-platform/web-search", "/search"})
 COUNTED_BY_ROUTE = frozenset({"/mcp"})  # Its route counts calls: a client sends six requests before the first one.
 OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar

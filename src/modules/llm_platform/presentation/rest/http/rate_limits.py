@@ -1,6 +1,6 @@
 """Rate limits of a request: the caller that it counts for, and the fields of the response.
 
-The fields RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-11.
+The fields RateLimit and RateLimit-Policy follow draft-ietf-httpapi-ratelimit-headers-11.
 """
 
 import math

@@ -37,7 +37,7 @@ async def run_research(
     """Return the answer. The research occupies a slot and stops if the client disconnects.
 
     - `on_event` receives the events before the last.
-    - `owner` is the caller, by default that of the request.
+    - `owner` is the caller, by default the caller of the request.
     - `is_stored` is True if the answer will be stored.
     """
     owner = caller_id(request) if owner is None else owner
@@ -55,7 +55,7 @@ async def run_research(
 async def answer_message(request: Request, message: str, **fields: Any) -> ResearchResponse:
     """Return the answer to a message of any length (`LongQuery`): its question is searched, the whole of it is the context.
 
-    One that is too short for a question is answered in words, without a search. `fields`: those of ResearchRequest.
+    One that is too short for a question is answered in words, without a search. `fields` are fields of ResearchRequest.
     """
     question, context = split_message(message)
     kind = ShortMessage if len(question) < MIN_QUESTION_CHARS else ResearchRequest

@@ -215,7 +215,7 @@ async def stream_research(
 
     - `record` gets all events of a run that has an answer, before the last one is sent, because a client may fetch the run at
       once. The entry that it returns is added to the `degraded` of the answer.
-    - `owner` is the caller, by default that of the request.
+    - `owner` is the caller, by default the caller of the request.
     """
     events = services(request).research.stream(
         question,

@@ -30,7 +30,7 @@ Block = dict[str, Any]
 class MessageBlocks:
     """The blocks of one answer, from the events of its research run in their order.
 
-    Each search is a `server_tool_use` with its results. Sources that no search found, such as those of an earlier answer,
+    Each search is a `server_tool_use` with its results. Sources that no search found, such as sources of an earlier answer,
     stand in a pair of their own. The text comes last, when its citations are verified: they belong inside its blocks.
 
     - `is_json` is True if the text is the `output` as JSON, in one block.

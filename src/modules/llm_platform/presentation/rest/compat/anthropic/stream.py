@@ -48,7 +48,7 @@ class MessageEnd:
 
 
 def research_end(answer: ResearchResponse, tool: str = "") -> MessageEnd:
-    """Return the end of an answer. Its tokens are those of all model calls of the research run."""
+    """Return the end of an answer. Its tokens are the tokens of all model calls of the research run."""
     metadata = answer.metadata
     usage = {
         "input_tokens": metadata.prompt_tokens,

@@ -89,7 +89,7 @@ class FirecrawlCrawlRequest(dialect.DialectBody, frozen=True):
 
 
 def below_path(url: str) -> tuple[str, ...]:
-    """Return the pattern of the paths below that of an address. There is none for the root."""
+    """Return the pattern of the paths below the path of an address. There is none for the root."""
     try:
         path = urlsplit(url).path.rstrip("/")
     except ValueError:

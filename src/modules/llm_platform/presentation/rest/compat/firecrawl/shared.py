@@ -33,7 +33,7 @@ def type_of(value: object) -> object:
 
 
 def _require_served_format(formats: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse formats of which none is served. Clients ask for HTML beside Markdown, and do without it."""
+    """Refuse formats if none of them is served. Clients ask for HTML beside Markdown, and do without it."""
     if formats and not {MARKDOWN, LINKS}.intersection(formats):
         raise ValueError(NO_HTML if HTML.intersection(formats) else NOT_SERVED)
     return formats

@@ -36,7 +36,7 @@ class ModelNotFoundError(RestError, code="model_not_found", status_code=404):
 
 
 class OpenaiModel(BaseModel):
-    """One model, for clients of Perplexity too. `created` is the same for all: that of this version."""
+    """One model, for clients of Perplexity too. `created` is the same for all: the date of this version."""
 
     id: str
     object: str

@@ -111,7 +111,7 @@ class PerplexityAgentRequest(dialect.StringValuesBody, frozen=True):
 
     @property
     def urls(self) -> tuple[str, ...]:
-        """The addresses that the tool fetch_url reads: those of the last message, or the first `max_urls` of them."""
+        """The addresses that the tool fetch_url reads: the addresses in the last message, or the first `max_urls` of them."""
         tools = [tool for tool in self.served_tools if isinstance(tool, AgentFetchUrlTool)]
         text = self.conversation.messages[-1].text if tools else ""
         found = (address.rstrip(_AROUND_ADDRESS) for address in _ADDRESS.findall(text))

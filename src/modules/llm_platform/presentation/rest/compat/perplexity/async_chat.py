@@ -80,7 +80,7 @@ async def create(request: Request) -> Response:
     body = await read_body(request, PerplexityAsyncRequest)
     sent = body.request
     tool = client_tools.forced_tool(request, sent.tools or (), sent.tool_choice)
-    # The id is the same for all requests with this key. The store finds it among those of the caller.
+    # The id is the same for all requests with this key. The store finds it among the runs of the caller.
     key = body.idempotency_key
     research_id = sha256(f"{API} {key}".encode()).hexdigest()[:ID_CHARS] if key else None
     job = await services(request).research_jobs.submit(

@@ -132,7 +132,7 @@ class ResponseWriter(ABC):
                 assert_never(event)
 
     def whole(self, events: Sequence[ResearchEvent]) -> Object:
-        """Return the object after these events, the last of which ends the run."""
+        """Return the object after these events. The last one ends the run."""
         for event in events:
             for _ in self.parts(event):
                 pass

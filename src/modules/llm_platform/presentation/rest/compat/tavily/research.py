@@ -138,7 +138,7 @@ async def get_research(
     request_id: str,
     include_usage: Annotated[bool, Query(description="Adds `usage`: searches, tokens and cost")] = False,
 ) -> Response:
-    # The id that the client got is that of the run, with the citation style at its end.
+    # The id that the client got is the id of the run, with the citation style at its end.
     job_id, _, sent = request_id.rpartition("-")
     style: CitationStyle | None = next((known for known in get_args(CitationStyle) if known == sent), None)
     job = await services(request).research_jobs.get(job_id if style else request_id, owner=caller_id(request))
