@@ -59,7 +59,7 @@ class SearchFilters(dialect.StringValuesBody, frozen=True):
     def freshness(self) -> str | None:
         """The days between the date filters. It overrides `time_range`.
 
-        The web shows when a page was published and not when it was updated. A page that was published after a day was also updated
+        The web shows when a page was published and not when it was updated. A page published after a day was also updated
         after it, so `last_updated_after_filter` finds nothing wrong, but misses older pages that were updated since.
         """
         first = max(filter(None, (self.search_after_date_filter, self.last_updated_after_filter)), default=None)
