@@ -110,7 +110,6 @@ def has_documents(settings: Settings) -> bool:
 
 
 def plain(secret: SecretStr | None) -> str:
-    """Return the text of a key, or an empty text."""
     return secret.get_secret_value() if secret else ""
 
 
@@ -120,7 +119,6 @@ def is_installed(packages: Iterable[str]) -> bool:
 
 
 def is_loopback(url: str) -> bool:
-    """Return whether the host of a URL is localhost or a loopback address."""
     host = urlsplit(url).hostname or ""
     try:
         return host in LOOPBACK_HOSTS or ip_address(host).is_loopback

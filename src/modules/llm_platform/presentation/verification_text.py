@@ -41,7 +41,6 @@ MAX_SHOWN_CHARS: Final = 300
 
 
 def counts_line(verified: VerifiedText) -> str:
-    """Return one line: how many sentences have each verdict, and how many sources were read."""
     counts = verified.counts
     has_findings = (
         counts.contradicted or counts.absent or not counts.unsupported
@@ -62,7 +61,6 @@ def unsupported_line(verified: VerifiedText) -> str:
 
 
 def no_longer_hold_line(verified: VerifiedAgain) -> str:
-    """Return one line: how many sentences of a stored answer no longer hold."""
     count = verified.no_longer_hold
     return f"{count} of {_counted(verified.counts.sentences, 'sentence')} no longer {'holds' if count == 1 else 'hold'}"
 
@@ -112,7 +110,6 @@ def found_text(citation: Citation, difference: Difference) -> str:
 
 
 def source_problem(source: VerifiedSource) -> str:
-    """Return why a source was not read."""
     return f"{STATES[source.state]} ({source.reason})" if source.reason else STATES[source.state]
 
 

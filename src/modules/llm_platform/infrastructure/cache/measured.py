@@ -9,8 +9,6 @@ from modules.llm_platform.domain.telemetry.metrics import CACHE_REQUESTS
 
 
 class MeasuredCache(ICache[Entry], Generic[Entry]):
-    """Counts the hits and misses of a cache under `name`."""
-
     def __init__(self, cache: ICache[Entry], name: str, metrics: IMetrics) -> None:
         self._cache = cache
         self._name = name

@@ -1,4 +1,5 @@
-"""Files and folders as documents to be indexed: Markdown, text, HTML and PDF one each, JSON lines one a line."""
+"""Reads files and folders as documents. A Markdown, text, HTML or PDF file is one document; in JSON Lines each line is
+one."""
 
 import os
 import stat
@@ -121,7 +122,6 @@ class FileDocumentSource(IDocumentSource):
     def read_file(
         self, folder: Path, file: FoundFile, parser: DocumentParser, *, doc_id: str, url: str, source: str
     ) -> DocumentText | LeftOut:
-        """Return the text of a file, or the reason why it has none."""
         try:
             read = read_text(folder, file, parser, self.redactor)
         except EmptyDocument:
@@ -300,8 +300,8 @@ class FileWalk(IDocumentWalk):
 def origin_of(path: Path) -> str:
     """Return the origin of the documents of a folder or a file.
 
-    The origin of a file is that of its folder, or for JSON lines its own. It is a digest of the resolved path, because the
-    path itself must not leave this machine.
+    The origin of a file is its folder's origin, or for JSON Lines its own. It is a digest of the resolved path, because
+    the path itself must not leave this machine.
     """
     origin = path if path.is_dir() or path.name.lower().endswith(JSON_LINES) else path.parent
     return sha256(os.fsencode(origin.resolve())).hexdigest()[:ORIGIN_CHARS]

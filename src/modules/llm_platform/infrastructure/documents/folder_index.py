@@ -1,7 +1,7 @@
-"""Index one folder of documents, and keep the index in step with it: each search reads what has changed since the last.
+"""Indexes one folder of documents. Each search first reads what has changed since the search before it.
 
-If `llm-platform index` has put the folder into the shared index, its documents are searched and updated there. Otherwise the
-folder has an index of its own.
+If `llm-platform index` has put the folder into the shared index, its documents are searched and updated there.
+Otherwise the folder has an index of its own.
 """
 
 import asyncio
@@ -266,7 +266,6 @@ class FolderIndex:
         self._location, self._state, self._state_stamp = location, None, None
 
     async def _uses_our_embedder(self, location: _Location) -> bool:
-        """Return whether the collection can be read and was made with this embedder."""
         try:
             collection_info = await self._opened(location).describe(location.collection)
         except (exceptions.VectorStoreError, exceptions.VectorStoreConfigError):

@@ -31,12 +31,13 @@ def key_of(parts: Iterable[str]) -> str:
 
 
 def pages_mark(path: str) -> str:
-    """Return what ends the digest of this file in the form of this version. A PDF of another form is read again."""
+    """Return the suffix that marks a file's digest with the format of this version. A PDF in another format is read
+    again."""
     return WITH_PAGES if path.lower().endswith(PDF) else ""
 
 
 def has_pages(path: str, digest: str) -> bool:
-    """Return whether a file is in this form. A PDF that an older version indexed is read again."""
+    """Return whether a file was read in the format of this version. A PDF that an older version indexed is read again."""
     return digest.endswith(pages_mark(path))
 
 
@@ -83,7 +84,6 @@ class FolderState:
         return self.is_pruned and self.files == {path: file.stamp for path, file in listing.files.items()}
 
     def is_unchanged(self, path: str, listing: Listing) -> bool:
-        """Return whether this file has not changed since."""
         return path in listing.files and self.files.get(path) == listing.files[path].stamp
 
     @property

@@ -1,4 +1,5 @@
-"""JSON lines as documents: `{doc_id?, title, text, url?, source?, lang?, …}`, every other scalar or list a filter."""
+"""Reads JSON Lines as documents: `{doc_id?, title, text, url?, source?, lang?, …}`. Every other scalar or list is a
+filter."""
 
 import json
 from collections.abc import Iterator, Mapping

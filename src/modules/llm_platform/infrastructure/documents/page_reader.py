@@ -1,4 +1,4 @@
-"""Documents as pages: the whole text as it was indexed, whether its address is `doc:` or on the web."""
+"""Reads documents as pages: the whole text as it was indexed, at a `doc:` address or on the web."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -86,5 +86,5 @@ class DocumentPageReader(IPageReader):
 
 
 def leaves_the_folder(path: str) -> bool:
-    """Return whether a path leaves its folder: no document has it, and the request is a mistake."""
+    """Return whether a path leaves its folder. No document has such a path, so the request is a mistake."""
     return path.startswith(("/", "\\")) or "\x00" in path or ".." in path.replace("\\", "/").split("/")

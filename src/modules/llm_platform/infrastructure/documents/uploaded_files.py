@@ -1,4 +1,5 @@
-"""Files of a request as documents: parsed as files of a folder are, indexed in memory, gone when the run has ended."""
+"""Files of a request as documents. They are parsed like files of a folder, indexed in memory, and gone when the run has
+ended."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ UNREADABLE: Final = "The file {name} cannot be read: {reason}. Send another one,
 
 
 class UploadedFiles(IDocumentSource):
-    """The files of one request. `bad` has the reason of each that cannot be read, `notes` what is missing of others."""
+    """The files of one request. `bad` has the reason for each file that cannot be read, `notes` what is missing from
+    the others."""
 
     def __init__(self, files: Sequence[UploadedFile], redactor: Redactor, parsers: ParserPool | None = None) -> None:
         self._redactor = redactor
@@ -63,7 +65,6 @@ class UploadedFiles(IDocumentSource):
         return _Walk(self, PooledParser(self._parsers))
 
     def read(self, name: str, parser: PooledParser) -> DocumentText | LeftOut:
-        """Return the text of a file, or why there is none."""
         try:
             if suffix_of(name) not in SUFFIXES:
                 raise UnreadableDocument(WRONG_TYPE)
@@ -127,7 +128,6 @@ class UploadedFileSearch(DocumentWebSearch):
         )
 
     async def beginnings(self) -> tuple[WebSearchResultItem, ...]:
-        """Return each file with its beginning."""
         found: list[WebSearchResultItem] = []
         for name in self._files.files:
             if passages := await self.retrieval.document(name):

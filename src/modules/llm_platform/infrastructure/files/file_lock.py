@@ -22,7 +22,6 @@ else:
     import fcntl
 
     def _try_lock(file: int, shared: bool) -> bool:
-        """Lock without waiting. Return False if another process has the lock."""
         try:
             fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -28,7 +28,8 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def is_absent(file: Path) -> bool:
-    """Return whether there is no such file. One that cannot be looked up is no absent one: who opens it learns the reason."""
+    """Return whether there is no such file. A file that cannot be looked up does not count as absent: opening it tells
+    why."""
     try:
         file.stat()
     except (FileNotFoundError, NotADirectoryError):

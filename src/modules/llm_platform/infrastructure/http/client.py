@@ -69,7 +69,6 @@ _quoted = lru_cache(maxsize=256)(partial(quote_plus, errors="replace"))  # Most 
 
 @cache
 def user_agent() -> str:
-    """Return the User-Agent header: the name and version of the platform."""
     version = package_version()
     return f"{PACKAGE}/{version}" if version else PACKAGE
 

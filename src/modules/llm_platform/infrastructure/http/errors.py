@@ -1,4 +1,4 @@
-"""One table for every adapter: statuses and transport errors of an upstream, and the error that each of them becomes.
+"""One table for every adapter: the error that each status and transport failure of an upstream becomes.
 
 Messages contain nothing that an upstream sent.
 """

@@ -48,5 +48,4 @@ def hybrid_query(collection_info: Collection, text: str, vector: Vector | None) 
 
 
 def active_filters(filters: Filters) -> Sequence[tuple[str, tuple[str, ...]]]:
-    """Return the filters that have values."""
     return [(key, values) for key, values in filters.items() if values]

@@ -160,7 +160,6 @@ class SqliteCollection:
     def _by_vector(
         self, database: sqlite3.Connection, vector: Sequence[float], where: str, values: Sequence[str]
     ) -> list[tuple[int, float]]:
-        """Return the numbers and dot products of the passages whose vectors are nearest."""
         rows = database.execute(
             f"SELECT number, vector FROM passages WHERE vector IS NOT NULL AND {where.format('number')}",  # noqa: S608
             values,

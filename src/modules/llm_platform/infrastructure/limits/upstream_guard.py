@@ -36,10 +36,10 @@ class UpstreamKind(NamedTuple):
 
     - `blocked` and `unreachable` are the port's errors for a call that a limit, or the circuit, does not allow.
     - `max_wait_s` is the time that a caller waits for its turn, unless its guard has another.
-    - `pause_s` limits the pause before a second try, which is random ("full jitter"), so that the retries of many callers do
-      not arrive together. It follows a Retry-After of at most `max_pause_s`.
-    - `retried` are the errors after which a call is tried again, except those of `final`. Those of `timed` are tried again only
-      with a Retry-After.
+    - `pause_s` limits the pause before a second try, which is random ("full jitter"), so that the retries of many
+      callers do not arrive together. It follows a Retry-After of at most `max_pause_s`.
+    - `retried` are the errors after which a call is tried again, unless they are in `final`. Errors in `timed` are
+      tried again only with a Retry-After.
     """
 
     label: str
@@ -198,7 +198,7 @@ class UpstreamGuard:
 class Attempt:
     """One try of a call, as a context manager, which waits for its turn or raises the port's error.
 
-    `span` is the span of the try. That of a stream is not made the current span.
+    `span` is the span of the try. The span of a stream does not become the current span.
     """
 
     __slots__ = ("_began", "_generation", "_guard", "_is_stream", "_traced", "is_admitted", "span")

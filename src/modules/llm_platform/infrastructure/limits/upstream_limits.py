@@ -327,7 +327,6 @@ class RetryBudget:
         self._retries = 0.0
 
     def record_call(self) -> None:
-        """Count a first try."""
         self._decay()
         self._calls += 1
 

@@ -116,7 +116,6 @@ async def content_of(
 
 
 def visible_text(text: str) -> str:
-    """Return the text without invisible characters."""
     return _seen(text).strip()
 
 
@@ -125,7 +124,6 @@ def _seen(text: str) -> str:
 
 
 def text_hash(text: str) -> str:
-    """Return the SHA-256 of a page's text."""
     return sha256(text.encode("utf-8", "replace")).hexdigest()
 
 

@@ -140,7 +140,8 @@ class TurnsPageReader(IPageReader):
 
 
 class CachedPageReader(IPageReader):
-    """Caches the pages of `reader` for `ttl_s` seconds, each cut to MAX_PAGE_CHARS. Equal addresses at once are read once."""
+    """Caches the pages of `reader` for `ttl_s` seconds, each cut to MAX_PAGE_CHARS. Concurrent reads of one address are
+    one read."""
 
     def __init__(self, reader: IPageReader, cache: ICache[Page], ttl_s: float) -> None:
         self.name = reader.name

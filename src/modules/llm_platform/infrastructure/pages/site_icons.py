@@ -35,9 +35,10 @@ ELSEWHERE: Final = "The icon is at another site"
 
 
 class SiteIconReader(IIconReader):
-    """Asks each site once in TTL_S, and no other one that it redirects to. `robots` are the rules to obey, or None.
+    """Asks each site at most once per TTL_S and does not follow redirects to other sites. `robots` are the rules to
+    obey, or None.
 
-    Callers at the same time share one request. A site whose turn does not come within TIMEOUT_S is asked by a later caller.
+    Concurrent callers share one request. A site whose turn does not come within TIMEOUT_S is asked by a later caller.
     """
 
     def __init__(

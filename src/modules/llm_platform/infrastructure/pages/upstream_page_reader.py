@@ -10,8 +10,6 @@ from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGu
 
 
 class UpstreamPageReader(IPageReader):
-    """A page reader behind its guard."""
-
     def __init__(self, reader: IPageReader, guard: UpstreamGuard) -> None:
         self.name = reader.name
         self._reader = reader
@@ -25,8 +23,6 @@ class UpstreamPageReader(IPageReader):
 
 
 class UpstreamSiteReader(ISiteReader):
-    """A reader for crawls behind its guard."""
-
     def __init__(self, reader: ISiteReader, guard: UpstreamGuard) -> None:
         self._reader = reader
         self._guard = guard

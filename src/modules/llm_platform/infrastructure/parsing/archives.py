@@ -135,7 +135,6 @@ class _Xml:
 
     @property
     def is_full(self) -> bool:
-        """True if enough text was read."""
         return False
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
@@ -171,7 +170,7 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 
 
 class _Elements(_Xml):
-    """The elements of a small file, each with its name, its attributes and the text behind its start tag."""
+    """The elements of a small file, each with its name, its attributes and the text after its start tag."""
 
     def __init__(self, data: bytes | None) -> None:
         super().__init__()
@@ -335,7 +334,6 @@ def _epub(archive: _Archive) -> Answer:
 
 
 def _reading_order(package: _Elements) -> list[str]:
-    """Return the paths of a book's files in reading order."""
     files: dict[str, str] = {}
     order: list[str] = []
     for name, attributes, _ in package.found:

@@ -1,7 +1,8 @@
-"""Selects the main content of a page of the web: the part that its author names, without what names and links tell apart.
+"""Selects the main content of a page of the web: the part that its author names, without the surroundings that names
+and links reveal.
 
-The names of classes and ids follow the lists of trafilatura (Apache-2.0). What each rule is worth on pages of seven kinds is in
-docs/adr/0057-rules-of-our-own-select-the-article.md.
+The names of classes and ids follow the lists of trafilatura (Apache-2.0). What each rule is worth on pages of seven
+kinds is in docs/adr/0057-rules-of-our-own-select-the-article.md.
 """
 
 import re

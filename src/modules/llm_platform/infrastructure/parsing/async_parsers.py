@@ -1,4 +1,4 @@
-"""Runs the work of parsers off the event loop, and ends what nobody waits for."""
+"""Runs parsers off the event loop, and ends work that nobody waits for."""
 
 import asyncio
 from collections.abc import Callable

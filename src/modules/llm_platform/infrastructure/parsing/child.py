@@ -50,7 +50,6 @@ _FILE_READERS: dict[str, Callable[[str | bytes], Answer]] = {
 def serve(
     requests: IO[bytes], answers: IO[bytes], cpu_seconds: float = CPU_SECONDS, wall_seconds: float = WALL_SECONDS
 ) -> None:
-    """Answer each request until the input ends."""
     while (request := read_message(requests)) is not None:
         fields, content = request
         try:

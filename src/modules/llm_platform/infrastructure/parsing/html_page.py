@@ -83,8 +83,8 @@ def html_text(html: str) -> Answer:
 def page_text(html: str) -> Answer:
     """Return the main content of a page on the web without its menus, teasers and notices, in the form of `html_text`.
 
-    `extraction` is the share of the page's visible text that the text has. If the main content is not found, the text has all
-    of it.
+    `extraction` is the fraction of the page's visible text that was extracted. If the main content is not found, the
+    text has all of it.
     """
     return _read_bounded(html, lambda bounded: _page_text(html, bounded, lambda _: {}))
 

@@ -1,4 +1,4 @@
-"""Limits of this process: of CPU time and time for one document, of memory and files, and no environment and no network."""
+"""Limits of this process: CPU time and time for one document, memory and files, no environment and no network."""
 
 import contextlib
 import ctypes

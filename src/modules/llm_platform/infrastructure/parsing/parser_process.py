@@ -45,7 +45,7 @@ class Parsed:
 
     - `note` says what is missing.
     - `hyperlinks` are the links of a `linked_page`.
-    - `extraction` is the share of a page's visible text that `text` has, 0 to 1, or None for other documents.
+    - `extraction` is the fraction of a page's visible text that was extracted, 0 to 1, or None for other documents.
     - `pages` says where the pages of a PDF begin.
     """
 

@@ -72,7 +72,6 @@ def _pages(reader: Any) -> Answer:
 
 
 def _lines(page: Any) -> Sequence[Line]:
-    """Return the lines of a page, without blank ones at its beginning and end."""
     layout = PageLayout(_fonts(page))
     text = page.extract_text(visitor_operand_before=layout.visit_operator, visitor_text=layout.visit_text) or ""
     return _trim_blank_lines(layout.lines(text))

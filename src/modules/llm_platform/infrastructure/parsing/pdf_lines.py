@@ -42,7 +42,6 @@ class Line:
     cells: tuple[float, ...] = ()
 
     def separator_after(self, before: "Line") -> str:
-        """Return what stands between this line and the one before it on the same page."""
         if before.cells and before.cells == self.cells and abs(self.y - before.y) < SAME_LINE * self.size:
             return " "  # the next cell of a row
         return "\n\n" if self.begins_block_after(before) else "\n"
@@ -108,7 +107,6 @@ class PageLayout:
         self._pieces.append((text, abs(size * scale), name, x, y))
 
     def lines(self, text: str) -> list[Line]:
-        """Return the lines of the text of the page."""
         if "".join(piece[0] for piece in self._pieces) != text:
             return plain_lines(text)  # an older version of pypdf tells some parts twice
         lines = [_line(pieces) for pieces in self._pieces_of_lines()]
@@ -146,7 +144,6 @@ class PageLayout:
 
 
 def plain_lines(text: str) -> list[Line]:
-    """Return lines without a layout."""
     return [Line(line) for line in text.split("\n")]
 
 

@@ -275,7 +275,6 @@ def _error_code(reply: Reply) -> str | None:
 def _parameters(
     kind: SourceKind, request: WebSearchRequest, window: Freshness | None, count: int, offset: int
 ) -> dict[str, str]:
-    """Return the query parameters of one page."""
     territory = (request.language or "").rpartition("-")[2]
     parameters: dict[str, str | None] = {
         "q": _query(request),

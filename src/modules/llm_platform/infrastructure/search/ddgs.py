@@ -208,8 +208,6 @@ def backends_of(kind: Kind, engines: Sequence[str]) -> tuple[str, tuple[Degraded
 
 @dataclass(frozen=True, slots=True)
 class DdgsResult:
-    """The rows that the library returned, and entries of `degraded` for the engines that failed."""
-
     rows: Sequence[Any]
     degraded: tuple[Degraded, ...] = ()
 

@@ -132,7 +132,7 @@ class KeyedWebSearch(IWebSearchProvider):
         return None
 
     def reported_error(self, answer: Mapping[str, Any]) -> Rule | None:
-        """Return the error that a field of a successful answer reports, of a service that sends errors with status 200."""
+        """Return the error that a field of a successful answer reports: some services send errors with status 200."""
         return None
 
     def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
@@ -196,7 +196,6 @@ class KeyedWebSearch(IWebSearchProvider):
 
 
 def cut_query(query: str, max_chars: int) -> str:
-    """Return the words of a query that fit."""
     return query if len(query) <= max_chars else query[: max_chars + 1].rpartition(" ")[0] or query[:max_chars]
 
 

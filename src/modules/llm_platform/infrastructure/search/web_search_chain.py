@@ -137,7 +137,6 @@ class WebSearchChain(IWebSearchProvider):
         return answer.model_copy(update={"cached": True}) if has_joined and not answer.cached else answer
 
     async def _first_answer(self, request: WebSearchRequest) -> WebSearchResponse:
-        """Return the answer of the first provider that has one, or an old one."""
         degraded: list[Degraded] = []
         with record_sent() as egress_log:
             for provider, guard in self._web:

@@ -87,7 +87,7 @@ class OtelTracer(ITracer):
 
 
 class OtelSpan(ISpan):
-    """A span of the SDK. One that is not sampled has no children of its own, because it stands for all of them."""
+    """A span of the SDK. A span that is not sampled stands for all its children, so it makes none."""
 
     def __init__(
         self, tracer: trace.Tracer, span: trace.Span, span_type: SpanType, parent: ISpan | None = None

@@ -20,7 +20,7 @@ MAX_LABEL_CHARS: Final = 100
 
 
 class PrometheusMetrics(IMetrics):
-    """A registry of its own for each object, so two platforms of one process do not share it. With `process_` metrics."""
+    """A registry for each object, so two platforms of one process do not share it. It includes the `process_` metrics."""
 
     def __init__(self) -> None:
         # A further series for each one, which nobody asks for. This setting is the only one of the whole process.

@@ -95,11 +95,9 @@ class Console:
         print(text, file=self.out)
 
     def warn(self, text: str) -> None:
-        """Print one line to standard error."""
         self._print_to_stderr(one_line(printable(text)))
 
     def print_error(self, text: str) -> None:
-        """Print the one line that says why the command failed."""
         if self.error_handler is not None:
             self.error_handler(text)
         else:
@@ -150,7 +148,6 @@ class Console:
         return str(buffer.read(MAX_CHAR_BYTES * (MAX_MESSAGE_CHARS + 1)).decode("utf-8", "replace")).strip() or None
 
     def prompt(self, text: str) -> str | None:
-        """Return one line from the terminal, or None at the end of input."""
         print(text, end=" ", file=self.err, flush=True)
         line = self.source.readline()
         return printable(line).strip() if line else None

@@ -102,7 +102,6 @@ class WrongUseError(typer.BadParameter):
 
 
 def reject(option: str, message: str) -> NoReturn:
-    """Raise WrongUseError for an option or an argument."""
     raise WrongUseError(message, param_hint=option)
 
 
@@ -136,7 +135,6 @@ def read_question(console: Console, question: str | None, *, prompts_enabled: bo
 
 
 def split_list(value: str | None) -> tuple[str, ...]:
-    """Return the parts of a comma list."""
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())
 
 

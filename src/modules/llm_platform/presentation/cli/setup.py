@@ -80,7 +80,6 @@ class Wiring:
     command_tracer: CommandTracer = lambda console, *, offline: NO_TRACER
 
     def has_model_online(self, settings: Settings) -> bool:
-        """Return whether a language model is configured that only LLM_PLATFORM_OFFLINE disables."""
         return self.has_model(settings.model_copy(update={"LLM_PLATFORM_OFFLINE": False}))
 
     def missing_model_note(self, settings: Settings) -> str | None:
@@ -102,7 +101,6 @@ class CommandContext(NamedTuple):
 
 
 def command_context(ctx: typer.Context) -> CommandContext:
-    """Return the console and the wiring of this command line."""
     context: CommandContext = ctx.obj
     return context
 
@@ -129,8 +127,6 @@ def configure(console: Console, arguments: Mapping[str, Any]) -> Settings:
 
 
 def run_with_platform(wiring: Wiring, settings: Settings, work: Callable[[LLMPlatform], Awaitable[Result]]) -> Result:
-    """Build the platform, run `work` with it, and close it."""
-
     async def build_and_work() -> Result:
         async with wiring.build_platform(settings) as platform:
             return await work(platform)

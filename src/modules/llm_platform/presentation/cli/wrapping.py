@@ -20,7 +20,6 @@ def columns_of(char: str) -> int:
 
 
 def columns(text: str) -> int:
-    """Return the terminal columns of the text on one line."""
     return len(text) if text.isascii() else sum(map(columns_of, text))
 
 

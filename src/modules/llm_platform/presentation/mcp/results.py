@@ -1,6 +1,7 @@
-"""The structured results of the MCP tools that are not those of a service.
+"""The structured results of the MCP tools that no service returns.
 
-`id`, `title`, `url`, `text` and `metadata` are the names that ChatGPT's connectors read: https://platform.openai.com/docs/mcp
+`id`, `title`, `url`, `text` and `metadata` are the names that ChatGPT's connectors read:
+https://platform.openai.com/docs/mcp
 """
 
 from __future__ import annotations

@@ -121,7 +121,6 @@ def fetched_text(fetched: FetchedText) -> str:
 
 
 def run_text(run: RunState) -> str:
-    """Return a background run: its answer, why it has none, or how to wait for it."""
     if run.response is not None:
         return research_text(run.response)
     if run.problem is not None:

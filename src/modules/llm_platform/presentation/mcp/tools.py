@@ -210,7 +210,6 @@ class ToolSpec:
     is_available: Callable[[LLMPlatform], bool] = lambda platform: bool(platform.source_kinds)
 
     def input_schema(self, choices: Choices) -> dict[str, Any]:
-        """Return the JSON schema of the arguments that are offered with these choices."""
         schema, offered = self.request.model_json_schema(), self.offered_arguments(choices)
         properties = {
             name: {"description": text, **_untitled(schema["properties"][name])}
@@ -226,7 +225,6 @@ class ToolSpec:
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
     def output_schema(self) -> dict[str, Any]:
-        """Return the JSON schema of the structured result."""
         schema = self.result.model_json_schema(mode="serialization")
         properties = {name: value for name, value in schema["properties"].items() if name not in self.unsent_fields}
         required = [name for name in schema.get("required", ()) if name in properties]

@@ -334,7 +334,6 @@ def add_examples(method: str, path: str, operation: dict[str, Any]) -> None:
 
 
 def _response(example: Example, media_type: str, status: int, path: str) -> Any:
-    """Return the example of a response. The path decides the form of a problem."""
     if status == HTTPStatus.ACCEPTED:
         return example.accepted or _dump(QUEUED_RESEARCH)
     if status != HTTPStatus.OK:

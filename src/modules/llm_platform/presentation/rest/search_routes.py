@@ -85,7 +85,6 @@ async def web_search(request: Request) -> Response:
 
 
 async def search_web(request: Request, search: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
-    """Return the results. The search stops if the client disconnects."""
     return await run_until_disconnect(request, services(request).web_search.search(search))
 
 
@@ -116,5 +115,4 @@ async def search_by_body(request: Request) -> Response:
 
 
 async def search_passed_through(request: Request, search: searxng_shape.SearchApiRequest) -> Response:
-    """Return the answer in the format of SearXNG."""
     return raw_json_response(searxng_shape.to_searxng(await search_web(request, search)))

@@ -21,10 +21,10 @@ NOT_REACHED = "The page's server cannot be reached: no connection, or TLS failed
 
 
 class PinnedConnections:
-    """Connects to checked addresses only. `backend` opens sockets (None: the system's), `tls` has the trusted authorities
-    (None: the default ones).
+    """Connects to checked addresses only. `backend` opens sockets (default: the system's), `tls` has the trusted
+    authorities (default: the usual ones).
 
-    No proxy, cookies or environment, and no connection pool: the next page is most likely on another host.
+    It uses no proxy, cookies, environment or connection pool: the next page is most likely on another host.
     """
 
     def __init__(self, backend: httpcore2.AsyncNetworkBackend | None = None, tls: ssl.SSLContext | None = None) -> None:

@@ -50,7 +50,6 @@ TRANSPORT_ERRORS: Final = tuple(kind for kind, _, _ in TRANSPORT)
 
 
 def transport_error(error: Exception) -> AppException:
-    """Return the page error for one of TRANSPORT_ERRORS."""
     return next(page_error(message) for kind, page_error, message in TRANSPORT if isinstance(error, kind))
 
 

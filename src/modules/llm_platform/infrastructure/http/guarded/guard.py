@@ -39,7 +39,7 @@ def _resolve(host: str, port: int) -> Sequence[str]:
 class SystemResolver:
     """The operating system's resolver, in its own threads, so that a silent name server does not block others.
 
-    A thread that waits for a name server cannot be ended. Callers have turns, and one never has all threads.
+    A thread that waits for a name server cannot be ended. Callers take turns, and no caller has all threads.
     """
 
     def __init__(self, resolve: Callable[[str, int], Sequence[str]] = _resolve) -> None:
@@ -84,11 +84,9 @@ class AllowedHosts:
         return bool(self._networks)
 
     def allows_name(self, address: PageAddress) -> bool:
-        """Return whether the host is listed, with this port or without one."""
         return (address.host, None) in self._hosts or (address.host, address.port) in self._hosts
 
     def allows_network(self, ip: IPAddress) -> bool:
-        """Return whether a listed network contains the IP address."""
         return any(ip in network for network in self._networks)
 
 

@@ -111,7 +111,6 @@ class PageAddress:
 
     @property
     def netloc(self) -> str:
-        """Host and port as the Host header has them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == DEFAULT_PORTS[self.scheme] else f"{host}:{self.port}"
 

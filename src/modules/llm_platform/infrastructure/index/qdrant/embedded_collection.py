@@ -97,7 +97,6 @@ def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
 
 
 def matching(edge: Any, fields: Iterable[tuple[str, Sequence[str]]]) -> qdrant_edge.Filter | None:
-    """Return the filter of points whose fields each have one of the given values, or None for no field."""
     conditions = [edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in fields]
     return edge.Filter(must=conditions) if conditions else None
 

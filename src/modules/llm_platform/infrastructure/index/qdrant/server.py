@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 def matching(fields: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
-    """Return a filter for points that have any of the values in each field, or None without fields."""
     from qdrant_client import models
 
     conditions = [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in fields]
@@ -52,7 +51,6 @@ def replace_operations(new: list[PointStruct], replaced: FilterSelector, last: P
 
 
 def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
-    """Return the arguments of a hybrid query, fused by the server."""
     from qdrant_client import models
 
     lists: list[Any] = []

@@ -115,11 +115,9 @@ class SearXNGAnswer:
         )
 
     def answered(self) -> frozenset[str]:
-        """Return the engines that answered, according to the header. There are none without it."""
         return frozenset(name.strip() for name in _ANSWERED.findall(self.headers.get("server-timing", "")))
 
     def failed(self) -> list[FailedEngine]:
-        """Return the engines that failed, MAX_FAILED_ENGINES at most."""
         reported = list_of(self.raw.get("unresponsive_engines"))
         if not reported:
             return []
@@ -127,7 +125,6 @@ class SearXNGAnswer:
         return [_failed(pair) for pair in pairs[:MAX_FAILED_ENGINES]]
 
     def urls(self) -> set[str]:
-        """Return the addresses of the results."""
         return {text_of(row.get("url")) for row in self.rows if isinstance(row, dict)}
 
     def engines_in_results(self) -> set[str]:
@@ -146,7 +143,6 @@ class SearXNGAnswer:
                 yield item
 
     def hints(self) -> Fields:
-        """Return the corrected query and suggested queries."""
         if not (self.raw.get("corrections") or self.raw.get("suggestions")):
             return {}
         return {
@@ -254,12 +250,10 @@ class SearXNGConfig:
     raw: Mapping[str, Any]
 
     def engines(self) -> dict[str, Mapping[str, Any]]:
-        """Return the installed engines by name."""
         rows = [dict_of(row) for row in list_of(self.raw.get("engines"))[:MAX_ENGINES]]
         return {name: row for row in rows if _ENGINE.fullmatch(name := text_of(row.get("name")))}
 
     def check(self, kind: SourceKind, listed: Sequence[str]) -> EngineListCheck:
-        """Compare the operator's list for a kind of source with the installed engines."""
         engines = self.engines()
         enabled = {name: list_of(row.get("categories")) for name, row in engines.items() if row.get("enabled") is True}
         of_kind = [name for name, categories in enabled.items() if CATEGORIES[kind] in categories]

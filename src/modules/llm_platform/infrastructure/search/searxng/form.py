@@ -70,7 +70,7 @@ _detect = lru_cache(maxsize=256)(detect)  # a research run sends the same query 
 
 
 def query_of(request: WebSearchRequest) -> str:
-    """Return the query without SearXNG's syntax and with the domains. That of a verbatim request does not change.
+    """Return the query without SearXNG's syntax and with the domains. A verbatim query does not change.
 
     Raises WebSearchRequestError for a verbatim query that redirects.
     """
@@ -129,7 +129,6 @@ def not_called_cause(form: Mapping[str, str], subject: str) -> str:
 
 
 def no_engine_called(form: Mapping[str, str]) -> WebSearchRequestError:
-    """Return the error for a search in which SearXNG called none of the named engines."""
     limits = _limits(form)
     remedy = ", ".join([*limits.values(), "or name other engines"]) if limits else "name other engines"
     cause = not_called_cause(form, "such an engine")

@@ -106,7 +106,6 @@ class Suspensions:
         self._suspensions: dict[str, tuple[str, datetime]] = {}
 
     def degraded(self, provider: str, failed: Sequence[FailedEngine]) -> list[Degraded]:
-        """Return the failed engines as entries of the answer."""
         return [
             Degraded(component=f"{provider}/{failure.engine}", reason=failure.reason, until=self._until(failure))
             for failure in failed
@@ -158,7 +157,6 @@ class LastOutcome:
         self._json_until = 0.0
 
     def answered(self) -> None:
-        """Note that a search was answered."""
         self._refusal = None
         self._json_until = self._clock() + JSON_CHECK_S
 

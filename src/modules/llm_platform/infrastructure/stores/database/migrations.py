@@ -123,7 +123,6 @@ LATEST: Final = len(MIGRATIONS)
 
 
 async def schema_version(connection: Connection) -> int:
-    """Return the version of the tables, or 0 if there are none."""
     found = await connection.execute("SELECT to_regclass('llm_platform.migration') IS NOT NULL")
     row = await found.fetchone()
     if row is None or not row[0]:

@@ -325,7 +325,6 @@ def _is_of_connection(error: Exception) -> bool:
 
 
 async def connect(url: str) -> Connection:
-    """Return a connection that is not of a pool, in autocommit mode. Raises DatabaseError."""
     from psycopg import AsyncConnection, Error
 
     try:

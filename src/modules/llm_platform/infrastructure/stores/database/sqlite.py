@@ -46,8 +46,8 @@ def open_shared_file(file: Path) -> sqlite3.Connection:
 def open_for_reading(file: Path) -> sqlite3.Connection:
     """Return a connection that reads the file although its disk is full. May raise sqlite3.Error.
 
-    Where no other process has the file open, the shared index of the write-ahead log would have to be made: this connection
-    has it in memory, and the file for itself until it is closed.
+    If no other process has the file open, the shared index of the write-ahead log is missing. This connection then has
+    the index in memory, and the file for itself until it is closed.
     """
     index = file.with_name(f"{file.name}-shm")
     has_index = index.exists() and index.stat().st_size >= INDEX_BYTES

@@ -234,7 +234,6 @@ def _outcome(key: tuple[RagStage, str, str], row: Sequence[Any] | None) -> Outco
 
 
 def _row(outcome: Outcome) -> tuple[bytes, str, bytes, bytes, str, bytes, str]:
-    """Return the values of the columns of _INSERT."""
     tenant, request_id = bytes_of(outcome.tenant), bytes_of(outcome.request_id)
     digest = _digest(outcome.stage, outcome.request_id, outcome.tenant)
     return digest, outcome.stage, tenant, request_id, outcome.kind, outcome.body, outcome.request_sha256

@@ -227,7 +227,6 @@ def _key(request_id: str, tenant: str) -> bytes:
 
 
 def _read_key(key: bytes) -> tuple[str, str]:
-    """Return the request id and the tenant of a key."""
     owner = b""
     if key.startswith(_TENANT_PREFIX):
         begin = len(_TENANT_PREFIX) + _LENGTH_BYTES

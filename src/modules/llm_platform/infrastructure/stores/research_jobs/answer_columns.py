@@ -18,8 +18,6 @@ class _Metadata(BaseModel):
 
 
 class _Answer(BaseModel):
-    """The fields of an answer that are read here."""
-
     synthesis: str = ""
     citations: tuple[Citation, ...] = ()
     metadata: _Metadata = _Metadata()

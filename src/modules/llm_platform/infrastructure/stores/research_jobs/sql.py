@@ -518,7 +518,6 @@ def _insert_events(job: int, new: Sequence[dtos.JobEvent]) -> Operation[None]:
 
 
 def _job(row: Row) -> dtos.ResearchJob:
-    """Return the research run of a row with the columns `_JOB`."""
     job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook, api, thread_id = (
         row
     )

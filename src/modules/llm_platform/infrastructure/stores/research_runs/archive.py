@@ -129,7 +129,6 @@ def _check_size(raw: IO[bytes]) -> None:
 
 
 def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entry_files.EntryLocation]]:
-    """Return the members that are entries. Raises StoreError for other members and for exceeded limits."""
     infos = archive.infolist()
     members = [info for info in infos if not _is_folder(info)]
     if any(not _is_regular(info) for info in members):

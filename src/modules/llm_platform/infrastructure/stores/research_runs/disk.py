@@ -207,7 +207,6 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
     def _entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
-        """Return a valid entry: neither expired nor damaged."""
         if not location.is_valid:
             return None
         try:

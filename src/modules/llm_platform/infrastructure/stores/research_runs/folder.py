@@ -56,7 +56,6 @@ class StoreFolder:
         self._drafts = count()
 
     def size(self, location: entry_files.EntryLocation) -> int:
-        """Return the size of the entry's file in bytes."""
         return os.lstat(self._path(location)).st_size
 
     def read(self, location: entry_files.EntryLocation) -> bytes:
@@ -132,7 +131,6 @@ class StoreFolder:
                     yield from sorted(found, key=lambda file: (file.made_at, file.location.key))
 
     def damaged(self) -> int:
-        """Return the number of damaged files."""
         return len(entry_files.names_in(f"{self._root}/{_DAMAGED}"))
 
     def sweep(self, before: float) -> None:

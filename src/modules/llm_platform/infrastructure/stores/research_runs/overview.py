@@ -27,7 +27,6 @@ def entries_of(found: Iterable[StoredFile]) -> tuple[StoredEntry, ...]:
 
 
 def stats_of(found: Iterable[StoredFile], counts: Mapping[StoreStage, tuple[int, int]], damaged: int) -> StoreStats:
-    """Return the entries, bytes, age and hits by stage."""
     entries = _readable(found)
     by_stage: dict[str, list[tuple[EntryHeader, int]]] = {stage: [] for stage in STAGES}
     for head, file in entries:

@@ -199,7 +199,6 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         return sorted(found, key=lambda file: (STAGES.index(file.location.stage), file.made_at, file.location.key))
 
     async def _entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
-        """Return a valid entry: neither expired nor damaged."""
         if not location.is_valid:
             return None
         rows = await self._run(

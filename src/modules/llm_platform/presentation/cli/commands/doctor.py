@@ -78,7 +78,6 @@ async def _examine(settings: Settings, spend: bool, judge: bool, platform: LLMPl
 
 
 def check_settings(settings: Settings) -> Iterator[CheckResult]:
-    """Return the problems of the settings themselves. A model that is half configured fails its own check."""
     for warning in setting_warnings(settings):
         yield CheckResult("settings", "warning", warning)
     for name in ENGINE_LISTS:
@@ -96,7 +95,6 @@ def check_settings(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_extras() -> Iterator[CheckResult]:
-    """Report which optional packages are missing, and the command that installs them."""
     for extra, modules in EXTRAS.items():
         missing = [name for name in modules if find_spec(name) is None]
         if "wordllama" in missing and not has_wordllama_wheel():

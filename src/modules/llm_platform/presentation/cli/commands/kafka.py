@@ -178,7 +178,6 @@ def _text(outcome: IncomingRecord) -> str:
 
 
 def _fields(outcome: IncomingRecord) -> Mapping[str, Any]:
-    """Return the fields of the message. There are none if it is not a JSON object: any client may write to the topic."""
     try:
         message = json.loads(without_header(outcome.value or b""))
     except (ValueError, RecursionError):

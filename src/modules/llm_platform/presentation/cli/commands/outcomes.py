@@ -374,7 +374,6 @@ def _print_replay(
 
 
 def _reject_unknown(chosen: Selection, entries: Sequence[Entry], interrupted: Sequence[FailedRequest] = ()) -> None:
-    """Raise CommandError that names the requested ids without an outcome."""
     known = {entry.stored.outcome.request_id for entry in entries} | {request.request_id for request in interrupted}
     if missing := [wanted_id for wanted_id in chosen.ids if wanted_id not in known]:
         raise CommandError(f"no stored outcome matches {', '.join(map(printable, missing))}")

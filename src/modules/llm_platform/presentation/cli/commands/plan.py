@@ -81,7 +81,6 @@ class PlanReview:
             return PlanEditor(self._console, questions, self.make_plan, self._estimate_line).run()
 
     def make_plan(self, other_than: tuple[str, ...] = ()) -> ResearchPlan:
-        """Return a plan without these sub-questions. After a limit of the request is reached, no model is called for it."""
         self._console.print_progress("planning …")
         plan_request = _plan_request(self._request, other_than)
         if 0 in self.remaining_limits().values():
@@ -291,7 +290,6 @@ class PlanEditor:
         self.questions, self._rejected = list(plan.questions), rejected
 
     def _index(self, number: str) -> int:
-        """Return the index of the sub-question with this number."""
         value = int(number) if number.isdecimal() and len(number) <= 2 else 0
         if not 1 <= value <= len(self.questions):
             count = len(self.questions)

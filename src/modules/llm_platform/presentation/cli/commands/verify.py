@@ -181,7 +181,6 @@ def _files_of(folder: Path) -> list[Path]:
 
 
 def _progress_printer(console: Console) -> Callable[[VerificationEvent], None]:
-    """Return a function that prints how many sources are read."""
     source_count = read_count = 0
 
     def print_progress(event: VerificationEvent) -> None:

@@ -30,8 +30,8 @@ _ARXIV_PATH = re.compile(
 def csl_json(response: ResearchResponse, accessed: date | None = None) -> str:
     """Return one item for each cited source, with its number in the answer as id: `source-3`.
 
-    `accessed` is the day of access, by default that on which a stored report was finished, or today. Publication date and
-    language are included if known. `note` names the pages of a PDF that the answer cites.
+    `accessed` is the day of access, by default the day on which a stored report was finished, or today. Publication
+    date and language are included if known. `note` names the pages of a PDF that the answer cites.
     """
     stored_at = response.metadata.stored_at
     day = accessed or (stored_at.date() if stored_at else datetime.now(UTC).date())

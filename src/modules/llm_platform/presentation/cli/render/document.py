@@ -44,7 +44,6 @@ _MARKER = re.compile(r"\[(\d{1,4})\]")
 
 
 def research_markdown(response: ResearchResponse) -> str:
-    """Return a research run as Markdown: question, answer, sources, citations, notes."""
     evidence = evidence_line(sentence_evidence(response))
     blocks = [
         f"# {escape_line(response.query)}",
@@ -62,7 +61,6 @@ def research_markdown(response: ResearchResponse) -> str:
 
 
 def search_markdown(response: WebSearchResponse) -> str:
-    """Return a search as Markdown: one list item for each result."""
     items = [
         f"{number}. {link(item.title, item.url)}"
         + (f"\n   {escape_line(terminal.shorten(item.text))}" if item.text else "")
@@ -112,7 +110,6 @@ def search_html(response: WebSearchResponse) -> str:
 
 
 def page_markdown(page: Page) -> str:
-    """Return a page as Markdown: its title, address and text."""
     blocks = [f"# {escape_line(page.title)}", link(page.url, page.url), page.text]
     blocks += [f"*{escape_line(note)}*" for note in (page.warning, terminal.page_line(page)) if note]
     return printable("\n\n".join(blocks) + "\n")

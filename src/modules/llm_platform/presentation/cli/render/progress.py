@@ -54,7 +54,6 @@ class LiveAnswer:
         self._stop()
 
     def feed(self, text: str) -> None:
-        """Append the next part of the answer."""
         written = printable(text)
         self._unfinished += written
         if "\n" in written:

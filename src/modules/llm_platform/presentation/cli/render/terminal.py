@@ -101,7 +101,6 @@ def mark_unsupported(response: dtos.ResearchResponse) -> str:
 
 
 def marked_blocks(marked: str) -> str:
-    """Return the paragraphs of a marked answer that contain a mark."""
     return "\n\n".join(block for block in _BLANK_LINE.split(marked) if CONTRADICTED in block or ABSENT in block)
 
 
@@ -164,7 +163,6 @@ def render_footer(page: Page) -> Iterator[Line]:
 
 
 def page_line(page: Page) -> str:
-    """Return the length, type, reader and date of a page in one line."""
     published = f" · published {shorten(page.published)}" if page.published else ""
     return f"{len(page.text)} characters of {page.media_type}, read by {page.reader}{published}"
 
@@ -183,7 +181,6 @@ STOP_REASONS: Final[Mapping[StopReason, str]] = {
 
 
 def cost_line(response: dtos.ResearchResponse) -> str:
-    """Return the time, searches, rounds, synthesizer, tokens and cost of an answer in one line."""
     meta = response.metadata
     providers = f" ({', '.join(meta.providers)})" if meta.providers else ""
     parts = [
@@ -279,7 +276,6 @@ def shorten(text: str, max_chars: int = MAX_QUOTE_CHARS) -> str:
 
 
 def plural(count: int, singular: str, plural_form: str | None = None) -> str:
-    """Return a count with its noun."""
     return f"{count} {singular if count == 1 else plural_form or singular + 's'}"
 
 

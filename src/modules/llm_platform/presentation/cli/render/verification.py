@@ -94,7 +94,6 @@ def github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator
 
 
 def verification_markdown(text: str, verified: VerifiedText, name: str) -> str:
-    """Return the report as Markdown."""
     blocks = [f"# {HEADING}{f' of {escape_line(name)}' if name else ''}", escape_line(counts_line(verified))]
     items = []
     lines = _line_starts(text)

@@ -82,15 +82,12 @@ class Topics:
         self.stage_of: dict[str, RagStage] = {topic: stage for stage, topic in self.requests.items()}
 
     def name_of(self, contract_name: str) -> str:
-        """Return the name of a topic on the brokers."""
         return self._names.get(contract_name, contract_name)
 
     def read_by(self, stages: Iterable[RagStage]) -> list[str]:
-        """Return the topics that a worker of these stages reads."""
         return [self.requests[stage] for stage in stages]
 
     def written_by(self, stages: Iterable[RagStage]) -> list[str]:
-        """Return the topics that a worker of these stages writes."""
         return [*(self.results[stage] for stage in stages), self.failed]
 
 

@@ -103,7 +103,6 @@ def _read_members(text: str, echoed: Collection[str]) -> Members:
 
 
 def _read_name(text: str, position: int) -> tuple[str, int]:
-    """Return a member's name, and the position of its value."""
     simple = _SIMPLE_NAME.match(text, position)
     if simple is not None:
         return simple[1], simple.end()

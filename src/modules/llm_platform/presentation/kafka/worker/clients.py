@@ -283,7 +283,6 @@ REMEDIES: Final[tuple[tuple[int, str, str], ...]] = (
 
 
 def remedy_of(errors: Iterable[KafkaError]) -> str | None:
-    """Return the cause and the remedy, from the errors of a client that could not connect, or None if they are unknown."""
     texts = [(error.code(), error.str()) for error in errors]
     for code, pattern, remedy in REMEDIES:
         for error_code, text in texts:
@@ -332,7 +331,6 @@ class AdminFailure:
 
     @property
     def text(self) -> str:
-        """The text for a check result."""
         return f"could not be checked ({self.reason})"
 
 

@@ -53,7 +53,6 @@ class ConsumerState:
 
 
 def state_of(parsed: Mapping[str, Any]) -> ConsumerState:
-    """Return the state of the consumer from librdkafka's statistics."""
     up = {broker.get("nodeid", -1) for broker in parsed.get("brokers", {}).values() if broker.get("state") == "UP"}
     # The id -1 stands for a bootstrap address, and for a second connection to the group coordinator.
     return ConsumerState(len(up - {-1}), parsed.get("cgrp", {}).get("join_state") == _STABLE)
@@ -343,7 +342,6 @@ class ConsumerThread:
 
 
 def to_record(message: Message) -> IncomingRecord:
-    """Return a message of the client as a record."""
     try:
         headers = message.headers()
     except UnicodeDecodeError:

@@ -115,7 +115,6 @@ class Dependencies:
         }
 
     def is_watched(self, name: DependencyName) -> bool:
-        """Return whether the dependency can be probed."""
         return name in self._states
 
     def not_ready(self) -> str | None:

@@ -137,7 +137,6 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[bytes, HTTPStatus | 
 
 
 def _serialized(status: HTTPStatus, content_type: str, text: str) -> tuple[bytes, bytes]:
-    """Return the head and the body of a response."""
     body = text.encode()
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"

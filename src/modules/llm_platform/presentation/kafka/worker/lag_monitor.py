@@ -171,7 +171,7 @@ class LagMonitor:
 
 
 def _committed_offsets(client: Consumer, partitions: Iterable[Partition]) -> dict[Partition, int]:
-    """Return the committed offsets. That of a partition without a commit is below 0. Raises KafkaException."""
+    """Return the committed offsets. Partitions without a commit have a negative offset. Raises KafkaException."""
     requested = [TopicPartition(*partition) for partition in partitions]
     committed = client.committed(requested, timeout=COMMITTED_TIMEOUT_S) if requested else []
     return {

@@ -68,7 +68,6 @@ class KeyTurn:
         last_turns[key] = self
 
     async def wait(self) -> None:
-        """Wait until the previous turn is released."""
         if self._previous is not None:
             await self._previous._released.wait()
         # Without the reference, a long chain of turns can be freed.
@@ -191,7 +190,6 @@ class RequestScheduler:
         self._flush_settled()
 
     def fail(self, error: BaseException) -> None:
-        """End the worker with this error."""
         if not self.failure.done():
             self.failure.set_exception(error)
 

@@ -80,7 +80,8 @@ class WorkerOptions:
 
 
 class Worker:
-    """One run of a worker. It belongs to the running event loop. Consumer, producer and lag monitor have own threads."""
+    """One run of a worker. It belongs to the running event loop. Consumer, producer and lag monitor have their own
+    threads."""
 
     def __init__(self, handler: Handler, options: WorkerOptions, dependencies: Dependencies | None = None) -> None:
         """Raises SettingsError for an invalid configuration."""

@@ -210,7 +210,6 @@ def refuse_fields(body: BaseModel, reasons: Mapping[str, str]) -> None:
 
 
 def refused(name: str, message: str) -> InvalidRequestError:
-    """Return the error for a field of the body that is not supported."""
     return InvalidRequestError.at(("body", name), message)
 
 
@@ -266,7 +265,6 @@ class Completion:
         return {"id": f"call_{self.request_id}", "type": "function", "function": function}
 
     def whole(self, response: dtos.ResearchResponse) -> dict[str, Any]:
-        """Return the answer as one object."""
         message: dict[str, Any] = {"role": "assistant", "content": None if self.tool else self.content(response)}
         if self.tool:
             message["tool_calls"] = [self.tool_call(response)]
@@ -278,7 +276,6 @@ class Completion:
     def chunk(
         self, delta: Mapping[str, Any], finish_reason: str | None = None, response: dtos.ResearchResponse | None = None
     ) -> dict[str, Any]:
-        """Return one part of a stream."""
         choice = {"index": 0, "finish_reason": finish_reason, "delta": dict(delta)}
         return {**self.head("chat.completion.chunk"), "choices": [choice], **self.describe(self.sources, response)}
 
@@ -391,7 +388,6 @@ def chat_annotations(citations: Iterable[dict[str, Any]]) -> list[dict[str, Any]
 
 
 def token_usage(response: dtos.ResearchResponse) -> dict[str, Any]:
-    """Return the number of tokens of all model calls of the run, 0 if it called no model."""
     metadata = response.metadata
     return {
         "prompt_tokens": metadata.prompt_tokens,

@@ -40,7 +40,6 @@ Content = Annotated[str | _Parts, WrapValidator(_text_or_parts)]
 
 
 def text_of(content: str | Sequence[ContentPart]) -> str:
-    """Return the text of the content, without what is no text."""
     return content if isinstance(content, str) else "\n".join(part.text or "" for part in content if part.type in TEXTS)
 
 
@@ -52,9 +51,6 @@ def require_text(content: str | Sequence[ContentPart] | None, *location: str | i
 
 
 def for_model(content: str | Sequence[ContentPart] | None) -> dict[str, Any]:
-    """Return the `content` of a turn before a language model, and its `parts` in the form of chat completions if it has
-    more than text.
-    """
     if content is None or isinstance(content, str) or all(part.type in TEXTS for part in content):
         return {"content": "" if content is None else text_of(content)}
     return {"content": text_of(content), "parts": [_chat_part(part) for part in content]}

@@ -92,7 +92,6 @@ def limit_sites_with(included_field: str) -> AfterValidator:
 
 
 def domains_of(included: Sites | None, excluded: Sites | None) -> tuple[str, ...]:
-    """Return the `domains` of a search for these sites, and without the others."""
     return (*(included or ()), *(f"-{site}" for site in excluded or ()))
 
 
@@ -113,17 +112,17 @@ class StringValuesBody(DialectBody, frozen=True):
 class Dialect:
     """The API of another system below `prefix`.
 
-    - `clients` says, in Markdown, whose clients it serves and what they set: the table of docs/reference/compatible-apis.md
-      shows it.
+    - `clients` says, in Markdown, whose clients it serves and what they set: the table of
+      docs/reference/compatible-apis.md shows it.
     - `format_error` returns the status and the JSON body that the clients of the system read.
-    - `examples` has the example of each route of the OpenAPI document, such as that of `post /open-webui/search`.
+    - `examples` has the example of each route of the OpenAPI document, for example under `post /open-webui/search`.
     - `key_header` is the header, in small letters, in which they send the API key, if it is neither `Authorization:
       Bearer` nor `X-API-Key`.
     - `find_key` returns a key that they send elsewhere, or b"", and a `receive` that still has the body.
     - `request_id_header` is the header, in small letters, in which they read the request id, if it is not
       `X-Request-ID`.
-    - `read_paths` are the paths of POST requests that search, read pages or count, and start no research. They count for
-      the limit of reads.
+    - `read_paths` are the paths of POST requests that search, read pages or count, and start no research. They count
+      for the limit of reads.
     """
 
     prefix: str

@@ -29,7 +29,6 @@ def task_of(messages: Iterable[CompletionMessage]) -> TranscriptTask | None:
 
 
 def model_for_tasks(request: Request) -> ConfiguredModel | None:
-    """Return the first configured language model, or None without one."""
     return next((model for model in services(request).llm.models if model.is_complete), None)
 
 
@@ -41,7 +40,6 @@ def rule_answer(task: TranscriptTask, answer_format: Mapping[str, Any] | None) -
 
 
 async def chat_events_of(answer: LLMResponse, request_id: str) -> AsyncGenerator[ChatEvent, None]:
-    """Yield the events of an answer that is complete."""
     for part in (LLMToken(text=answer.content), answer):
         yield chat_event(part, request_id)
 
@@ -81,7 +79,6 @@ async def task_response(
 
 
 def research_events_of(answer: ResearchResponse, request_id: str) -> Iterator[ResearchEvent]:
-    """Yield the events of an answer that is complete."""
     yield Started(request_id=request_id)
     yield SourcesNumbered(request_id=request_id, sources=())
     yield Token(request_id=request_id, text=answer.synthesis)

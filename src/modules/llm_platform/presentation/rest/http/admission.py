@@ -32,7 +32,6 @@ class ResearchAdmission:
         self.refused = 0  # refusals since `report`
 
     def report(self, metrics: IMetrics) -> None:
-        """Set the metrics of this moment."""
         metrics.set(RESEARCHES_RUNNING, self.running)
         metrics.set(RESEARCHES_WAITING, self.queued)
         refused, self.refused = self.refused, 0

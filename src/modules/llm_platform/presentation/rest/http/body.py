@@ -45,7 +45,8 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 class BodyLimit(NamedTuple):
-    """The limits of a body: its bytes, the seconds until it has arrived (None: BODY_TIMEOUT_S), and the error of a larger one.
+    """The limits of a body: its bytes, the seconds until it has arrived (default BODY_TIMEOUT_S), and the error of a
+    larger one.
 
     `is_counted` is True for bodies that share MAX_BUFFERED_BYTES. The number of others is limited.
     """
@@ -59,7 +60,7 @@ class BodyLimit(NamedTuple):
 class BufferedBodies:
     """The bytes of the bodies that this process is receiving. Clients that hold back the ends of theirs fill no more.
 
-    A caller has no more of them than it leaves free, so that it keeps no other one out: alone it has half of all.
+    No caller may hold more bytes than are still free, so a single caller gets at most half.
     """
 
     def __init__(self) -> None:
@@ -74,7 +75,7 @@ class BufferedBodies:
             del self._sizes[caller]
 
     def is_full(self, caller: str) -> bool:
-        """Return whether the caller has more than it leaves free of MAX_BUFFERED_BYTES."""
+        """Return whether the caller holds more than is still free of MAX_BUFFERED_BYTES."""
         return self._sizes[caller] > MAX_BUFFERED_BYTES - self.size
 
 
@@ -184,7 +185,6 @@ def _invalid_body(message: str, kind: str) -> problems.InvalidRequestError:
 
 
 async def receive_body(receive: Receive, headers: Mapping[bytes, bytes], limit: BodyLimit = ORDINARY) -> bytes:
-    """Return the bytes of the body, limited in size and time."""
     try:
         return await _receive(receive, headers, limit)
     except problems.BodyTooLargeError:

@@ -1,5 +1,3 @@
-"""Define the errors of the HTTP interface, and send them as `application/problem+json` (RFC 9457; docs/reference/errors.md)."""
-
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -117,7 +115,6 @@ class InvalidRequestError(RestError, code="invalid_request", status_code=422):
 
     @classmethod
     def at(cls, position: Sequence[str | int], message: str, kind: str = "unsupported") -> Self:
-        """Return the error for one invalid field."""
         return cls([{"loc": list(position), "msg": message, "type": kind}])
 
 
@@ -202,7 +199,6 @@ def to_app_exception(error: Exception) -> AppException:
 
 
 def problem_object(error: AppException, scope: Scope) -> dict[str, Any]:
-    """Return the problem object for an error of the request in this ASGI scope."""
     instance = quote(scope["path"].encode("utf-8", "replace")[:MAX_INSTANCE_CHARS])
     return error.problem(instance=instance, request_id=scope.get(REQUEST_ID, ""))
 

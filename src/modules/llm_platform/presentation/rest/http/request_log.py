@@ -136,7 +136,6 @@ class RequestLog:
 
 
 def _end_span(scope: Scope, method: str, route: str, status: int) -> str:
-    """End the span, and return the id of its trace."""
     scope[_SPAN].__exit__()
     span: ISpan = scope[_SPAN].span
     span.rename(f"{method} {route}")

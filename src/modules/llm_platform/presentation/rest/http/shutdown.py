@@ -19,7 +19,7 @@ SignalHandler = Callable[[int, FrameType | None], Any]
 
 
 class RunningRequest:
-    """One request. `is_interrupted`: the server stops, so it was cancelled."""
+    """One request. `is_interrupted` is True if it was cancelled because the server stops."""
 
     __slots__ = ("is_interrupted", "task")
 

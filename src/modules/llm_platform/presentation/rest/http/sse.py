@@ -46,7 +46,6 @@ class Event(Protocol):
 
 
 def frame(number: int, event: Event) -> bytes:
-    """Return one event of the stream."""
     return f"id: {number}\nevent: {event.type}\ndata: {event.model_dump_json()}\n\n".encode()
 
 

@@ -50,7 +50,6 @@ class MessageBlocks:
         self._found: set[str] = set()
 
     def of(self, event: events.ResearchEvent) -> Iterator[Block]:
-        """Yield the blocks that an event adds."""
         if isinstance(event, events.PlatformEvent):
             return
         match event:

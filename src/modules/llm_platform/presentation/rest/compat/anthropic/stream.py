@@ -60,7 +60,6 @@ def research_end(answer: ResearchResponse, tool: str = "") -> MessageEnd:
 
 
 def llm_end(answer: LLMResponse) -> MessageEnd:
-    """Return the end of an answer of a language model."""
     counted = answer.usage
     cached = counted.cached_tokens or 0  # The vendor does not count them as input.
     usage = {"input_tokens": max(0, counted.prompt_tokens - cached), "output_tokens": counted.completion_tokens}
@@ -77,7 +76,6 @@ class MessageHead:
     model: str
 
     def message(self, content: Sequence[Block] = (), end: MessageEnd | None = None) -> dict[str, Any]:
-        """Return the message. Without an end, return the message that begins a stream."""
         return {
             "id": f"msg_{self.request_id}",
             "type": "message",
@@ -249,7 +247,6 @@ def _is_complete(arguments: str) -> bool:
 
 
 def _parts_of(block: Block) -> tuple[Block, list[dict[str, Any]]]:
-    """Return a block as it begins in a stream, and what fills it."""
     if block["type"] in ("server_tool_use", "tool_use"):
         filled = {"type": "input_json_delta", "partial_json": to_json(block["input"]).decode()}
         return {**block, "input": {}}, [filled]

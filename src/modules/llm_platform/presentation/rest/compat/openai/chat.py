@@ -318,7 +318,6 @@ def _whole(request: Request, body: OpenaiChatRequest, answer: LLMResponse) -> di
 
 
 def _choice(number: int, answer: LLMResponse) -> dict[str, Any]:
-    """Return an answer of a language model in the form of a choice."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.content}
     if answer.tool_calls:
         message |= {"content": answer.content or None, "tool_calls": answer.tool_calls}

@@ -101,5 +101,4 @@ def llm_name(model: ConfiguredModel) -> str:
 
 
 def described(name: str, owner: str = OWNER) -> Mapping[str, Any]:
-    """Return a model as the clients read it."""
     return {"id": name, "object": "model", "created": int(RELEASED.timestamp()), "owned_by": owner}

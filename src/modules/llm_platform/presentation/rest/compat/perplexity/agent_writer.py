@@ -139,7 +139,6 @@ class AgentResponseWriter(ResponseWriter):
         return (found.snippet if found else "") or self._excerpts.get(url, "")
 
     def _usage(self, answer: ResearchResponse) -> Object:
-        """Return the tokens of all model calls, and the cost unless a price is unknown. The SDK requires numbers."""
         meta = answer.metadata
         tools = {"search_web": {"invocation": len(self._queries)}, "fetch_url": {"invocation": len(self._read)}}
         usage: Object = {

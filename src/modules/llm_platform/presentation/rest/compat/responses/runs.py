@@ -95,7 +95,7 @@ async def respond(request: Request, run: ResponseRun) -> Object:
 
 
 async def stream(request: Request, run: ResponseRun) -> Response:
-    """Return the events of a run. Those of a background run can be followed again later."""
+    """Return the events of a run. The events of a background run can be followed again later."""
     if run.envelope.background:
         check_streams(request)  # what is refused is not queued, and costs nothing
         return _follow(request, await _submit(request, run), NOTHING_SENT)
@@ -126,7 +126,6 @@ async def retrieve(request: Request, api: ResponsesApi, response_id: str, includ
 async def current(
     request: Request, api: ResponsesApi, job: ResearchJobDetail, includes: tuple[str, ...] = ()
 ) -> Object:
-    """Return the response of this run as it is now."""
     writer = _writer(api, job, includes)
     if job.problem is not None:
         return writer.failed(job.problem)

@@ -81,7 +81,6 @@ class ResponseWriter(ABC):
         return f"{MESSAGE_ID}{self.id}"
 
     def response(self, status: str, output: Sequence[Mapping[str, Any]] = (), **fields: Any) -> Object:
-        """Return the response object."""
         envelope = self.envelope
         return {
             "id": self.id,
@@ -139,13 +138,11 @@ class ResponseWriter(ABC):
         return self.final or self.response("in_progress")
 
     def of_llm(self, answer: LLMResponse) -> Object:
-        """Return the object of the answer of a language model."""
         for _ in self._finish(answer.content, answer):
             pass
         return self.final or {}
 
     def failed(self, problem: Mapping[str, Any]) -> Object:
-        """Return the object of a run that failed or was cancelled."""
         if problem.get("code") == ResearchCancelledError.code:
             return self.response("cancelled")
         is_limit = problem.get("status") == HTTPStatus.TOO_MANY_REQUESTS
@@ -218,7 +215,6 @@ class ResponseWriter(ABC):
         return len(self.output) - 1
 
     def _annotations(self, answer: ResearchResponse) -> list[Object]:
-        """Return the citations. Those of JSON mark its `[n]`, because the cited sentences are not in the message."""
         if self.envelope.is_json:
             return list(structured.marker_annotations(structured.json_text(answer), answer))
         return list(chat_completions.url_citations(answer, len(self._void)))

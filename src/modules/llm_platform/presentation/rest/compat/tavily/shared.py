@@ -55,5 +55,4 @@ def count_call(request: Request, endpoint: Endpoint) -> None:
 
 
 def footer(request: Request, began: float) -> dict[str, Any]:
-    """Return the fields at the end of every answer."""
     return {"response_time": round(time.perf_counter() - began, 3), "request_id": request_id(request)}
