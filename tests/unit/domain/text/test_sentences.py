@@ -72,3 +72,9 @@ def test_spans_are_in_order_and_leave_out_blanks_only(text: str) -> None:
     assert all(start < end for start, end in spans)
     assert all(mine[1] <= theirs[0] for mine, theirs in itertools.pairwise(spans))
     assert "".join("".join(text[start:end].split()) for start, end in spans) == "".join(text.split())
+
+
+@for_each("sentence", ["The plant opens on 14 May.", "It was sold in May.", "It closes on 3 March."])
+def test_a_month_is_no_abbreviation(sentence: str) -> None:
+    """The splitter knows "May." as one."""
+    assert cut(f"{sentence} Receipts are kept.") == [sentence, "Receipts are kept."]

@@ -97,6 +97,8 @@ def _pieces(language: str, text: str) -> list[str]:
     """Return the sentences with the blanks around them. Together they are as long as the text."""
     if not text.isascii():
         text = _WIDE_BLANK_BEFORE_STOP.sub(" ", text)
+    if "May." in text:
+        text = text.replace("May.", "Day.")  # the splitter takes the month for an abbreviation
     try:
         found: list[str] = sentencex.segment(language, text)
     except UnicodeEncodeError:  # a lone surrogate; its replacement is one code point too

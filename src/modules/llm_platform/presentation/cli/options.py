@@ -157,14 +157,18 @@ def parse_filters(options: Sequence[str] | None) -> dict[str, tuple[str, ...]]:
 def build_request(model: type[Request], values: Mapping[str, Any], *, argument: str) -> Request:
     """Return the request with these fields, without None and empty tuples.
 
-    Raises WrongUseError that names the option of a refused field, or `argument` if the field is `query`.
+    Raises WrongUseError that names the option of a refused field, or `argument` if the field is `query` or `text`.
     """
     try:
         return model.model_validate({name: value for name, value in values.items() if value not in (None, ())})
     except ValidationError as error:
         detail = error.errors(include_input=False)[0]
         field, *position = detail["loc"]
-        option = argument if field == "query" else OPTION_NAMES.get(str(field), f"--{str(field).replace('_', '-')}")
+        option = (
+            argument
+            if field in ("query", "text")
+            else OPTION_NAMES.get(str(field), f"--{str(field).replace('_', '-')}")
+        )
         item = f"number {position[0] + 1} " if position and isinstance(position[0], int) else ""
         is_format = detail["type"] == "string_pattern_mismatch" and field in ITEM_FORMATS
         message = ITEM_FORMATS[str(field)] if is_format else option_message(detail["type"], detail["msg"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -112,6 +113,11 @@ def test_documents_of_a_folder_are_sources(verify: Callable[..., Ended], tmp_pat
         "--sources", str(folder), text="The tower has 1665 steps to the top [1].\n\nSources\n[1] notes/tower.md\n"
     )
     assert listed.out == "1 sentence: 1 supported. 1 of 1 source read.\n"
+    for name in ("report.md", "report.html"):  # a file of the folder has no address
+        verify("--sources", str(folder), "--output", str(tmp_path / name), text=text)
+        written = (tmp_path / name).read_text()
+        assert "notes/tower.md: read" in written
+        assert not re.search(r"``|<code></code>", written)
 
 
 def test_files_have_the_whole_report(verify: Callable[..., Ended], tmp_path: Path) -> None:
@@ -131,7 +137,8 @@ def test_texts_that_cannot_be_verified_are_wrong_use(verify: Callable[..., Ended
     """Exit code 2, before anything is read."""
     ended = verify(text=text)
     assert ended.code == 2
-    assert "FILE" in ended.err or "--text" in ended.err
+    assert "FILE" in ended.err
+    assert "--text" not in ended.err
 
 
 def test_a_stored_answer_is_compared_with_its_pages(capsys: pytest.CaptureFixture[str]) -> None:

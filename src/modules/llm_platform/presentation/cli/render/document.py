@@ -217,6 +217,8 @@ def _markdown_notes(notes: Sequence[str]) -> list[str]:
 
 def link(title: str, url: str) -> str:
     label = escape_line(terminal.shorten(title) or terminal.display_url(url))
+    if not url:
+        return label
     if not url.startswith(("http://", "https://")):
         return f"{label} {code_span(terminal.display_url(url))}"
     return f"[{label}]({link_target(url)})"

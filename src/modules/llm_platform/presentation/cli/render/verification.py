@@ -126,8 +126,8 @@ def verification_html(text: str, verified: VerifiedText, name: str) -> str:
         done = max(done, sentence.end)
     parts.append(html.escape(text[done:]))
     sources = [
-        f'<li id="source-{source.index}" value="{source.index}">{html.escape(source.title or source.url or "")} '
-        f"<code>{html.escape(source.url or '')}</code>: {html.escape(source_problem(source))}</li>"
+        f'<li id="source-{source.index}" value="{source.index}">{html.escape(source.title or source.url or "")}'
+        f"{f' <code>{html.escape(source.url)}</code>' if source.url else ''}: {html.escape(source_problem(source))}</li>"
         for source in verified.sources
     ]
     receipts = [_receipt(text, sentence, verified, number) for number, sentence in enumerate(verified.sentences)]
