@@ -73,3 +73,11 @@ def test_no_receipt_is_better_than_one_of_unrelated_words(sentence: str, text: s
         citation.difference is None
         or len(text[citation.difference.found.start : citation.difference.found.end].split()) <= 4
     )
+
+
+def test_a_name_that_the_source_lacks_is_absent() -> None:
+    """The source has no other name in its place, so it does not contradict the sentence."""
+    citation = checked(
+        'The document "rules.md" states the rules of travel [1].', "# Travel\n\nThe allowance is 28 euros."
+    )
+    assert (citation.verdict, citation.finding, citation.difference) == ("unsupported", "absent", None)

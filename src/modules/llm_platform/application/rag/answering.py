@@ -263,7 +263,7 @@ class CitedDocuments:
     degraded: tuple[Degraded, ...]
 
 
-def cited_documents(draft: Draft, passages: Sequence[ContextPassage]) -> CitedDocuments:
+def cite_documents(draft: Draft, passages: Sequence[ContextPassage]) -> CitedDocuments:
     """Return the documents with supported citations, each once, in the order of the text.
 
     Passages of one document share its number. A marker of a document that is not cited is removed.
@@ -276,10 +276,10 @@ def cited_documents(draft: Draft, passages: Sequence[ContextPassage]) -> CitedDo
     positions = {key: position for position, key in enumerate(documents, 1)}
     numbers = {number: positions[passage.key] for number, passage in enumerate(passages, 1) if passage.key in positions}
     citations = tuple(documents.values())
-    return CitedDocuments(_renumbered(draft, numbers, citations), citations, _unsupported(draft))
+    return CitedDocuments(_renumber_markers(draft, numbers, citations), citations, _report_unsupported(draft))
 
 
-def _renumbered(draft: Draft, numbers: dict[int, int], citations: Sequence[RagCitation]) -> str:
+def _renumber_markers(draft: Draft, numbers: dict[int, int], citations: Sequence[RagCitation]) -> str:
     cited = draft.checked.cited
     if all(numbers.get(number) == number for number in cited) and len(cited) == len(citations):
         return draft.text
@@ -291,7 +291,7 @@ def _renumbered(draft: Draft, numbers: dict[int, int], citations: Sequence[RagCi
     return sanitize(renumber_markers(draft.text, numbers), sources)
 
 
-def _unsupported(draft: Draft) -> tuple[Degraded, ...]:
+def _report_unsupported(draft: Draft) -> tuple[Degraded, ...]:
     verdicts = [citation.verdict for citation in draft.checked.citations]
     failed = sum(verdict not in CITED_VERDICTS for verdict in verdicts)
     if not failed:

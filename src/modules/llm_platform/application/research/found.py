@@ -1,9 +1,11 @@
 """What a run found to answer its question from, and who writes the answer."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.read_pages import SourcesBeingRead
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.search import SearchResults
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -12,6 +14,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 
+NO_SCORES: Mapping[str, float | None] = {}
 NOTHING_SEARCHED = SearchResults((), (), 0)
 
 
@@ -58,3 +61,17 @@ class Writers:
     max_tokens: int
     by_model: bool = False
     verification: Verification | None = None
+
+
+async def announce_sources(run: Run, found: Found, scores: Mapping[str, float | None] = NO_SCORES) -> None:
+    """Tell the caller the numbers of the sources, best first, and store the texts that quotes point into.
+
+    `scores` are the scores of a report, by address.
+    """
+    kept = tuple(
+        events.RankedResult(url=source.url, title=source.title, score=scores.get(source.url))
+        for source in found.sources
+    )
+    run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
+    run.emit(events.SourcesNumbered.of(run.request_id, found.sources))
+    await run.store_sources(found.sources)

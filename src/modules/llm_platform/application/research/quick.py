@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -14,7 +14,7 @@ from cachetools import TTLCache
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.draft import Draft
 from modules.llm_platform.application.research.files import FilesSearch, OpenedFiles
-from modules.llm_platform.application.research.found import Found, Writers
+from modules.llm_platform.application.research.found import Found, Writers, announce_sources
 from modules.llm_platform.application.research.plan import SearchPlanner
 from modules.llm_platform.application.research.read_pages import (
     DEFAULT_READING,
@@ -36,7 +36,7 @@ from modules.llm_platform.application.research.search import (
 )
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.application.research.verification import Verification
-from modules.llm_platform.application.research.writing import check, write
+from modules.llm_platform.application.research.writing import write_and_check
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
 from modules.llm_platform.domain.dtos.research_dtos import CitedClaim
 from modules.llm_platform.domain.ports.cache import ICache
@@ -57,7 +57,6 @@ PLAN_SHARE = 0.3
 NOT_JUDGED_AGAIN_S = 600.0  # the pause after a judge that was too late, because each try is paid for
 MAX_LATE_CLAIMS = 1000
 MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # a whole answer waits this share of its writing time for the judge
-NO_SCORES: Mapping[str, float | None] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +146,7 @@ class QuickResearch:
         pages, seconds = options.reading.page_limit(run), options.reading.seconds_for(run, timeout_s)
         async with PageReads(self._reader, run, pages, seconds) as reads:
             found = await self._find(run, reads)
-            await number_and_store(run, found)
+            await announce_sources(run, found)
             draft = await self._write_and_check(run, found)
             sources = draft.sources if draft else found.sources
             found = replace(found, raw=list_raw_results(sources, found.raw))
@@ -221,10 +220,7 @@ class QuickResearch:
             text = nothing_found_text(run.request.depth, run.language)
             run.emit(events.Token(request_id=run.request_id, text=text))
             return None
-        async with Draft(run, found, self._writers(run, found)) as draft:
-            await write(draft)
-            await check(draft)
-        return draft
+        return await write_and_check(run, found, self._writers(run, found))
 
     def _writers(self, run: Run, found: Found) -> Writers:
         by_model = self._planner.llm is not None
@@ -239,17 +235,3 @@ class QuickResearch:
                     cancelled=self._late_claims,
                 )
         return Writers(self._writer, self._fallback, self._options.max_tokens, by_model, verification)
-
-
-async def number_and_store(run: Run, found: Found, scores: Mapping[str, float | None] = NO_SCORES) -> None:
-    """Tell the caller the numbers of the sources, best first, and store the texts that quotes point into.
-
-    `scores` are the scores of a report, by address.
-    """
-    kept = tuple(
-        events.RankedResult(url=source.url, title=source.title, score=scores.get(source.url))
-        for source in found.sources
-    )
-    run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
-    run.emit(events.SourcesNumbered.of(run.request_id, found.sources))
-    await run.store_sources(found.sources)

@@ -12,6 +12,8 @@ from dataclasses import replace
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.draft import Draft
+from modules.llm_platform.application.research.found import Found, Writers
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.verification import NOTHING_KNOWN, verify
 from modules.llm_platform.domain.citations.checker import CheckedAnswer
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
@@ -42,6 +44,14 @@ CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_T
 CUT = "timeout"
 REPETITION = "repetition"
 UNFINISHED = frozenset({CUT, REPETITION})  # texts that are not reused for the next request
+
+
+async def write_and_check(run: Run, found: Found, writers: Writers) -> Draft:
+    """Return the answer of a run to what it found, with checked citations."""
+    async with Draft(run, found, writers) as draft:
+        await write(draft)
+        await check(draft)
+    return draft
 
 
 async def write(draft: Draft) -> None:

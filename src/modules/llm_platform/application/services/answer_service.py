@@ -14,7 +14,7 @@ from modules.llm_platform.application.research.found import Found, Writers
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.verification import Verification
-from modules.llm_platform.application.research.writing import check, write
+from modules.llm_platform.application.research.writing import write_and_check
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
@@ -165,28 +165,21 @@ class AnswerService:
             verification = Verification(self._judge, run.at(VERIFICATION_END), question, run.language, found.sources)
         by_model = self._writer is not self._fallback
         if run.fallback:
-            return await self._check(
-                run, found, Writers(self._writer, run.fallback, self._options.max_tokens, by_model, verification)
-            )
+            writers = Writers(self._writer, run.fallback, self._options.max_tokens, by_model, verification)
+            return await write_and_check(run, found, writers)
         # The writer itself replaces only an empty text. Its own deadline would keep the text that is written until then.
         writers = Writers(self._writer, self._writer, self._options.max_tokens, by_model, verification)
         try:
             async with deadline_at(run.deadline):
-                draft = await self._check(replace(run, deadline=math.inf), found, writers)
+                draft = await write_and_check(replace(run, deadline=math.inf), found, writers)
         except TimeoutError as error:
             raise LLMTimeoutError from error
         if not draft.text.strip():
             raise LLMProviderException(EMPTY, spent=draft.spent)
         return draft
 
-    async def _check(self, run: Run, found: Found, writers: Writers) -> Draft:
-        async with Draft(run, found, writers) as draft:
-            await write(draft)
-            await check(draft)
-        return draft
-
     def _build_answer(self, draft: Draft, collected: answering.CollectedContext) -> RagAnswer:
-        cited, synthesis = answering.cited_documents(draft, collected.passages), draft.synthesis
+        cited, synthesis = answering.cite_documents(draft, collected.passages), draft.synthesis
         return RagAnswer(
             answer=cited.text,
             citations=cited.citations,

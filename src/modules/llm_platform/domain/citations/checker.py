@@ -256,18 +256,18 @@ class CitationChecker:
     def _difference(self, sentence: AnswerSentence, judgement: Judgement, number: int) -> Difference | None:
         """Return the change with its places in the answer and in the source's text.
 
-        It is None where the claim is not as written, and for a name or other words that are no pair of a few words each: a
-        reader would see two things that have nothing to do with each other.
+        It is None where the claim is not as written, where the source has no words in the place of the claim's, and for a name
+        or other words that are no pair of a few words each: a reader would see two things that have nothing to do with each
+        other.
         """
         change = judgement.change
         claimed = claimed_place(sentence, change.claimed) if change else None
         if change is None or claimed is None or judgement.verdict in ("supported", "unchecked"):
             return None
-        (start, end), (first, last) = claimed, change.found
-        mine, theirs = (
-            sentence.written[start - sentence.start : end - sentence.start],
-            self._prepared[number].text[first:last],
-        )
+        source, (start, end), (first, last) = self._prepared[number], claimed, change.found
+        mine, theirs = sentence.written[start - sentence.start : end - sentence.start], source.text[first:last]
+        if change.kind in ("name", "negation", "other") and change.found in source.spans:
+            return None
         if change.kind in ("name", "other") and not _is_pair(mine, theirs):
             return None
         return Difference(

@@ -12,7 +12,7 @@ Each comparison asks for the same words around both, and says nothing where a te
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -66,7 +66,7 @@ def find_replaced_date(claim: Claim, sentence: TextFacts, later: TextFacts) -> P
     if changed is None:
         return None
     own, other = changed
-    return _place_of_word(claim.facts, own), _place_of_word(later, other)
+    return _find_word(claim.facts, own), _find_word(later, other)
 
 
 def _find_quantity(claim: Claim, sentence: TextFacts) -> Places | None:
@@ -75,17 +75,17 @@ def _find_quantity(claim: Claim, sentence: TextFacts) -> Places | None:
     whole, part = load_words("contrasts", "all"), load_words("contrasts", "part")
     if whole.isdisjoint(mine.folded) or not part.isdisjoint(mine.folded):
         return None
-    for at in _positions_of(mine.folded, whole):
-        nouns = _content_behind(mine, at)[:1]
+    for at in _find_positions(mine.folded, whole):
+        nouns = _list_content_behind(mine, at)[:1]
         if not nouns:
             continue
         if any(
-            is_form_of_any(nouns[0], _content_behind(theirs, other)[:2])
-            for other in _positions_of(theirs.folded, whole)
+            is_form_of_any(nouns[0], _list_content_behind(theirs, other)[:2])
+            for other in _find_positions(theirs.folded, whole)
         ):
             return None
-        for other in _positions_of(theirs.folded, part):
-            if is_form_of_any(nouns[0], _content_behind(theirs, other)[:2]):
+        for other in _find_positions(theirs.folded, part):
+            if is_form_of_any(nouns[0], _list_content_behind(theirs, other)[:2]):
                 return word_at(mine.text, at), word_at(theirs.text, other)
         if (found := _find_share(theirs, nouns[0])) is not None:
             return word_at(mine.text, at), found
@@ -119,7 +119,7 @@ def _find_stance(claim: Claim, sentence: TextFacts) -> Places | None:
     mine, theirs = _stances(claim.facts, sides, verbs), _stances(sentence, sides, verbs)
     if len({side for side, _ in mine}) != 1 or len({side for side, _ in theirs}) != 1 or mine[0][0] == theirs[0][0]:
         return None
-    voters = [word for word in _content_before(claim.facts, mine[0][1]) if word not in verbs]
+    voters = [word for word in _list_content_before(claim.facts, mine[0][1]) if word not in verbs]
     if not any(is_form_of_any(word, sentence.folded) for word in voters):
         return None
     return word_at(claim.text, mine[0][1]), word_at(sentence.text, theirs[0][1])
@@ -130,7 +130,7 @@ def _stances(facts: TextFacts, sides: Sequence[frozenset[str]], verbs: frozenset
     return [
         (side, at)
         for side, words in enumerate(sides)
-        for at in _positions_of(facts.folded, words)
+        for at in _find_positions(facts.folded, words)
         if not verbs.isdisjoint(facts.folded[max(0, at - VERB_REACH) : at + VERB_REACH])
     ]
 
@@ -139,15 +139,15 @@ def _find_time(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare "after the probation period" with "during the probation period" and "until 30 June" with "after 30 June"."""
     sides = _sides("time")
     for side, words in enumerate(sides):
-        for at in _positions_of(claim.facts.folded, words):
-            noun = _noun_behind(claim.facts, at)
+        for at in _find_positions(claim.facts.folded, words):
+            noun = _find_noun_behind(claim.facts, at)
             if noun is None:
                 continue
             there = [
                 (other_side, other)
                 for other_side, other_words in enumerate(sides)
-                for other in _positions_of(sentence.folded, other_words)
-                if (found := _noun_behind(sentence, other)) and (found == noun or is_form_of_any(noun, [found]))
+                for other in _find_positions(sentence.folded, other_words)
+                if (found := _find_noun_behind(sentence, other)) and (found == noun or is_form_of_any(noun, [found]))
             ]
             if there and all(other_side != side for other_side, _ in there):
                 return word_at(claim.text, at), word_at(sentence.text, there[0][1])
@@ -156,20 +156,35 @@ def _find_time(claim: Claim, sentence: TextFacts) -> Places | None:
 
 def _find_period(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare the periods of one amount: "600 euros a year" and "600 euros once"."""
+    return _compare_at_numbers(claim, sentence, _find_period_behind)
+
+
+def _find_bound(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare the bounds of one number: "at least three years" and "at most three years"."""
+    return _compare_at_numbers(claim, sentence, _find_bound_before)
+
+
+def _compare_at_numbers(
+    claim: Claim, sentence: TextFacts, read: Callable[[TextFacts, int], tuple[Hashable, int] | None]
+) -> Places | None:
+    """Return the words beside a number that both have, if `read` returns other kinds of words in the sentence.
+
+    `read` gets the offset of the number, and returns the kind of a word beside it and the word's position.
+    """
     for number in claim.numbers:
-        mine = _period_behind(claim.facts, number.offset)
+        mine = read(claim.facts, number.offset)
         if mine is None:
             continue
-        same = [offset for reading, offset in _located_numbers(sentence) if reading & number.reading]
-        there = [period for offset in same if (period := _period_behind(sentence, offset)) is not None]
-        if there and all(period != mine[0] for period, _ in there):
+        same = [offset for reading, offset in _find_numbers(sentence) if reading & number.reading]
+        there = [found for offset in same if (found := read(sentence, offset)) is not None]
+        if there and all(kind != mine[0] for kind, _ in there):
             return word_at(claim.text, mine[1]), word_at(sentence.text, there[0][1])
     return None
 
 
-def _period_behind(facts: TextFacts, offset: int) -> tuple[str, int] | None:
+def _find_period_behind(facts: TextFacts, offset: int) -> tuple[str, int] | None:
     """Return the period of the amount at this offset and the position of its word; None without one, or with several."""
-    first = _position_at(facts, offset)
+    first = _find_position(facts, offset)
     words, per, adverbs = facts.folded, load_words("contrasts", "per"), load_words("contrasts", "adverbs")
     found = [
         (_periods()[word], at)
@@ -181,22 +196,9 @@ def _period_behind(facts: TextFacts, offset: int) -> tuple[str, int] | None:
     return next((pair for pair in found if pair[0] != "once"), found[0] if found else None)
 
 
-def _find_bound(claim: Claim, sentence: TextFacts) -> Places | None:
-    """Compare the bounds of one number: "at least three years" and "at most three years"."""
-    for number in claim.numbers:
-        mine = _bound_before(claim.facts, number.offset)
-        if mine is None:
-            continue
-        same = [offset for reading, offset in _located_numbers(sentence) if reading & number.reading]
-        there = [bound for offset in same if (bound := _bound_before(sentence, offset)) is not None]
-        if there and all(side != mine[0] for side, _ in there):
-            return word_at(claim.text, mine[1]), word_at(sentence.text, there[0][1])
-    return None
-
-
-def _bound_before(facts: TextFacts, offset: int) -> tuple[int, int] | None:
+def _find_bound_before(facts: TextFacts, offset: int) -> tuple[int, int] | None:
     """Return the side and the position of the word before a number that bounds it."""
-    at = _position_at(facts, offset)
+    at = _find_position(facts, offset)
     for position in range(max(0, at - BOUND_REACH), at):
         for side, words in enumerate(_sides("bound")):
             if facts.folded[position] in words:
@@ -212,7 +214,7 @@ def _find_other_clause(claim: Claim, sentence: TextFacts) -> Places | None:
     """
     if len(claim.numbers) != 1:
         return None
-    clauses = _numbered_clauses(sentence)
+    clauses = _split_numbered_clauses(sentence)
     own = next((clause for clause in clauses if clause.reading & claim.numbers[0].reading), None)
     if own is None or len(clauses) != CLAUSES_COMPARED:
         return None
@@ -248,11 +250,11 @@ class _NumberedClause(NamedTuple):
         return [*self.before, *self.behind]
 
 
-def _numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
+def _split_numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
     """Return the clauses of a sentence that "and" and the like join; empty unless each has just one number."""
     joining = load_words("contrasts", "joining")
     cuts = [at for at, word in enumerate(sentence.folded) if word in joining]
-    numbers = [(reading, offset, _position_at(sentence, offset)) for reading, offset in sentence.figures]
+    numbers = [(reading, offset, _find_position(sentence, offset)) for reading, offset in sentence.figures]
     found: list[_NumberedClause] = []
     for first, end in pairwise([0, *cuts, len(sentence.folded)]):
         within = [(reading, offset, at) for reading, offset, at in numbers if first <= at < end]
@@ -273,7 +275,7 @@ def _has_any(words: Sequence[str], claimed: Sequence[str], other: Sequence[str])
     return any(is_form_of_any(word, claimed) and not is_form_of_any(word, other) for word in words)
 
 
-def _located_numbers(facts: TextFacts) -> list[tuple[Reading, int]]:
+def _find_numbers(facts: TextFacts) -> list[tuple[Reading, int]]:
     """Return the numbers in figures and in words, with their offsets."""
     known = number_words()
     spelled = [
@@ -282,7 +284,7 @@ def _located_numbers(facts: TextFacts) -> list[tuple[Reading, int]]:
     return facts.figures + spelled
 
 
-def _position_at(facts: TextFacts, offset: int) -> int:
+def _find_position(facts: TextFacts, offset: int) -> int:
     return len(WORD_WITH_APOSTROPHE.findall(facts.text[:offset]))
 
 
@@ -325,21 +327,21 @@ def _periods() -> dict[str, str]:
     return {word: period for period, words in load_data("contrasts")["period"].items() for word in words.split()}
 
 
-def _positions_of(words: Sequence[str], wanted: frozenset[str]) -> list[int]:
+def _find_positions(words: Sequence[str], wanted: frozenset[str]) -> list[int]:
     return [] if wanted.isdisjoint(words) else [at for at, word in enumerate(words) if word in wanted]
 
 
-def _content_behind(facts: TextFacts, at: int) -> list[str]:
+def _list_content_behind(facts: TextFacts, at: int) -> list[str]:
     """Return the content words behind a word, at most NOUN_REACH words away."""
     reach = range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH))
     return [facts.folded[position] for position in reach if facts.content[position]]
 
 
-def _content_before(facts: TextFacts, at: int) -> list[str]:
+def _list_content_before(facts: TextFacts, at: int) -> list[str]:
     return [word for word, is_content in zip(facts.folded[:at], facts.content, strict=False) if is_content]
 
 
-def _noun_behind(facts: TextFacts, at: int) -> str | None:
+def _find_noun_behind(facts: TextFacts, at: int) -> str | None:
     """Return the first content word or number behind a preposition, unless another preposition of time stands beside it."""
     every = frozenset().union(*_sides("time"))
     if at and facts.folded[at - 1] in every:
@@ -353,6 +355,6 @@ def _noun_behind(facts: TextFacts, at: int) -> str | None:
     return None
 
 
-def _place_of_word(facts: TextFacts, written: str) -> Span:
+def _find_word(facts: TextFacts, written: str) -> Span:
     at = facts.text.find(written)
     return (at, at + len(written)) if at >= 0 else (0, len(facts.text))

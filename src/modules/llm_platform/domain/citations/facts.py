@@ -90,8 +90,8 @@ class FactComparison:
             or self._changed_date()
             or self._changed_name()
             or self._denial()
-            or self._contrast()
-            or self._replaced_date()
+            or self._check_contrast()
+            or self._check_replaced_date()
         )
 
     def is_partial_at_best(self) -> bool:
@@ -269,7 +269,7 @@ class FactComparison:
             return Change("negation", claimed, shifted(found, self.passage.span[0]))
         return None
 
-    def _contrast(self) -> Change | None:
+    def _check_contrast(self) -> Change | None:
         """Return the opposite that the best sentence has; None if a sentence that is nearly as good has none."""
         best, *others = self.passage.sentences
         found = find_contrast(self.claim, self._facts_of(best))
@@ -281,7 +281,7 @@ class FactComparison:
             return None
         return Change("negation", found[0], shifted(found[1], self._source.spans[best][0]))
 
-    def _replaced_date(self) -> Change | None:
+    def _check_replaced_date(self) -> Change | None:
         """Return the later date if the sentence behind the best one moves the date of the claim."""
         best = self.passage.sentences[0]
         if best + 1 >= len(self._source.spans):

@@ -312,10 +312,10 @@ class Citation(BaseModel, frozen=True):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def finding(self) -> Finding | None:
-        return find_reason(self.verdict, self.difference)
+        return classify_unsupported(self.verdict, self.difference)
 
 
-def find_reason(verdict: Verdict, difference: Difference | None) -> Finding | None:
+def classify_unsupported(verdict: Verdict, difference: Difference | None) -> Finding | None:
     """Return why a sentence is unsupported; None for any other verdict. Another wording alone is no contradiction."""
     if verdict != "unsupported":
         return None

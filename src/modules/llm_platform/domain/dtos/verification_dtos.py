@@ -18,7 +18,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
     TextKind,
     TextSpan,
     Verdict,
-    find_reason,
+    classify_unsupported,
 )
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchStatus, WebhookState
 from modules.llm_platform.domain.dtos.sent import Sent
@@ -128,7 +128,7 @@ class VerifiedSentence(BaseModel, frozen=True):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def finding(self) -> Finding | None:
-        return find_reason(self.verdict, self.difference)
+        return classify_unsupported(self.verdict, self.difference)
 
 
 class VerificationCounts(BaseModel, frozen=True):

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.evidence.chains import Chain, best_chains, best_statements
 from modules.llm_platform.domain.evidence.queries import NamedQuery, further_queries, query_without_figures
 from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements
-from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, candidates_of, relevance_of
+from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, list_candidates, relevance_of
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
@@ -99,7 +99,7 @@ class LedgerReader:
         key = number, id(source)
         if key not in self._candidates:
             question, matcher = self._questions[number], self._matchers[number]
-            self._candidates[key] = candidates_of(source.sentences, rank, question, matcher)
+            self._candidates[key] = list_candidates(source.sentences, rank, question, matcher)
         for candidate in self._candidates[key]:
             candidate.rank = rank
         return self._candidates[key]

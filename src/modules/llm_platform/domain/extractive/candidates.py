@@ -381,7 +381,9 @@ def find_candidates(
         SourceSentences(source, blocks, question.language, relevance)
         for source, blocks in zip(sources, texts, strict=True)
     )
-    return [found for rank, sentences in enumerate(read) for found in candidates_of(sentences, rank, question, matcher)]
+    return [
+        found for rank, sentences in enumerate(read) for found in list_candidates(sentences, rank, question, matcher)
+    ]
 
 
 def relevance_of(questions: Sequence[Question]) -> Callable[[str], int]:
@@ -391,7 +393,7 @@ def relevance_of(questions: Sequence[Question]) -> Callable[[str], int]:
     return lambda text: len(set(pattern.findall(fold(text))))
 
 
-def candidates_of(sentences: SourceSentences, rank: int, question: Question, matcher: TermMatcher) -> list[Candidate]:
+def list_candidates(sentences: SourceSentences, rank: int, question: Question, matcher: TermMatcher) -> list[Candidate]:
     """Return the sentences of one source, compared with the question."""
     above = {context: met_terms(found, matcher) for context, found in sentences.context_words.items()}
     has_symbols = bool(symbols(question.text))

@@ -155,11 +155,11 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
         if len(found) >= MAX_NUMBERS:
             break
     if not text.isascii():
-        found += _han_numbers_in(text)
+        found += _find_han_numbers(text)
     return found
 
 
-def _han_numbers_in(text: str) -> list[tuple[Reading, int]]:
+def _find_han_numbers(text: str) -> list[tuple[Reading, int]]:
     """Return the numbers in Chinese characters. In 百分之一点五 the number is 1.5, and 百分之 is no number."""
     found: list[tuple[Reading, int]] = []
     if "点" in text or "百分之" in text:

@@ -171,7 +171,7 @@ def _is_surrounding(node: Any) -> bool:
 
 
 def _outermost(nodes: list[Any]) -> Iterator[Any]:
-    """Yield the nodes that no other one contains, in the order of the page."""
+    """Yield the outermost nodes, in the order of the page."""
     last = None
     for node in nodes:
         if last is None or not last.contains(node):

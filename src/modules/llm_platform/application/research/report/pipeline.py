@@ -8,8 +8,7 @@ from functools import partial
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.draft import Draft
-from modules.llm_platform.application.research.found import Found, Writers
-from modules.llm_platform.application.research.quick import number_and_store
+from modules.llm_platform.application.research.found import Found, Writers, announce_sources
 from modules.llm_platform.application.research.read_pages import ReadCounts
 from modules.llm_platform.application.research.report.explore import Explorer
 from modules.llm_platform.application.research.report.further import (
@@ -32,7 +31,7 @@ from modules.llm_platform.application.research.response import build_response
 from modules.llm_platform.application.research.rounds import FurtherRounds, get_round_limits
 from modules.llm_platform.application.research.search import SearchResults
 from modules.llm_platform.application.research.verification import CachedCitationJudge, Verification
-from modules.llm_platform.application.research.writing import UNFINISHED, check, write
+from modules.llm_platform.application.research.writing import UNFINISHED, write_and_check
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RankedSummaries, Summary
 from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source, StoredVerdicts
@@ -84,7 +83,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
     async with ReadScheduler(run) as reader:
         found = await _find(run, reader)
         scores = {page.request.url: page.request.score for page in found.pages}
-        await number_and_store(run, found, scores)
+        await announce_sources(run, found, scores)
         draft = await _write_and_check(run, found)
         summaries = await _remaining_summaries(run, reader, found.pages)
     return _finish(run, found, draft, summaries)
@@ -177,10 +176,7 @@ async def _write_and_check(run: ReportRun, found: ReportFound) -> Draft | None:
         run.emit(events.Token(request_id=run.request_id, text=messages_for(run.language).nothing_found))
         return None
     run.deadline = run.budget.phase_end("write")
-    async with Draft(run, found, _writers(run, found)) as draft:
-        await write(draft)
-        await check(draft)
-    return draft
+    return await write_and_check(run, found, _writers(run, found))
 
 
 def _writers(run: ReportRun, found: ReportFound) -> Writers:

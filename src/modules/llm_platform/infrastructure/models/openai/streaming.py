@@ -164,7 +164,7 @@ def _logprobs(logprobs: object) -> tuple[dict[str, Any], ...]:
 
 
 def _text(content: object) -> str:
-    """Return the text of a message's content: a string, or a list of parts, of which only text counts."""
+    """Return the text of a message's content: a string, or the text parts of a list."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list):

@@ -184,7 +184,7 @@ def replay(
         outcomes: IOutcomeStore, failed: IFailedRequestStore
     ) -> tuple[list[Entry], list[FailedRequest], ReplayResult | None]:
         entries = await _entries(outcomes, failed, chosen)
-        interrupted = await _interrupted(outcomes, failed, chosen)
+        interrupted = await _find_interrupted(outcomes, failed, chosen)
         requests = [(entry.request, entry.stored.outcome) for entry in entries if entry.request is not None]
         if not yes:
             return entries, interrupted, None
@@ -283,7 +283,9 @@ async def _entries(
     return found
 
 
-async def _interrupted(outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection) -> list[FailedRequest]:
+async def _find_interrupted(
+    outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection
+) -> list[FailedRequest]:
     """Return the matching requests without an outcome, which a replay did not send because it was killed.
 
     They have no code and no age, so these filters do not apply.

@@ -93,7 +93,7 @@ class MessageBlocks:
                 yield {"type": "text", "text": before}
                 done = start
             if end > done:
-                yield _cited_block(text[done:end], citations, sources, self._request_id)
+                yield _build_cited_block(text[done:end], citations, sources, self._request_id)
                 done = end
         if done < len(text):
             yield {"type": "text", "text": text[done:]}
@@ -155,7 +155,9 @@ def _sentences(response: ResearchResponse) -> Iterator[tuple[int, int, list[Cita
         yield start, behind.end() if behind else end, list(citations)
 
 
-def _cited_block(text: str, citations: Iterable[Citation], sources: Mapping[int, SourceRef], request_id: str) -> Block:
+def _build_cited_block(
+    text: str, citations: Iterable[Citation], sources: Mapping[int, SourceRef], request_id: str
+) -> Block:
     """Return a sentence. Only citations with a supporting quote are citations of the API. The extension has all."""
     described = [citation.model_dump(mode="json", exclude={"start", "end"}) for citation in citations]
     located = [
