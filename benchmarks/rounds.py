@@ -35,7 +35,7 @@ from modules.llm_platform.application.research.rounds import FurtherRounds  # no
 from modules.llm_platform.container import build_platform  # noqa: E402
 from shared.config import Settings  # noqa: E402
 
-MEASURED = ("read", "next_queries", "links_to_follow", "best_first", "quoted_addresses", "evidence", "message")
+MEASURED = ("read", "next_queries", "links_to_follow", "best_first", "list_quoted_addresses", "evidence", "message")
 PROFILED_LINES = 30
 
 

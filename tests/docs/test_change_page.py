@@ -17,14 +17,14 @@ from modules.llm_platform.presentation.rest.compat.dialect import Dialect
 from modules.llm_platform.presentation.rest.http import openapi
 
 PAGE = "docs/howto/change-the-code.md"
-_ROW = re.compile(r"`(_keyed_service\(.*?\))`")
+_ROW = re.compile(r"`(_build_keyed_service\(.*?\))`")
 # The adapter stands where the page puts it, and its row is in the table.
 CONFTEST = """
 import importlib.util
 import sys
 
 from modules.llm_platform.infrastructure.search.from_settings import providers
-from modules.llm_platform.infrastructure.search.from_settings.providers import _keyed_service
+from modules.llm_platform.infrastructure.search.from_settings.providers import _build_keyed_service
 
 name = f"{{providers.ADAPTERS}}.acme"
 spec = importlib.util.spec_from_file_location(name, {adapter!r})

@@ -32,7 +32,7 @@ from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import LLMStreamPart
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
-from modules.llm_platform.wiring.writers import judged_answers
+from modules.llm_platform.wiring.writers import choose_judged_answers
 from shared.config import Settings
 
 QUESTION = "What does the event loop run?"
@@ -168,7 +168,7 @@ OWN = {"name": "own", "kind": "openai", "model": "m", "base_url": "http://127.0.
 )
 def test_no_local_model_judges_unless_it_is_wanted(values: dict[str, Any], judged: str) -> None:
     """Small models give worse verdicts than the words; the model that would judge decides."""
-    assert judged_answers(Settings(**values)) == judged
+    assert choose_judged_answers(Settings(**values)) == judged
 
 
 async def test_a_cached_answer_is_not_paid_for_again() -> None:

@@ -33,7 +33,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import llm_connections
-from modules.llm_platform.infrastructure.models.from_settings.embedder import _embedding_connection
+from modules.llm_platform.infrastructure.models.from_settings.embedder import _connect_embedder
 from modules.llm_platform.infrastructure.models.kinds import configuration_error
 from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
@@ -191,14 +191,14 @@ def test_a_key_goes_to_the_service_that_it_is_of(
     configure: Configure, values: dict[str, Any], address: str, key: str
 ) -> None:
     """A key of the language model's service serves its embeddings too, and is sent to nobody else."""
-    connection = _embedding_connection(configure(**{"EMBEDDER": "openai", "LLM_API_KEY": "llm-key-1", **values}))
+    connection = _connect_embedder(configure(**{"EMBEDDER": "openai", "LLM_API_KEY": "llm-key-1", **values}))
     assert (connection.address, connection.api_key) == (address, key)
     assert "key-1" not in repr(connection)
 
 
 def test_what_azure_lacks_is_named(configure: Configure) -> None:
     """By the variables that people set."""
-    mistake = _embedding_connection(configure(EMBEDDER="azure")).configuration_error
+    mistake = _connect_embedder(configure(EMBEDDER="azure")).configuration_error
     assert mistake is not None
     assert "AZURE_OPENAI_ENDPOINT and EMBEDDING_MODEL and AZURE_OPENAI_API_KEY" in mistake
 

@@ -88,7 +88,7 @@ class Container(ProviderContainer):
 
     container: providers.Self[Any] = providers.Self()
     settings = providers.Dependency(instance_of=Settings)
-    # A server and a worker override the metrics and the tracer, see `_observed_container`.
+    # A server and a worker override the metrics and the tracer, see `_observe_container`.
     metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)
     tracer: providers.Object[ITracer] = providers.Object(NO_TRACER)
     resources = providers.Singleton(Resources, settings, metrics)
@@ -189,7 +189,7 @@ class Container(ProviderContainer):
         log_queries=settings.provided.LOG_QUERIES,
         source_kinds=providers.Singleton(search.source_kinds, search_adapters),
     )
-    report_options = providers.Singleton(services.report_options, settings)
+    report_options = providers.Singleton(services.build_report_options, settings)
     report_tools = providers.Singleton(
         ReportTools,
         search=providers.Singleton(WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES),
@@ -210,8 +210,8 @@ class Container(ProviderContainer):
     llm = providers.Singleton(
         LLMService,
         llm_provider,
-        providers.Singleton(chat_models.missing_llm_message, settings),
-        providers.Singleton(chat_models.configured_models, llm_adapters),
+        providers.Singleton(chat_models.explain_missing_llm, settings),
+        providers.Singleton(chat_models.list_configured_models, llm_adapters),
         providers.Singleton(MemoryCache, STORED_CONVERSATIONS),
         settings.provided.ANTHROPIC_MODELS,
     )
@@ -224,7 +224,7 @@ class Container(ProviderContainer):
         writer=synthesizer,
         fallback=extractive,
         planner=planner,
-        options=providers.Singleton(services.research_options, settings, llm_adapters),
+        options=providers.Singleton(services.build_research_options, settings, llm_adapters),
         plans=shared_state.provided.cache.call("plans", ResearchPlan),
         judge=research_judge,
         reader=answer_page_reader,
@@ -238,7 +238,7 @@ class Container(ProviderContainer):
         research_job_store,
         llm=planner,
         price=price,
-        timeout_s=providers.Singleton(writers.follow_up_timeout_s, settings),
+        timeout_s=providers.Singleton(writers.compute_follow_up_timeout_s, settings),
     )
     research_parts = providers.Singleton(ResearchParts, quick_research, reporter, follow_ups, output)
     stored_sources: providers.Singleton[MemoryCache[StoredSources]] = providers.Singleton(
@@ -260,7 +260,7 @@ class Container(ProviderContainer):
         verified_pages,
         web_search,
         research_judge,
-        providers.Singleton(services.verification_options, settings, llm_adapters),
+        providers.Singleton(services.build_verification_options, settings, llm_adapters),
         stored_sources,
         read_text=providers.Singleton(services.build_citation_reader, resources),
     )
@@ -299,7 +299,7 @@ class Container(ProviderContainer):
         ),
         answer_writer,
         extractive,
-        providers.Singleton(services.answer_options, settings),
+        providers.Singleton(services.build_answer_options, settings),
         judge=answer_judge,
     )
 
@@ -362,7 +362,7 @@ def build_platform(
 
 def build_server_platform(settings: Settings) -> LLMPlatform:
     """Return the platform of a server, with metrics, and with traces if they are configured."""
-    platform: LLMPlatform = _observed_container(settings, "llm-platform", {}).platform()
+    platform: LLMPlatform = _observe_container(settings, "llm-platform", {}).platform()
     return platform
 
 
@@ -385,11 +385,11 @@ async def build_worker_parts(
     from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, build_rag_handler
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
-    container = _observed_container(settings, "llm-platform-worker", overrides or {})
+    container = _observe_container(settings, "llm-platform-worker", overrides or {})
     schemas = build_message_schemas(settings, container.resources())
     options = HandlerOptions(
         max_message_bytes=settings.RAG_MAX_MESSAGE_BYTES,
-        timeout_s=chat_models.research_timeout_s(settings),
+        timeout_s=chat_models.compute_research_timeout_s(settings),
         tenant_field=settings.KAFKA_TENANT_FIELD,
         topics=Topics(settings.kafka_topics()),
         schemas=schemas,
@@ -455,7 +455,7 @@ def _worker_notes(settings: Settings) -> Iterator[str]:
         )
 
 
-def _observed_container(settings: Settings, service: str, overrides: Mapping[type[Any], object]) -> Container:
+def _observe_container(settings: Settings, service: str, overrides: Mapping[type[Any], object]) -> Container:
     """Return the container of a long-running process, with metrics, and with traces if they are configured."""
     tracer = telemetry.build_tracer(settings, service)
     container = _container(settings, {IMetrics: telemetry.build_metrics(), ITracer: tracer, **overrides})

@@ -72,8 +72,8 @@ def test_a_local_model_has_more_time() -> None:
     ]:
         settings = _settings(**values)
         assert llms.llm_connections(settings)[0].timeout == first_token_s
-        assert writers.follow_up_timeout_s(settings) == follow_up_s
-        assert llms.research_timeout_s(settings) == research_s
+        assert writers.compute_follow_up_timeout_s(settings) == follow_up_s
+        assert llms.compute_research_timeout_s(settings) == research_s
 
 
 async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:

@@ -7,7 +7,7 @@ from dataclasses import fields
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.report.run import ReportOptions
-from modules.llm_platform.wiring.services import report_options
+from modules.llm_platform.wiring.services import build_report_options
 from shared.config import Settings
 
 PREFIX = "REPORT_"
@@ -22,5 +22,5 @@ def test_a_setting_of_reports_is_the_option_of_its_name(name: str) -> None:
         f"{name} needs the field {option} of ReportOptions"
     )
     default = Settings.model_fields[name].default
-    assert getattr(report_options(Settings.without_environment()), option) == default
-    assert getattr(report_options(Settings.without_environment(**{name: default + 1})), option) == default + 1
+    assert getattr(build_report_options(Settings.without_environment()), option) == default
+    assert getattr(build_report_options(Settings.without_environment(**{name: default + 1})), option) == default + 1

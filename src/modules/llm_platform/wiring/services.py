@@ -24,17 +24,17 @@ from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamS
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
     STAGES,
     LLMAdapters,
+    compute_research_timeout_s,
     has_local_model,
     llm_connections,
     model_version,
-    research_timeout_s,
     stage_choices,
 )
 from modules.llm_platform.infrastructure.resources import Resources, has_documents, has_index
 from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters, searxng_names
 from modules.llm_platform.infrastructure.search.from_settings.providers import search_addresses, spec_of, uses_fallback
 from modules.llm_platform.infrastructure.unconfigured import Unconfigured
-from modules.llm_platform.wiring.writers import judged_answers
+from modules.llm_platform.wiring.writers import choose_judged_answers
 from shared.config import Settings
 from shared.setting_types import LOCAL_EMBEDDERS
 
@@ -50,9 +50,9 @@ def build_citation_reader(resources: Resources) -> ReadCitations:
     return resources.closing(ChildCitationReader(resources.parsers()))
 
 
-def answer_options(settings: Settings) -> AnswerOptions:
+def build_answer_options(settings: Settings) -> AnswerOptions:
     return AnswerOptions(
-        timeout_s=research_timeout_s(settings), top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS
+        timeout_s=compute_research_timeout_s(settings), top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS
     )
 
 
@@ -71,7 +71,7 @@ def _digest(parts: Iterable[str]) -> str:
     return sha256("|".join(parts).encode()).hexdigest()[:DIGEST_CHARS]
 
 
-def report_options(settings: Settings) -> ReportOptions:
+def build_report_options(settings: Settings) -> ReportOptions:
     """Return the options of reports: REPORT_PAGES is `pages`, and so is each other setting REPORT_… with an option's name."""
     has_timeout = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
     settings_of_options = {f"REPORT_{option.name.upper()}": option.name for option in fields(ReportOptions)}
@@ -99,21 +99,21 @@ def build_reporter(tools: ReportTools, resources: Resources) -> Reporter:
     return resources.closing(Reporter(tools))
 
 
-def research_options(settings: Settings, llms: LLMAdapters) -> ResearchOptions:
+def build_research_options(settings: Settings, llms: LLMAdapters) -> ResearchOptions:
     return ResearchOptions(
-        timeout_s=research_timeout_s(settings),
+        timeout_s=compute_research_timeout_s(settings),
         results_per_search=settings.SEARCH_MAX_RESULTS,
         max_tokens=settings.LLM_MAX_TOKENS,
         plan_ttl_s=settings.CACHE_TTL_S,
         reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
-        judges_supported=judged_answers(settings, llms) == "all",
+        judges_supported=choose_judged_answers(settings, llms) == "all",
         model_ends_rounds=not has_local_model(settings),
     )
 
 
-def verification_options(settings: Settings, llms: LLMAdapters) -> VerificationOptions:
+def build_verification_options(settings: Settings, llms: LLMAdapters) -> VerificationOptions:
     return VerificationOptions(
-        timeout_s=research_timeout_s(settings), judges_supported=judged_answers(settings, llms) == "all"
+        timeout_s=compute_research_timeout_s(settings), judges_supported=choose_judged_answers(settings, llms) == "all"
     )
 
 

@@ -15,11 +15,11 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.cache.from_settings import SharedState
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
     LLMAdapters,
-    first_token_timeout_s,
+    compute_first_token_timeout_s,
+    compute_research_timeout_s,
     has_local_model,
     llm_connections,
     model_version,
-    research_timeout_s,
     sources_budget_tokens,
     stage_choices,
 )
@@ -28,9 +28,9 @@ from modules.llm_platform.infrastructure.models.single_flight import SingleFligh
 from shared.config import Settings
 
 
-def follow_up_timeout_s(settings: Settings) -> float:
+def compute_follow_up_timeout_s(settings: Settings) -> float:
     """Return the limit in seconds for a model to understand a follow-up question. A local one has its first-token limit."""
-    return first_token_timeout_s(settings, is_local=True) if has_local_model(settings) else UNDERSTAND_TIMEOUT_S
+    return compute_first_token_timeout_s(settings, is_local=True) if has_local_model(settings) else UNDERSTAND_TIMEOUT_S
 
 
 def build_planner(llm: ILLMProvider | None) -> ILLMProvider | None:
@@ -64,7 +64,7 @@ def build_synthesizer(
         return extractive
     room = sources_budget_tokens(settings, adapters)
     writer = build_writer(extractive, llm, context_tokens, room)
-    cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", research_timeout_s(settings))
+    cache, lock = shared.cache("synthesis", Synthesis), shared.lock("synthesis", compute_research_timeout_s(settings))
     version = f"{model_version(adapters)}/{room}"
     return SharedSynthesizer(writer, cache, settings.CACHE_TTL_S, version, lock)
 
@@ -80,10 +80,12 @@ def build_citation_judges(context_tokens: ContextTokens) -> CitationJudges:
 
 
 def build_report_judge(settings: Settings, judges: CitationJudges, adapters: LLMAdapters) -> CitationJudges | None:
-    return None if judged_answers(settings, adapters) == "off" else judges
+    return None if choose_judged_answers(settings, adapters) == "off" else judges
 
 
-def judged_answers(settings: Settings, among: LLMAdapters | None = None) -> Literal["off", "report", "auto", "all"]:
+def choose_judged_answers(
+    settings: Settings, among: LLMAdapters | None = None
+) -> Literal["off", "report", "auto", "all"]:
     """Return the kind of answers that a model judges.
 
     `auto` resolves to `off` if the judging model is local, because small models give worse verdicts than word comparison and
@@ -102,7 +104,7 @@ def judged_answers(settings: Settings, among: LLMAdapters | None = None) -> Lite
 
 def build_answer_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
     """Return the judge of answers from documents and from given context."""
-    return build_judge(settings, judges, llm) if judged_answers(settings) == "all" else None
+    return build_judge(settings, judges, llm) if choose_judged_answers(settings) == "all" else None
 
 
 def build_judge(settings: Settings, judges: CitationJudges, llm: ILLMProvider | None) -> ICitationJudge | None:
@@ -115,7 +117,7 @@ def build_research_judge(
     settings: Settings, judges: CitationJudges, llm: ILLMProvider | None, adapters: LLMAdapters, shared: SharedState
 ) -> ICitationJudge | None:
     """Return the judge of quick and deep answers, with a cache, because their texts are cached as well."""
-    judge = build_judge(settings, judges, llm) if judged_answers(settings, adapters) in ("auto", "all") else None
+    judge = build_judge(settings, judges, llm) if choose_judged_answers(settings, adapters) in ("auto", "all") else None
     if judge is None or settings.CACHE_TTL_S <= 0:
         return judge
     from modules.llm_platform.application.research.verification import CachedCitationJudge

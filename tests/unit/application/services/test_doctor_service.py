@@ -12,7 +12,7 @@ from tests.fakes.vector_store import MemoryVectorStore
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
-from modules.llm_platform.application.research.judge_trial import labelled_pairs
+from modules.llm_platform.application.research.judge_trial import make_labelled_pairs
 from modules.llm_platform.application.services.doctor_service import (
     NO_INDEX,
     NOT_TRIED,
@@ -320,7 +320,7 @@ async def test_store_without_a_status_has_words_too() -> None:
     assert (result.verdict, result.text) == ("ok", "it can be used")
 
 
-JUDGED = {pair.sentence.rstrip(".!?。 "): pair.label for pair in labelled_pairs()}
+JUDGED = {pair.sentence.rstrip(".!?。 "): pair.label for pair in make_labelled_pairs()}
 
 
 def knowing(claim: CitedClaim) -> ModelVerdict | None:
@@ -353,7 +353,7 @@ async def test_without_a_model_no_judge_is_measured() -> None:
 
 def test_the_pairs_have_all_verdicts_and_several_languages() -> None:
     """Enough of each to tell a judge that says one thing of everything."""
-    pairs = labelled_pairs()
+    pairs = make_labelled_pairs()
     assert len(pairs) == 40
     assert all(sum(pair.label == label for pair in pairs) >= 6 for label in ("supported", "partial", "unsupported"))
     assert len({pair.language for pair in pairs}) >= 3

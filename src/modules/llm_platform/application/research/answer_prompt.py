@@ -122,7 +122,7 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
     )
     headers = [_source_header(source) for source in sources]
     found = _found_sentences(request)
-    closing = f"{_FOUND_REMINDER if found else ''}{_closing(request)}"
+    closing = f"{_FOUND_REMINDER if found else ''}{_write_closing(request)}"
     max_tokens = min(request.max_tokens, context_tokens // 2)
     fixed_tokens = RESERVED_TOKENS + sum(map(count_tokens, (rules, fence, fence, closing, *found, *headers)))
     room = context_tokens - max_tokens - fixed_tokens
@@ -155,7 +155,7 @@ def _found_sentences(request: SynthesisRequest) -> list[str]:
     return ["\n".join([_FOUND, *lines])] if lines else []
 
 
-def _closing(request: SynthesisRequest) -> str:
+def _write_closing(request: SynthesisRequest) -> str:
     """Return the text below the sources: a reminder, the reader's instructions as one line, then the question or questions."""
     instructions = neutralised(one_line(request.instructions or ""))
     if not request.questions:

@@ -150,7 +150,7 @@ class Budget:
         """Return the event loop time by which a phase must end."""
         return phase_end(phase, self._began, self._deadline)
 
-    def cost_of(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+    def compute_cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Return the cost of a call in US dollars at the highest price; None without a price."""
         return self._price(prompt_tokens, completion_tokens) if self._price else None
 

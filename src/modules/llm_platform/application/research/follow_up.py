@@ -99,7 +99,7 @@ class FollowUps:
         self, owner: str, request: dtos.ResearchRequest, earlier: Sequence[dtos.Turn], response: dtos.ResearchResponse
     ) -> None:
         """Store the earlier turns and the turn of this question and answer."""
-        turns = _stored_turns(request, earlier, response)
+        turns = _read_turns(request, earlier, response)
         await self._turns.set(owner_key(owner, response.metadata.request_id), turns, FOLLOW_UP_TTL_S)
 
     async def forget(self, owner: str, request_id: str) -> None:
@@ -163,7 +163,7 @@ class FollowUps:
         if found is None and self._jobs is not None:
             job = await self._jobs.get(owner, request_id)
             if job is not None and job.response is not None:
-                found = _stored_turns(job.request, tuple(map(_shorten, job.request.history)), job.response)
+                found = _read_turns(job.request, tuple(map(_shorten, job.request.history)), job.response)
         return found
 
     async def _read(self, request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], language: str) -> FollowUp:
@@ -310,7 +310,7 @@ def _quote_as_data(text: str) -> str:
     return neutralised(one_line(text))
 
 
-def _stored_turns(
+def _read_turns(
     request: dtos.ResearchRequest, earlier: Sequence[dtos.Turn], response: dtos.ResearchResponse
 ) -> dtos.StoredTurns:
     question = response.metadata.standalone_query or request.query

@@ -38,7 +38,7 @@ class JudgeTrial:
     missing: int
 
 
-def labelled_pairs() -> list[LabelledPair]:
+def make_labelled_pairs() -> list[LabelledPair]:
     """Return the pairs that come with the package."""
     rows = files(citations).joinpath("labelled_pairs.jsonl").read_text(encoding="utf-8").splitlines()
     return [LabelledPair(**json.loads(row)) for row in rows]

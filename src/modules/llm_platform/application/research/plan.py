@@ -63,7 +63,7 @@ class SearchPlanner:
         else:
             try:
                 async with deadline_in(self.timeout_s):
-                    planned = await self._cached_plan(question, language)
+                    planned = await self._read_cached_plan(question, language)
             except TimeoutError:
                 planned = replace(
                     await plan(question, language, None),
@@ -73,7 +73,7 @@ class SearchPlanner:
         run.emit(Planned(request_id=run.request_id, questions=planned.questions))
         return planned
 
-    async def _cached_plan(self, question: str, language: str) -> Plan:
+    async def _read_cached_plan(self, question: str, language: str) -> Plan:
         """Return the cached plan of the same question, or a new one; a degraded plan is not cached."""
         if self.cache is None or self.llm is None or self.ttl_s <= 0:
             return await plan(question, language, self.llm)

@@ -188,7 +188,9 @@ class FurtherRounds:
         """Return the queries of the model; none without a model, and where it fails or is late."""
         if self._ask is None:
             return ()
-        quoted = [self._sources[key] for url in self.quoted_addresses() if (key := canonical_url(url)) in self._sources]
+        quoted = [
+            self._sources[key] for url in self.list_quoted_addresses() if (key := canonical_url(url)) in self._sources
+        ]
         passages = [*quoted, *(source for source in self._sources.values() if source not in quoted)]
         with suppress(TimeoutError):
             async with self._run.early_finish.limit():
@@ -260,7 +262,7 @@ class FurtherRounds:
         if not self._number:
             return list(items[:limit])
         first = [address for address, number in self._rounds_of.items() if not number]
-        quoted = map(canonical_url, self.quoted_addresses())
+        quoted = map(canonical_url, self.list_quoted_addresses())
         ranked = list(dict.fromkeys((*first[:KEPT_OF_FIRST_ROUND], *quoted)))
 
         def order(item: WebSearchResultItem) -> int:
@@ -269,7 +271,7 @@ class FurtherRounds:
 
         return sorted(items, key=order)[:limit]
 
-    def quoted_addresses(self) -> list[str]:
+    def list_quoted_addresses(self) -> list[str]:
         """Return the addresses of the passages that bear on the rows, quoted passages first."""
         quotes = [quote.url for read in self._rows for quote in read.row.quotes]
         return list(dict.fromkeys((*quotes, *(address for read in self._rows for address in read.addresses))))

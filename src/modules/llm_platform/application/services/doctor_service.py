@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
-from modules.llm_platform.application.research.judge_trial import labelled_pairs, try_judge
+from modules.llm_platform.application.research.judge_trial import make_labelled_pairs, try_judge
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult, CheckVerdict
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch
@@ -115,7 +115,7 @@ class DoctorService:
         """Compare the verdicts of the model and of the words on labelled pairs, and advise whether to use the model."""
         if self._judge is None:
             return CheckResult("judge", "ok", NO_JUDGE)
-        pairs = labelled_pairs()
+        pairs = make_labelled_pairs()
         try:
             async with asyncio.timeout(JUDGE_DEADLINE_S):
                 trial = await try_judge(self._judge, pairs)

@@ -178,7 +178,7 @@ class ResearchJobService:
         job = dtos.NewResearchJob(number, title, owner, api_key_label(), webhook, api=dtos.VERIFY)
         done = Done(request_id=number, response=stored_response(title, verified))
         event = dtos.JobEvent(1, done.type, done.model_dump_json())
-        await self._store_of(number).record(job, [event], None, verified.metadata.latency_ms / 1000)
+        await self._find_store(number).record(job, [event], None, verified.metadata.latency_ms / 1000)
         self.start()
         self._webhooks.wake()
 
@@ -191,7 +191,7 @@ class ResearchJobService:
 
     async def sources(self, research_id: str, *, owner: str = "") -> StoredSources:
         """Return the stored texts of the sources; empty until they are stored. Raises ResearchNotFoundError."""
-        return await self._store_of(research_id).sources(owner, research_id) or StoredSources(sources=())
+        return await self._find_store(research_id).sources(owner, research_id) or StoredSources(sources=())
 
     async def _queue(
         self,
@@ -283,12 +283,12 @@ class ResearchJobService:
             dtos.JobEvent(number, event.type, event.model_dump_json()) for number, event in enumerate(events, 1)
         ]
         sources_to_store = await self._research.stored_sources(last.request_id, owner=owner)
-        await self._store_of(job.id).record(job, numbered, sources_to_store, last.response.metadata.latency_ms / 1000)
+        await self._find_store(job.id).record(job, numbered, sources_to_store, last.response.metadata.latency_ms / 1000)
         await self._research.forget(job.id, owner=owner)
 
     async def delete(self, research_id: str, *, owner: str = "") -> None:
         """Stop a run, and remove everything that is stored of it. Raises ResearchNotFoundError."""
-        _found(await self._store_of(research_id).delete(owner, research_id))
+        _found(await self._find_store(research_id).delete(owner, research_id))
         await self._forget(research_id, owner)
 
     async def threads(
@@ -309,11 +309,11 @@ class ResearchJobService:
 
     async def thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
         """Return the thread of a run. Raises ResearchNotFoundError."""
-        return _found(await self._store_of(research_id).thread(owner, research_id))
+        return _found(await self._find_store(research_id).thread(owner, research_id))
 
     async def rename_thread(self, research_id: str, title: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
         """Give the thread of a run a title, and return the thread. Raises ResearchNotFoundError."""
-        _found(await self._store_of(research_id).rename_thread(owner, research_id, title))
+        _found(await self._find_store(research_id).rename_thread(owner, research_id, title))
         return await self.thread(research_id, owner=owner)
 
     async def delete_thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
@@ -322,13 +322,13 @@ class ResearchJobService:
         Raises ResearchNotFoundError.
         """
         found = await self.thread(research_id, owner=owner)
-        for deleted_id in await self._store_of(research_id).delete_thread(owner, research_id):
+        for deleted_id in await self._find_store(research_id).delete_thread(owner, research_id):
             await self._forget(deleted_id, owner)
         return found
 
     async def get(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
         """Return a run, with its answer or problem if it has ended. Raises ResearchNotFoundError."""
-        return _found(await self._store_of(research_id).get(owner, research_id))
+        return _found(await self._find_store(research_id).get(owner, research_id))
 
     async def list(
         self, *, owner: str = "", limit: int = 20, before: str | None = None, api: str | None = None
@@ -350,7 +350,7 @@ class ResearchJobService:
 
         The citations of the text that it has written so far are compared by words: the event `verified` comes before the last.
         """
-        store = self._store_of(research_id)
+        store = self._find_store(research_id)
         problem = exceptions.ResearchCancelledError().problem(
             instance=f"/research/{research_id}", request_id=research_id
         )
@@ -366,7 +366,7 @@ class ResearchJobService:
 
     async def _check_text_so_far(self, research_id: str, owner: str) -> Verified | None:
         """Return the verdicts on the text of a run that is being written; None where there is nothing to check."""
-        store = self._store_of(research_id)
+        store = self._find_store(research_id)
         job = await self.get(research_id, owner=owner)
         held = None if job.finished_at else await store.sources(owner, research_id)
         if held is None:
@@ -384,7 +384,7 @@ class ResearchJobService:
         job = await self.get(research_id, owner=owner)
         if job.kind != "research":
             raise exceptions.BackgroundError(WRITES_NOTHING)
-        if not await self._store_of(research_id).ask_finish(owner, research_id):
+        if not await self._find_store(research_id).ask_finish(owner, research_id):
             raise exceptions.ResearchEndedError
         if self._worker is not None:
             self._worker.finish_early((owner, research_id))
@@ -392,12 +392,12 @@ class ResearchJobService:
 
     async def has_events(self, research_id: str, *, owner: str = "", after: int = 0) -> bool:
         """Return whether an event after number `after` exists or may follow. Raises ResearchNotFoundError."""
-        page = _found(await self._store_of(research_id).events(owner, research_id, after, 1))
+        page = _found(await self._find_store(research_id).events(owner, research_id, after, 1))
         return bool(page.events) or not page.is_last
 
     async def stored_events(self, research_id: str, *, owner: str = "") -> Sequence[dtos.JobEvent]:
         """Return the events stored so far, without waiting for more. Raises ResearchNotFoundError."""
-        store, found = self._store_of(research_id), list[dtos.JobEvent]()
+        store, found = self._find_store(research_id), list[dtos.JobEvent]()
         while True:
             page = _found(await store.events(owner, research_id, found[-1].number if found else 0, EVENTS_AT_ONCE))
             found.extend(page.events)
@@ -411,7 +411,7 @@ class ResearchJobService:
 
         Raises ResearchNotFoundError.
         """
-        store, key = self._store_of(research_id), (owner, research_id)
+        store, key = self._find_store(research_id), (owner, research_id)
         while True:
             changed = self._changes.setdefault(key, asyncio.Event())
             page = _found(await store.events(owner, research_id, after, EVENTS_AT_ONCE))
@@ -444,7 +444,7 @@ class ResearchJobService:
         if changed is not None:
             changed.set()
 
-    def _store_of(self, research_id: str) -> IResearchJobStore:
+    def _find_store(self, research_id: str) -> IResearchJobStore:
         if self._store is None or not is_request_id(research_id):
             raise exceptions.ResearchNotFoundError
         return self._store

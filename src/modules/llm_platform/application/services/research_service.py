@@ -81,12 +81,12 @@ class ResearchService:
 
     def check(self, request: dtos.ResearchRequest) -> None:
         """Raise the error of a request that is not possible with these settings."""
-        parts = self._parts_of(request)
+        parts = self._find_parts(request)
         if request.output_schema is not None and parts.output is None:
             raise OutputSchemaError
         parts.reporter.check(request)
 
-    def _parts_of(self, request: dtos.ResearchRequest) -> ResearchParts:
+    def _find_parts(self, request: dtos.ResearchRequest) -> ResearchParts:
         """Return the parts for the model and the files of the request. Raises LLMRequestError for an unknown model."""
         if request.model is None and not request.files:
             return self._parts
@@ -100,7 +100,7 @@ class ResearchService:
     async def _open_parts(self, run: Run) -> AsyncIterator[ResearchParts]:
         """Yield the parts for the request of a run, whose files become sources. Raises UploadedFileError."""
         request = run.request
-        parts = self._parts_of(request)
+        parts = self._find_parts(request)
         if not request.files:
             yield parts
             return
@@ -192,7 +192,7 @@ class ResearchService:
             previous_id=request.previous_id,
             history=request.history,
         )
-        parts = self._parts_of(asked)
+        parts = self._find_parts(asked)
         before = await self.turns_before(asked, owner=owner)
         if before is None and not is_part_of_context(asked):
             return await parts.reporter.planner.plan(request)

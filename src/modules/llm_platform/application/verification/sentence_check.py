@@ -118,7 +118,7 @@ class SentenceCheck:
         `is_open` is True if no source was read that the sentence may come from.
         """
         sentence = self.answer.sentences[position]
-        citations = tuple(map(self._in_original, self._citations_of(position)))
+        citations = tuple(map(self._in_original, self._list_citations(position)))
         start, end = self._text.span(sentence.start, sentence.end)
         verdict = self._verdict(position) if citations or position not in self._late else "unchecked"
         is_silent = not citations and (is_open or not self._is_statement(position, sentence))
@@ -135,7 +135,7 @@ class SentenceCheck:
 
     def _check(self, part: TextPart) -> range:
         try:
-            checked = self._checker.check_text(_text_of(self.answer, part))
+            checked = self._checker.check_text(_read_text(self.answer, part))
         except WorkStoppedError:
             self._late.update(range(part.first, part.end))
             self._is_cited.update(
@@ -151,13 +151,13 @@ class SentenceCheck:
     def _add(self, citation: Citation) -> None:
         self._citations.setdefault((citation.start, citation.end), []).append(citation)
 
-    def _citations_of(self, position: int) -> list[Citation]:
+    def _list_citations(self, position: int) -> list[Citation]:
         sentence = self.answer.sentences[position]
         return self._citations.get((sentence.start, sentence.end), [])
 
     def _verdict(self, position: int) -> Verdict:
         """Return the best verdict of the author's citations; without any, of those that were found."""
-        found = self._citations_of(position)
+        found = self._list_citations(position)
         of_author = [citation for citation in found if citation.cited_by == "model"] or found
         verdicts: list[Verdict] = [citation.verdict for citation in of_author]
         return max(verdicts, key=_BEST.__getitem__, default="unsupported")
@@ -198,7 +198,7 @@ def _parts(answer: AnswerText) -> list[TextPart]:
     return parts
 
 
-def _text_of(answer: AnswerText, part: TextPart) -> AnswerText:
+def _read_text(answer: AnswerText, part: TextPart) -> AnswerText:
     """Return a part of an answer, with the places of its markers counted from its beginning."""
     trailing = [
         replace(behind, sentences=range(behind.sentences.start - part.first, behind.sentences.stop - part.first))

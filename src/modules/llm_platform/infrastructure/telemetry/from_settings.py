@@ -46,7 +46,7 @@ def build_tracer(
     `service` is the default of OTEL_SERVICE_NAME. The exporter `console` writes to `console`, by default standard output.
     """
     variables = opentelemetry_variables()
-    exporters = wanted_exporters(variables)
+    exporters = choose_exporters(variables)
     if not exporters:
         return NO_TRACER
     if problem := _problem(variables, exporters, is_offline=settings.LLM_PLATFORM_OFFLINE):
@@ -63,7 +63,7 @@ def build_tracer(
     return NO_TRACER
 
 
-def wanted_exporters(variables: Mapping[str, str]) -> tuple[str, ...]:
+def choose_exporters(variables: Mapping[str, str]) -> tuple[str, ...]:
     """Return the names in OTEL_TRACES_EXPORTER, or otlp if there is an endpoint. There are none if tracing is off."""
     if variables.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return ()

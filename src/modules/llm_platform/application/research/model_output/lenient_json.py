@@ -75,7 +75,7 @@ def _escape_or_end(quote: str) -> re.Pattern[str]:
     return re.compile(rf"\\.|[{_CLOSING[quote]}](?={_AFTER})", re.S)
 
 
-def _resolved(escape: re.Match[str]) -> str:
+def _resolve_escape(escape: re.Match[str]) -> str:
     if digits := escape[1] or escape[2] or escape[3]:
         code = int(digits, 16)
         return chr(code) if code <= sys.maxunicode else escape[0]
@@ -86,7 +86,7 @@ def unescaped(body: str) -> str:
     """Return a string's body with its escapes resolved and surrogates repaired."""
     if "\\" not in body:
         return body
-    plain = _ESCAPE.sub(_resolved, body)
+    plain = _ESCAPE.sub(_resolve_escape, body)
     return repair_surrogates(plain)
 
 
@@ -226,11 +226,11 @@ class _LenientParser:
         start, self._at = self._at, found.start() if found else len(self._text)
         word = self._text[start : self._at].strip()
         if word not in _OMITTED:
-            self._frames[-1].put(_value_of(word))
+            self._frames[-1].put(_read_value(word))
         return True
 
 
-def _value_of(word: str) -> object:
+def _read_value(word: str) -> object:
     number = _NUMBER.fullmatch(word)
     if number:
         return int(word) if word.lstrip("+-").isdecimal() else float(word)

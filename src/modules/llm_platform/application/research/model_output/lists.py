@@ -50,7 +50,7 @@ def read_strings(text: str, *, plain: bool = True) -> list[str]:
     body = strip_reasoning(text)
     lines = [line for raw in body.splitlines()[:MAX_LINES] if (line := raw[:MAX_ITEM_CHARS].strip())]
     is_json = _IS_JSON.match(body) is not None
-    items = [] if is_json else _prefixed_items(lines)
+    items = [] if is_json else _find_prefixed_items(lines)
     items = items or (_json_items(body) if is_json or _HAS_JSON.search(body) else [])
     items = items or [_BULLET.sub("", line, count=1) for line in lines if _BULLET.match(line)]
     if plain and not items and not is_json:
@@ -69,7 +69,7 @@ def _is_refusal(line: str) -> bool:
     return line.lower().replace("’", "'").lstrip("\"'«“* ").startswith(tuple(list_words("refusals")))
 
 
-def _prefixed_items(lines: list[str]) -> list[str]:
+def _find_prefixed_items(lines: list[str]) -> list[str]:
     """Return the texts after the prefixes; a prefix alone on a line belongs to the next line."""
     items: list[str] = []
     expects_item = False
@@ -86,47 +86,47 @@ def _prefixed_items(lines: list[str]) -> list[str]:
 
 def _after_prefix(line: str) -> list[str]:
     """Return the items of a line with a prefix; a model may write several in one line, each with its prefix."""
-    first = _prefix_of(line)
-    return _repeated_prefix(first["label"]).split(line[first.end() :]) if first else []
+    first = _find_prefix(line)
+    return _find_repeated_prefix(first["label"]).split(line[first.end() :]) if first else []
 
 
-def _prefix_of(line: str) -> re.Match[str] | None:
+def _find_prefix(line: str) -> re.Match[str] | None:
     found = _PREFIX.match(line)
     return found if found and found["label"].strip(" *_").lower() in list_words("labels") else None
 
 
 @lru_cache(maxsize=64)
-def _repeated_prefix(label: str) -> re.Pattern[str]:
+def _find_repeated_prefix(label: str) -> re.Pattern[str]:
     """Return the pattern of further occurrences of a prefix in its line."""
     return re.compile(rf"[\s*_]{re.escape(label)}(?:\s?[#№]?\d{{1,3}})?[*_]{{0,3}}\s?[:：]")
 
 
 def _json_items(body: str) -> list[str]:
-    return [string for value in read_values(body, incomplete=True) for string in _strings_in(value, 0)]
+    return [string for value in read_values(body, incomplete=True) for string in _collect_strings(value, 0)]
 
 
-def _strings_in(value: object, depth: int) -> Iterator[str]:
+def _collect_strings(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         yield value[:MAX_ITEM_CHARS]
     elif depth > MAX_DEPTH:
         return
     elif isinstance(value, list):
         for item in value:
-            yield from _strings_in(item, depth + 1)
+            yield from _collect_strings(item, depth + 1)
     elif isinstance(value, dict):
         for inner in _item_values(value):
-            yield from _strings_in(inner, depth + 1)
+            yield from _collect_strings(inner, depth + 1)
 
 
 def _item_values(pairs: dict[str, object]) -> list[object]:
     """Return the values of keys that name questions, lists before strings (`{"query": ..., "sub_questions": [...]}`)."""
-    matching = [value for key, value in pairs.items() if _normalized_key(key) in list_words("labels", "item_keys")]
+    matching = [value for key, value in pairs.items() if _normalize_key(key) in list_words("labels", "item_keys")]
     lists: list[object] = [value for value in matching if isinstance(value, dict | list)]
     metadata = list_words("metadata_keys")
-    return lists or matching or [value for key, value in pairs.items() if _normalized_key(key) not in metadata]
+    return lists or matching or [value for key, value in pairs.items() if _normalize_key(key) not in metadata]
 
 
-def _normalized_key(key: str) -> str:
+def _normalize_key(key: str) -> str:
     return key.lower().replace("_", " ").rstrip(_KEY_NUMBER).strip()
 
 
@@ -144,7 +144,7 @@ def _clean_items(items: Iterable[str]) -> Iterator[str]:
 def _clean_item(item: str) -> str:
     """Return the item without bullet, prefix, and the quotes or emphasis around all of it."""
     item = _BULLET.sub("", remove_invisible(item).strip(), count=1)
-    prefix = _prefix_of(item)
+    prefix = _find_prefix(item)
     item = (item[prefix.end() :] if prefix else item).strip(_SEPARATORS)
     for _ in range(MAX_PAIRS):
         if len(item) > 1 and item[0] + item[-1] in _PAIRS:

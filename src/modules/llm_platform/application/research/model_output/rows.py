@@ -172,10 +172,10 @@ def _rows(value: object, depth: int) -> Iterator[Row]:
 
 def _rows_of_object(pairs: dict[str, object], depth: int) -> Iterator[Row]:
     title_and_score = not all(isinstance(value, dict | list) for value in pairs.values())
-    inner = {key: _score_of(value) for key, value in pairs.items()} if title_and_score else pairs
+    inner = {key: _read_score(value) for key, value in pairs.items()} if title_and_score else pairs
     scalars = {key: value for key, value in inner.items() if not isinstance(value, dict | list)}
     nested: dict[str, object] = {key: value for key, value in inner.items() if isinstance(value, dict | list) and value}
-    merged = _merged_row(inner, scalars, nested) if scalars else None
+    merged = _merge_row(inner, scalars, nested) if scalars else None
     if merged:
         yield merged
         return
@@ -184,7 +184,7 @@ def _rows_of_object(pairs: dict[str, object], depth: int) -> Iterator[Row]:
         yield from (_with_key(key, row) for row in rows) if _is_flat(value) else rows
 
 
-def _merged_row(inner: dict[str, object], scalars: dict[str, object], nested: dict[str, object]) -> Row | None:
+def _merge_row(inner: dict[str, object], scalars: dict[str, object], nested: dict[str, object]) -> Row | None:
     """Return the object as one row, when its scores are scalars or in one nested object or list; else None."""
     if not nested:
         return scalars
@@ -198,7 +198,7 @@ def _merged_row(inner: dict[str, object], scalars: dict[str, object], nested: di
     return scalars if len(scalars) > 1 and not any(isinstance(value, dict) for value in nested.values()) else None
 
 
-def _score_of(value: object) -> object:
+def _read_score(value: object) -> object:
     """Return the score of an object with one score (`{"score": 7, "reason": "..."}`); other values unchanged."""
     if not isinstance(value, dict) or not _is_flat(value):
         return value

@@ -85,7 +85,7 @@ async def search_open_questions(
         if pages := await _read_quoted(run, reader, rounds, collected):
             collected.pages += pages
             await rounds.read(rows, _texts(collected))
-    collected.pages = _quoted_first(rounds, collected.pages)[:page_limit]
+    collected.pages = _put_quoted_first(rounds, collected.pages)[:page_limit]
     return collected
 
 
@@ -97,7 +97,7 @@ async def _read_quoted(
     known = {canonical_url(page.request.url) for page in collected.pages}
     digests = {page.page.sha256 for page in collected.pages}
     results = {canonical_url(ranked.candidate.item.url): ranked for ranked in collected.best}
-    quoted = map(canonical_url, rounds.quoted_addresses())
+    quoted = map(canonical_url, rounds.list_quoted_addresses())
     wanted = [results[address] for address in quoted if address in results and address not in known]
     links = rounds.links_to_follow((page.page for page in collected.pages), results) if limit else []
     linked = [PageRequest(link.url, link.text, run.request.query) for link in links]
@@ -114,9 +114,9 @@ async def _read_quoted(
     ]
 
 
-def _quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[ReadPage]:
+def _put_quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[ReadPage]:
     """Return the pages with quotes in their order, then the others; the best two of the first round are before further ones."""
-    quoted = [canonical_url(url) for url in rounds.quoted_addresses()]
+    quoted = [canonical_url(url) for url in rounds.list_quoted_addresses()]
     best = pages[:KEPT_OF_FIRST_ROUND]
 
     def order(page: ReadPage) -> tuple[int, int]:

@@ -85,7 +85,7 @@ async def make_report(run: ReportRun) -> FinishedReport:
         scores = {page.request.url: page.request.score for page in found.pages}
         await announce_sources(run, found, scores)
         draft = await _write_and_check(run, found)
-        summaries = await _remaining_summaries(run, reader, found.pages)
+        summaries = await _summarize_remaining(run, reader, found.pages)
     return _finish(run, found, draft, summaries)
 
 
@@ -216,7 +216,7 @@ class _CheckpointedVerdicts(ICache[StoredVerdicts]):
         await self._checkpoints.put("answers", key, value)
 
 
-async def _remaining_summaries(run: ReportRun, reader: ReadScheduler, pages: Sequence[ReadPage]) -> list[Summary]:
+async def _summarize_remaining(run: ReportRun, reader: ReadScheduler, pages: Sequence[ReadPage]) -> list[Summary]:
     """Return the summaries that are finished within SUMMARY_WAIT_S; the others are reported as degraded."""
     soon = asyncio.get_running_loop().time() + SUMMARY_WAIT_S
     summaries = await reader.summaries(min(soon, run.budget.phase_end("write")))

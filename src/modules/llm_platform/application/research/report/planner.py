@@ -111,12 +111,12 @@ class Planner:
         """Store these sub-questions as the accepted plan."""
         checkpoints = self._checkpoints(request)
         plan = AcceptedPlan(query=request.query, questions=tuple(questions), accepted_at=datetime.now(UTC))
-        await checkpoints.put("search_queries", self._accepted_key(checkpoints, request), plan)
+        await checkpoints.put("search_queries", self._make_accepted_key(checkpoints, request), plan)
 
     async def accepted(self, request: PlanRequest) -> AcceptedPlan | None:
         """Return the plan that was accepted last; None when there is none or it has expired."""
         checkpoints = self._checkpoints(request)
-        return await checkpoints.get("search_queries", self._accepted_key(checkpoints, request), AcceptedPlan)
+        return await checkpoints.get("search_queries", self._make_accepted_key(checkpoints, request), AcceptedPlan)
 
     async def _generate(self, request: PlanRequest, language: str) -> tuple[Plan, tuple[Degraded, ...]]:
         model, options = self._tools.llms.get("plan"), self._tools.options
@@ -136,7 +136,7 @@ class Planner:
             topic_of(request.query), language_of(request.query, request.language), fresh=fresh
         )
 
-    def _accepted_key(self, checkpoints: CheckpointStore, request: PlanRequest) -> str:
+    def _make_accepted_key(self, checkpoints: CheckpointStore, request: PlanRequest) -> str:
         return checkpoints.key(ACCEPTED_VERSION, "", query=request.query)
 
 

@@ -140,7 +140,7 @@ def _of_array(cells: Sequence[object]) -> MatchedRow:
     # A title may read as a number (`Seven`): then all scores follow it.
     if not words and len(rest) > CRITERIA and isinstance(first, str) and first.strip()[:1].isalpha():
         words, rest = [first], rest[1:]
-    return _matched_row(number, words[0] if words else "", _marks(rest))
+    return _match_row(number, words[0] if words else "", _marks(rest))
 
 
 def _of_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
@@ -161,11 +161,11 @@ def _of_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
             marks[role].append(mark)
     if known or spare:
         own = marks["criterion"] or marks["other"] or marks["overall"]
-        yield _matched_row(number, title or ("" if number else spare), own)
+        yield _match_row(number, title or ("" if number else spare), own)
         return
     for key, value in row.items():  # `{"Solar sails": 7, "Tea": [2, 1, 2, 2, 3]}`, or numbers in place of titles
         number = int(key) if key.isascii() and key.isdigit() and len(key) <= 2 else None
-        yield _matched_row(number, "" if number is not None else key, _marks((value,)))
+        yield _match_row(number, "" if number is not None else key, _marks((value,)))
 
 
 @lru_cache(maxsize=512)
@@ -183,7 +183,7 @@ def _role(key: str) -> Role:
     return "overall" if _MARK.search(name) else "other"
 
 
-def _matched_row(number: int | None, title: str, marks: Sequence[float]) -> MatchedRow:
+def _match_row(number: int | None, title: str, marks: Sequence[float]) -> MatchedRow:
     if number is None and (before := _BEFORE_TITLE.match(title)):
         number = int(before[1])
     return MatchedRow(number, title, tuple(marks[:CRITERIA]))

@@ -62,12 +62,12 @@ def replay_events(
         _shorten(source) for source in {source.index: source for source in sources}.values() if is_openable(source.url)
     )
     replayed = [kept for event in events[:-1] if (kept := _event(event, openable, request)) is not None]
-    events, text = _sanitised(replayed, openable)
+    events, text = _sanitize(replayed, openable)
     answer = _answer(done.response, text, openable, request, language)
     return (*events, done.model_copy(update={"response": answer})), openable
 
 
-def _sanitised(
+def _sanitize(
     replayed: Sequence[research_events.ResearchEvent], sources: Sequence[dtos.Source]
 ) -> tuple[tuple[research_events.ResearchEvent, ...], str]:
     """Return the events, and the text since the last reset. A text that the sanitizer changes becomes a single token."""

@@ -100,7 +100,7 @@ class Reporter:
 
         async def make(emit: Callable[[_Part], None]) -> None:
             checkpoints.on_stored = partial(emit, _ItemStored())
-            emit(await self._stored_or_made(shared, emit, checkpoints, key, f"{key}:{limits}"))
+            emit(await self._read_or_make(shared, emit, checkpoints, key, f"{key}:{limits}"))
 
         try:
             with early_finish.shared_by(run.early_finish):
@@ -129,7 +129,7 @@ class Reporter:
                     run.emit(part if own else part.model_copy(update={"request_id": run.request_id}))
         raise AssertionError("a report ends with its response")
 
-    async def _stored_or_made(
+    async def _read_or_make(
         self,
         first: Run,
         emit: Callable[[_Part], None],

@@ -120,10 +120,10 @@ async def find_stored_report(
             if report.asked == asked and request.plan in (None, report.plan)
         ]
         found = max(candidates, key=lambda report: report.finished_at, default=None)
-    return found and await asyncio.to_thread(_sanitized_report, found, request, language)
+    return found and await asyncio.to_thread(_sanitize_report, found, request, language)
 
 
-def _sanitized_report(found: StoredReport, request: dtos.ResearchRequest, language: str) -> StoredReport | None:
+def _sanitize_report(found: StoredReport, request: dtos.ResearchRequest, language: str) -> StoredReport | None:
     sanitized = replay_events(found.events, found.sources, request, language)
     if sanitized is None:
         return None

@@ -49,12 +49,12 @@ class SharedSynthesizer(StreamingSynthesizer):
         key = self._key(request)
         start = partial(request.stream_with, self._writer)
         if self._cache is not None:
-            start = partial(self._cached_or_written, key, request, self._cache)
+            start = partial(self._read_or_write, key, request, self._cache)
         async with aclosing(self._flights.stream(key, partial(emit_all, start))) as parts:
             async for part, has_joined, _ in parts:
                 yield _mark_reused(part) if has_joined and isinstance(part, dtos.Synthesis) else part
 
-    async def _cached_or_written(
+    async def _read_or_write(
         self, key: str, request: SynthesisRequest, cache: ICache[dtos.Synthesis]
     ) -> AsyncIterator[dtos.SynthesisPart]:
         """Yield the cached answer, else what another process has written meanwhile, else what the writer writes."""

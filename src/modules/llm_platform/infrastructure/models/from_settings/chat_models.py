@@ -63,7 +63,7 @@ def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
 def all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     """Return the configured models in failover order, as if the platform were not offline."""
     if settings.LLM_PROVIDERS:
-        return tuple(_with_unique_names([_listed(provider, settings) for provider in settings.LLM_PROVIDERS]))
+        return tuple(_with_unique_names([_list_names(provider, settings) for provider in settings.LLM_PROVIDERS]))
     return tuple(_with_unique_names(list(_single_variables(settings))))
 
 
@@ -82,7 +82,7 @@ def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
         yield _connection(s, "azure", "azure", model, s.AZURE_OPENAI_API_KEY, address, api_version=version)
 
 
-def _listed(provider: LLMProviderSettings, settings: Settings) -> LLMConnection:
+def _list_names(provider: LLMProviderSettings, settings: Settings) -> LLMConnection:
     return _connection(
         settings,
         provider.name,
@@ -113,7 +113,7 @@ def _connection(
         model=model or "",
         base_url=address,
         api_key=plain(key),
-        timeout=first_token_timeout_s(settings, is_local),
+        timeout=compute_first_token_timeout_s(settings, is_local),
         idle_timeout=settings.LLM_IDLE_TIMEOUT_S,
         temperature=settings.LLM_TEMPERATURE,
         is_local=is_local,
@@ -122,12 +122,12 @@ def _connection(
     )
 
 
-def first_token_timeout_s(settings: Settings, is_local: bool) -> float:
+def compute_first_token_timeout_s(settings: Settings, is_local: bool) -> float:
     is_set = "LLM_TIMEOUT_S" in settings.model_fields_set
     return LOCAL_TIMEOUT_S if is_local and not is_set else settings.LLM_TIMEOUT_S
 
 
-def research_timeout_s(settings: Settings) -> float:
+def compute_research_timeout_s(settings: Settings) -> float:
     """Return the timeout in seconds of a quick or deep answer, of `ask` and of a worker's request.
 
     Its default is longer if a model is local.
@@ -179,7 +179,7 @@ def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
     }
 
 
-def configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
+def list_configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
     """Return the models that requests can select. Connections that name no model are left out."""
     return tuple(
         ConfiguredModel(name, model.model, getattr(model, "ignored_fields", ()), getattr(model, "is_complete", True))
@@ -319,7 +319,7 @@ def build_price(settings: Settings, adapters: LLMAdapters) -> Callable[[int, int
     return price
 
 
-def missing_llm_message(settings: Settings) -> str:
+def explain_missing_llm(settings: Settings) -> str:
     """Return the error message for a chat if no model is configured."""
     return ONLY_LOOPBACK if settings.LLM_PLATFORM_OFFLINE else NOT_CONFIGURED
 

@@ -32,14 +32,14 @@ def build_embedder(settings: Settings, resources: Resources) -> IEmbedder:
     from modules.llm_platform.infrastructure.models.openai.embedder import OpenAIEmbedder
     from modules.llm_platform.infrastructure.unconfigured import unconfigured_embedder
 
-    connection = _embedding_connection(settings)
+    connection = _connect_embedder(settings)
     if is_out_of_reach(settings, connection.address):
         return unconfigured_embedder(settings.EMBEDDER, ONLY_LOOPBACK_EMBEDDERS)
     client = resources.client(connection.address, connection.timeout) if connection.address else None
     return OpenAIEmbedder(connection, client=client, redactor=resources.redactor)
 
 
-def _embedding_connection(settings: Settings) -> EmbeddingConnection:
+def _connect_embedder(settings: Settings) -> EmbeddingConnection:
     """Return the embedding service. The key of the LLM service is used only for the same host."""
     from modules.llm_platform.infrastructure.models.openai.embedder import EmbeddingConnection
 

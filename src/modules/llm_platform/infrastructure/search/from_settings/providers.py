@@ -111,7 +111,7 @@ def _ddgs(parts: SearchParts) -> Iterator[IWebSearchProvider]:
     yield parts.resources.closing(adapter)
 
 
-def _keyed_service(
+def _build_keyed_service(
     name: str, adapter: str, label: str, source_kinds: tuple[SourceKind, ...], *, named_only: bool = False
 ) -> SearchProviderSpec:
     """Return the row of a service with a key, in NAME_API_KEY. Its address is in NAME_BASE_URL and the timeout of a search in
@@ -171,12 +171,12 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # `auto` tries them in thi
         rpm_setting="SEARXNG_RPM",
         report_rpm=REPORT_SEARXNG_RPM,
     ),
-    _keyed_service("brave", "BraveWebSearchAdapter", "Brave Search API", ("web", "news")),
-    _keyed_service("bocha", "BochaWebSearchAdapter", "Bocha AI web search", ("web",)),
-    _keyed_service("exa", "ExaWebSearchAdapter", "Exa, a search by meaning", ("web", "news", "academic")),
-    _keyed_service("tavily", "TavilyWebSearchAdapter", "Tavily", ("web", "news")),
-    _keyed_service("serper", "SerperWebSearchAdapter", "Serper, results of Google", ("web", "news", "academic")),
-    _keyed_service(
+    _build_keyed_service("brave", "BraveWebSearchAdapter", "Brave Search API", ("web", "news")),
+    _build_keyed_service("bocha", "BochaWebSearchAdapter", "Bocha AI web search", ("web",)),
+    _build_keyed_service("exa", "ExaWebSearchAdapter", "Exa, a search by meaning", ("web", "news", "academic")),
+    _build_keyed_service("tavily", "TavilyWebSearchAdapter", "Tavily", ("web", "news")),
+    _build_keyed_service("serper", "SerperWebSearchAdapter", "Serper, results of Google", ("web", "news", "academic")),
+    _build_keyed_service(
         "jina", "JinaWebSearchAdapter", "Jina's search, results of Google", ("web", "news"), named_only=True
     ),
     SearchProviderSpec(
