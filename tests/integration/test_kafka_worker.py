@@ -19,7 +19,8 @@ from modules.llm_platform.presentation.cli.commands.worker import uvloop_factory
 from modules.llm_platform.presentation.cli.exit_codes import run_async
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.worker import lag_monitor
-from modules.llm_platform.presentation.kafka.worker.scheduler import Handler, Slot
+from modules.llm_platform.presentation.kafka.worker.in_flight_request import Slot
+from modules.llm_platform.presentation.kafka.worker.scheduler import Handler
 from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions, run_worker
 from modules.llm_platform.testing.waiting import becomes_true
 from shared.config import SettingsError

@@ -40,7 +40,7 @@ def crash_points(at: At) -> Iterator[None]:
         on_requests = thread._on_requests
         thread._on_requests = lambda requests: (at("after_poll"), on_requests(requests))
 
-    def delivered(scheduler: Any, request: Any, outgoing: Any, error: Any) -> object:
+    def delivered(scheduler: Any, request: Any, error: Any) -> object:
         return at("after_produce") if error is None and request in scheduler._open else None
 
     with ExitStack() as stack:

@@ -16,9 +16,9 @@ from confluent_kafka import KafkaError, Message, TopicPartition
 from tests.kafka.crash_points import around
 
 from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread
+from modules.llm_platform.presentation.kafka.worker.in_flight_request import InFlightRequest
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetCommitter, OffsetTracker
 from modules.llm_platform.presentation.kafka.worker.producer import ProducerPump
-from modules.llm_platform.presentation.kafka.worker.scheduler import InFlightRequest
 
 log = logging.getLogger("delivery")
 

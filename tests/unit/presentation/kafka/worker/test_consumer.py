@@ -17,8 +17,8 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from modules.llm_platform.presentation.kafka.worker import consumer, known_brokers, unfetched_partitions
 from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
 from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread, SettledQueue, state_of
+from modules.llm_platform.presentation.kafka.worker.in_flight_request import Ended, InFlightRequest
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker
-from modules.llm_platform.presentation.kafka.worker.scheduler import InFlightRequest
 
 TIMEOUT_S = 30.0
 
@@ -160,7 +160,7 @@ class Rig:
     def finish(self, *offsets: int, is_written: bool = True) -> None:
         settled = [request for request in self.requests if request.record.offset in offsets]
         for request in settled:
-            request.is_written = is_written
+            request.state = Ended(is_written)
         self.settled.put(settled)
 
 
@@ -365,11 +365,11 @@ def test_reassigned_partition_has_a_new_tracker() -> None:
         rig.run_in_poll(lambda: rig.consumer.callbacks["on_assign"](rig.consumer, positions(0)))
         rig.consumer.incoming.append(message(0))
         until(lambda: len(rig.requests) == 2)
-        rig.requests[0].is_written = True
+        rig.requests[0].state = Ended(is_written=True)
         rig.settled.put([rig.requests[0]])
         rig.run_cycle_with_commit()
         assert rig.consumer.commits == []
-        rig.requests[1].is_written = True
+        rig.requests[1].state = Ended(is_written=True)
         rig.settled.put([rig.requests[1]])
         until(lambda: rig.consumer.committed() == 1)
 

@@ -17,8 +17,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.presentation.kafka.worker import offsets
 from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
+from modules.llm_platform.presentation.kafka.worker.in_flight_request import InFlightRequest
 from modules.llm_platform.presentation.kafka.worker.known_brokers import REPLACED, KnownBrokers
-from modules.llm_platform.presentation.kafka.worker.scheduler import InFlightRequest, SettledQueue
+from modules.llm_platform.presentation.kafka.worker.scheduler import SettledQueue
 from modules.llm_platform.presentation.kafka.worker.unfetched_partitions import UnfetchedPartitions
 
 log = logging.getLogger(__name__)

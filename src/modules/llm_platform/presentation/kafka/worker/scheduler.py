@@ -8,16 +8,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Any, Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.worker.clients import remedy_of
+from modules.llm_platform.presentation.kafka.worker.in_flight_request import (
+    Ended,
+    InFlightRequest,
+    KeyTurn,
+    Preparing,
+    Producing,
+    Refused,
+    Slot,
+    Working,
+)
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker
 from modules.llm_platform.presentation.kafka.worker.producer import ProducerPump
 
@@ -25,83 +33,8 @@ log = logging.getLogger(__name__)
 
 CANCEL_WAIT_S: Final = 5.0  # The longest wait for cancelled tasks to end.
 PRODUCE_RETRY_S: Final = 2.0  # The pause before a refused outcome is produced again.
+OVERSIZED: Final = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 PURGED: Final = (KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT)  # The producer that had the outcome was replaced.
-
-
-class Slot:
-    """A slot for one of the requests that run a stage. It is held inside `async with`.
-
-    Waiting requests get slots in their order. A slot is free again while an outcome is stored or written. After an exception,
-    `has_started` is False again.
-    """
-
-    __slots__ = ("_semaphore", "has_started")
-
-    def __init__(self, semaphore: asyncio.Semaphore) -> None:
-        self._semaphore = semaphore
-        self.has_started = False
-
-    async def __aenter__(self) -> None:
-        await self._semaphore.acquire()
-        self.has_started = True
-
-    async def __aexit__(self, kind: type[BaseException] | None, _error: object, _trace: TracebackType | None) -> None:
-        if kind is not None:
-            self.has_started = False
-        self._semaphore.release()
-
-
-class KeyTurn:
-    """The turn of one request among those with its key.
-
-    The outcomes of a key are written in the order of their requests, although their stages run concurrently.
-    """
-
-    __slots__ = ("_key", "_last_turns", "_previous", "_released")
-
-    def __init__(self, key: Hashable, last_turns: dict[Hashable, KeyTurn]) -> None:
-        """Append a turn to `last_turns`, which maps each key to its last turn that is not released."""
-        self._key = key
-        self._last_turns = last_turns
-        self._released = asyncio.Event()
-        self._previous = last_turns.get(key)
-        last_turns[key] = self
-
-    async def wait(self) -> None:
-        if self._previous is not None:
-            await self._previous._released.wait()
-        # Without the reference, a long chain of turns can be freed.
-        self._previous = None
-
-    def release(self) -> None:
-        """Let the next request of the key proceed. Repeated calls do nothing."""
-        self._released.set()
-        if self._last_turns.get(self._key) is self:
-            del self._last_turns[self._key]
-
-
-@dataclass(slots=True, eq=False)
-class InFlightRequest:
-    """A consumed request.
-
-    - `tracker` belongs to the assignment under which it was read.
-    - `is_written` is True if its outcome is written.
-    - `is_oversized` is True if the brokers refused its outcome as too large.
-    - `slot` is set while the handler has the request.
-    """
-
-    record: IncomingRecord
-    tracker: OffsetTracker
-    is_written: bool = False
-    is_oversized: bool = False
-    key_turn: KeyTurn | None = None
-    slot: Slot | None = None
-    task: asyncio.Task[None] | None = None
-
-    @property
-    def is_waiting(self) -> bool:
-        """True if the request has no outcome and its stage has not started."""
-        return self.slot is not None and not self.slot.has_started
 
 
 SettledQueue = SimpleQueue[Sequence[InFlightRequest]]
@@ -154,20 +87,22 @@ class RequestScheduler:
     def submit(self, requests: Sequence[InFlightRequest]) -> None:
         """Add new requests. During a drain they end without an outcome."""
         if self._is_draining:
-            for request in requests:
-                self._settle(request)
+            self._cancel(requests)
             return
         for request in requests:
-            record = request.record
-            if record.key is not None:
-                request.key_turn = KeyTurn((record.topic, record.partition, record.key), self._last_turns)
-            request.slot = Slot(self._semaphore)
             self._open[request] = None
+            request.state = Preparing(self._take_turn(request))
         if requests:
             self._idle.clear()
             preparation = self._loop.create_task(self._prepare(requests))
             self._preparations.add(preparation)
             preparation.add_done_callback(self._preparation_done)
+
+    def _take_turn(self, request: InFlightRequest) -> KeyTurn:
+        record = request.record
+        own_key = object()  # Without a key, the request waits for no other.
+        key = own_key if record.key is None else (record.topic, record.partition, record.key)
+        return KeyTurn(key, self._last_turns)
 
     def revoke(self, trackers: Sequence[OffsetTracker], cancel_running: bool) -> None:
         """Cancel the requests of these partitions that have not started, and with `cancel_running` all of them."""
@@ -185,7 +120,7 @@ class RequestScheduler:
         except TimeoutError:
             log.warning("the drain timed out: requests are cancelled and read again", extra={"count": self.in_flight})
             self._cancel(list(self._open))
-            if running := [request.task for request in self._open if request.task]:
+            if running := [request.task for request in self._open if request.task is not None]:
                 await asyncio.wait(running, timeout=CANCEL_WAIT_S)
         self._flush_settled()
 
@@ -196,64 +131,50 @@ class RequestScheduler:
     async def _prepare(self, requests: Sequence[InFlightRequest]) -> None:
         jobs = await self._handler.prepare([request.record for request in requests])
         for request, job in zip(requests, jobs, strict=True):
-            if request in self._open and request.slot is not None:
-                # The request was not cancelled in the meantime.
-                request.task = self._loop.create_task(self._process(request, job, request.slot))
+            # Other requests were cancelled in the meantime.
+            if isinstance(request.state, Preparing):
+                request.state = request.state.work(Slot(self._semaphore), partial(self._work, request, job))
+                self._watch(request)
 
     def _preparation_done(self, preparation: asyncio.Task[None]) -> None:
         self._preparations.discard(preparation)
         if not preparation.cancelled() and (error := preparation.exception()) is not None:
             self.fail(error)
 
-    async def _process(self, request: InFlightRequest, job: Any, slot: Slot) -> None:
+    async def _work(self, request: InFlightRequest, job: Any, working: Working) -> None:
         """Compute the outcome and pass it to the producer. `_delivered` gets the delivery report."""
-        is_produced = False
-        try:
-            outcome = await self._handler.process(job, slot)
-            request.slot = None
-            if request.key_turn is not None:
-                await request.key_turn.wait()
-            self._produce(request, outcome)
-            is_produced = True
-        finally:
-            if is_produced:
-                request.task = None
-            else:
-                self._watch_task(request)
+        outcome = await self._handler.process(job, working.slot)
+        request.state = waiting = working.wait_for_turn()
+        await waiting.turn.wait()
+        self._produce(request, waiting.produce(outcome))
 
-    def _produce(self, request: InFlightRequest, outcome: OutgoingRecord) -> None:
-        """Produce the outcome. The producer keeps the order, so the next request of the key may follow at once."""
-        self._pump.produce(outcome, partial(self._delivered, request, outcome))
-        if request.key_turn is not None:
-            request.key_turn.release()
+    def _produce(self, request: InFlightRequest, producing: Producing) -> None:
+        request.state = producing
+        self._pump.produce(producing.outcome, partial(self._delivered, request))
 
-    def _delivered(self, request: InFlightRequest, outcome: OutgoingRecord, error: KafkaError | None) -> None:
-        if request not in self._open:
+    def _delivered(self, request: InFlightRequest, error: KafkaError | None) -> None:
+        producing = request.state
+        if not isinstance(producing, Producing):
             return  # The request was cancelled, and the next worker writes the same outcome.
         if error is not None:
-            request.task = self._loop.create_task(self._produce_again(request, outcome, error))
-            self._watch_task(request)
+            request.state = producing.refuse(partial(self._produce_again, request, error))
+            self._watch(request)
             return
         self.produce_error = None
-        request.is_written = True
-        self._close(request)
+        self._end(request, producing.acknowledge())
 
-    async def _produce_again(self, request: InFlightRequest, outcome: OutgoingRecord, error: KafkaError) -> None:
+    async def _produce_again(self, request: InFlightRequest, error: KafkaError, refused: Refused) -> None:
         """Produce the outcome after a wait, or a small failure in its place. Raises KafkaException for a fatal error."""
         if error.fatal():
             raise KafkaException(error)
-        if (
-            error.code() in (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
-            and not request.is_oversized
-        ):
-            request.is_oversized = True
-            outcome = self._handler.oversized(request.record)
-        else:
-            if error.code() not in PURGED:
-                self._note_produce_error(error)
-            # The wait is the same for all outcomes, so that the outcomes of a key stay in order.
-            await asyncio.sleep(PRODUCE_RETRY_S)
-        self._produce(request, outcome)
+        if error.code() in OVERSIZED and not refused.is_replacement:
+            self._produce(request, refused.replace(self._handler.oversized(request.record)))
+            return
+        if error.code() not in PURGED:
+            self._note_produce_error(error)
+        # The wait is the same for all outcomes, so that the outcomes of a key stay in order.
+        await asyncio.sleep(PRODUCE_RETRY_S)
+        self._produce(request, refused.produce_again())
 
     def _note_produce_error(self, error: KafkaError) -> None:
         """Log the first error, and the first error with a remedy.
@@ -270,35 +191,33 @@ class RequestScheduler:
 
     def _cancel(self, requests: Sequence[InFlightRequest]) -> None:
         for request in requests:
-            self._watch_task(request)
+            task = request.task
             # Without a task, the request is being prepared or is with the brokers.
-            if request.task is None or not request.task.cancel():
-                self._close(request)
+            if task is None or not task.cancel():
+                self._abandon(request)
 
-    def _watch_task(self, request: InFlightRequest) -> None:
-        """Handle the end of the request's task. Tasks that end normally need no callback."""
+    def _watch(self, request: InFlightRequest) -> None:
+        """Abandon the request if the task of its state is cancelled or fails.
+
+        This is not part of the task, because a task that is cancelled before its first step never runs.
+        """
         if request.task is not None:
             request.task.add_done_callback(partial(self._task_done, request))
 
     def _task_done(self, request: InFlightRequest, task: asyncio.Task[None]) -> None:
-        """Close a cancelled or failed request.
-
-        This is not part of the task, because a task that is cancelled before its first step never runs.
-        """
         error = None if task.cancelled() else task.exception()
-        if request.task is task:
-            request.task = None
         if task.cancelled() or error is not None:
-            self._close(request)
+            self._abandon(request)
         if error is not None:
             self.fail(error)
 
-    def _close(self, request: InFlightRequest) -> None:
-        if request not in self._open:
-            return
-        del self._open[request]
-        if request.key_turn is not None:
-            request.key_turn.release()
+    def _abandon(self, request: InFlightRequest) -> None:
+        if not isinstance(request.state, Ended):
+            self._end(request, request.state.abandon())
+
+    def _end(self, request: InFlightRequest, ended: Ended) -> None:
+        request.state = ended
+        self._open.pop(request, None)
         self._settle(request)
         if not self._open:
             self._idle.set()
