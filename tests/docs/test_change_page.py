@@ -54,7 +54,7 @@ def acme(monkeypatch: pytest.MonkeyPatch) -> Dialect:
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(files_in(PAGE)["acme_api.py"], vars(module))
     dialect: Dialect = module.DIALECT
-    monkeypatch.setattr(app, "ROUTERS", (*app.ROUTERS, dialect.router))
+    monkeypatch.setattr(app, "ROUTERS", (*app.ROUTERS, *dialect.routers))
     monkeypatch.setattr(app, "DIALECT_OF_PREFIX", {**app.DIALECT_OF_PREFIX, "acme": dialect})
     return dialect
 

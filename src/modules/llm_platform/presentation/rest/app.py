@@ -46,7 +46,7 @@ ROUTERS = (
     *included.ROUTERS,
     chat_routes.router,
     health_routes.router,
-    *(dialect.router for dialect in DIALECTS),
+    *(router for dialect in DIALECTS for router in dialect.routers),
 )
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
+from pkgutil import walk_packages
 from typing import Any
 
 import httpx2
@@ -12,6 +14,7 @@ from tests.unit.presentation.rest.fake_platform import HIT, FakeServices, app_cl
 
 from modules.llm_platform.domain.telemetry.metrics import HTTP_REQUESTS
 from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.presentation.rest import compat
 from modules.llm_platform.presentation.rest.compat.dialect import MAX_CONCURRENT_READS, SNIPPET_TOKENS, Dialect
 from modules.llm_platform.presentation.rest.compat.table import DIALECTS
 from modules.llm_platform.presentation.rest.http.route_example import Example
@@ -52,7 +55,18 @@ async def test_compatible_interface_needs_the_api_key(dialect) -> None:
 @for_each("dialect", DIALECTS)
 def test_paths_with_the_limit_of_reads_are_routes(dialect: Dialect) -> None:
     """A misspelt path would count as a research run."""
-    assert dialect.read_paths <= {route.path for route in dialect.router.routes if "POST" in route.methods}
+    assert dialect.read_paths <= {
+        route.path for router in dialect.routers for route in router.routes if "POST" in route.methods
+    }
+
+
+def test_every_router_of_the_compatible_interfaces_is_listed() -> None:
+    """Otherwise its routes are not served."""
+    listed = {id(router) for dialect in DIALECTS for router in dialect.routers}
+    names = [module.name for module in walk_packages(compat.__path__, f"{compat.__name__}.")]
+    assert [
+        name for name in names if (router := vars(import_module(name)).get("router")) and id(router) not in listed
+    ] == []
 
 
 @pytest.mark.parametrize(

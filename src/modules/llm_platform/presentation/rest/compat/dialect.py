@@ -114,6 +114,7 @@ class Dialect:
 
     - `clients` says, in Markdown, whose clients it serves and what they set: the table of
       docs/reference/compatible-apis.md shows it.
+    - `routers` have the routes. A request is matched in their order.
     - `format_error` returns the status and the JSON body that the clients of the system read.
     - `examples` has the example of each route of the OpenAPI document, for example under `post /open-webui/search`.
     - `key_header` is the header, in small letters, in which they send the API key, if it is neither `Authorization:
@@ -127,7 +128,7 @@ class Dialect:
 
     prefix: str
     clients: str
-    router: APIRouter
+    routers: tuple[APIRouter, ...]
     format_error: problems.ErrorFormat
     examples: Mapping[str, Example]
     key_header: bytes = b""

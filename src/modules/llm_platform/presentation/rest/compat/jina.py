@@ -269,7 +269,7 @@ DIALECT: Final = dialect.Dialect(
     prefix="/jina",
     clients="clients of Jina: `http://localhost:8000/jina/https://example.org` for r.jina.ai, "
     "`http://localhost:8000/jina/search` for s.jina.ai",
-    router=router,
+    routers=(router,),
     format_error=_format_error,
     examples={
         "get /jina/{url}": Example(_READ, parameters={"url": "https://example.org/tea"}, text=_READ_TEXT),

@@ -76,7 +76,7 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 DIALECT: Final = dialect.Dialect(
     prefix="/open-webui",
     clients="Open WebUI: external web search and external web loader",
-    router=router,
+    routers=(router,),
     format_error=_format_error,
     examples={
         "post /open-webui/search": Example(

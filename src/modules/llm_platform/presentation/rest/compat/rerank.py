@@ -127,7 +127,7 @@ DIALECT: Final = dialect.Dialect(
     prefix="/v2",
     clients="clients of Cohere: base URL `http://localhost:8000`; rerankers in the form of Jina: address "
     "`http://localhost:8000/v1/rerank`",
-    router=router,
+    routers=(router,),
     format_error=firecrawl.format_error,  # Firecrawl's Python client asks below /v2, too
     examples={
         "post /v1/rerank": Example(

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.application.research.events import ResearchEvent
@@ -49,6 +49,8 @@ from modules.llm_platform.presentation.rest.http.run_research import run_researc
 from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
 from shared.exceptions import AppException
 
+router = APIRouter(prefix="/anthropic/v1", tags=["compatible"])
+
 
 class AnthropicMessage(BaseModel, extra="allow"):
     """A message. Its blocks of text are the answer. Those of cited sentences have the verified quotes."""
@@ -69,7 +71,7 @@ class AnthropicTokens(BaseModel):
     input_tokens: int
 
 
-@models.router.post(
+@router.post(
     "/messages",
     **dialect.declaration(
         "Answer a question, for clients of Anthropic",
@@ -90,7 +92,7 @@ async def create_message(request: Request) -> Response:
     return await answered_once(request, body, partial(_research, request, body, head, body.depth_within(answering)))
 
 
-@models.router.post(
+@router.post(
     "/messages/count_tokens",
     **dialect.declaration(
         "Count the tokens of a conversation, for clients of Anthropic",
@@ -190,7 +192,7 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 DIALECT: Final = dialect.Dialect(
     prefix="/anthropic",
     clients="clients of Anthropic: base URL `http://localhost:8000/anthropic`",
-    router=models.router,
+    routers=(models.router, router),
     format_error=_format_error,
     examples=EXAMPLES,
     request_id_header=b"request-id",

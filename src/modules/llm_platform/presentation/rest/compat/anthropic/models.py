@@ -14,7 +14,7 @@ from modules.llm_platform.presentation.rest.compat.dialect import error_response
 from modules.llm_platform.presentation.rest.compat.openai.models import DEPTHS, RELEASED, ModelNotFoundError, llm_name
 from modules.llm_platform.presentation.rest.http.request_scope import services
 
-router = APIRouter(prefix="/anthropic/v1", tags=["compatible"])  # all routes of the dialect
+router = APIRouter(prefix="/anthropic/v1", tags=["compatible"])
 
 
 class AnthropicModel(BaseModel):

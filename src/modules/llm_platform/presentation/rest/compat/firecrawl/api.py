@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.compat.firecrawl import crawl, map, scrape, search  # noqa: A004, F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.firecrawl import crawl, map, scrape, search  # noqa: A004
 from modules.llm_platform.presentation.rest.compat.firecrawl.examples import EXAMPLES
-from modules.llm_platform.presentation.rest.compat.firecrawl.shared import PREFIXES, router
+from modules.llm_platform.presentation.rest.compat.firecrawl.shared import PREFIXES
 from shared.exceptions import AppException
 
 
@@ -25,7 +25,7 @@ DIALECT: Final = dialect.Dialect(
     prefix="/firecrawl",
     clients="clients of Firecrawl, version 1 and 2: API URL `http://localhost:8000/firecrawl`. The Python client of version 2 "
     "drops the path of its API URL: give it `http://localhost:8000`, where `/v2/scrape` and the others answer too",
-    router=router,
+    routers=(map.router, crawl.router, scrape.router, search.router),
     format_error=format_error,
     examples=EXAMPLES,
     read_paths={

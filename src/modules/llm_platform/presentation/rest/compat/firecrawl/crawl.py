@@ -10,7 +10,7 @@ from http import HTTPStatus
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
-from fastapi import Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field, StrictBool
 
 from modules.llm_platform.application.research.events import Read
@@ -18,16 +18,12 @@ from modules.llm_platform.application.services.site_crawl_job import READ
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl.map import same_host
-from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
-    LINKS,
-    PREFIXES,
-    FirecrawlOptions,
-    add_post,
-    router,
-)
+from modules.llm_platform.presentation.rest.compat.firecrawl.shared import LINKS, PREFIXES, FirecrawlOptions, add_post
 from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
+
+router = APIRouter(tags=["compatible"])
 
 API: Final = "firecrawl"
 STATUSES: Final = {"queued": "scraping", "running": "scraping", "done": "completed"}
@@ -216,7 +212,7 @@ def _add(
 
 
 _ROUTE: Any = (FirecrawlCrawlRequest, FirecrawlCrawlTask, start_crawl)
-add_post("/crawl", "Read the pages of a site, for clients of Firecrawl", {"v1": _ROUTE, "v2": _ROUTE})
+add_post(router, "/crawl", "Read the pages of a site, for clients of Firecrawl", {"v1": _ROUTE, "v2": _ROUTE})
 _add("", "GET", "A crawl", FirecrawlCrawlState, get_crawl)
 _add("/errors", "GET", "The pages that a crawl could not read", FirecrawlCrawlErrors, get_crawl_errors)
 _add("", "DELETE", "Stop a crawl", FirecrawlCancelled, cancel_crawl, 409)

@@ -7,7 +7,7 @@ import re
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
@@ -15,6 +15,8 @@ from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import MAX_TIMEOUT_MS, add_post
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import server_state, services
+
+router = APIRouter(tags=["compatible"])
 
 MAP_DEPTH: Final = 2  # Links from the first page to the last ones that are listed.
 MAP_S: Final = 30.0  # The time of a map without `timeout`. Addresses that were found until then are listed.
@@ -90,6 +92,7 @@ async def _mapped(request: Request, crawl: dtos.SiteCrawlRequest) -> tuple[str, 
 
 
 add_post(
+    router,
     "/map",
     "List the pages of a site, for clients of Firecrawl",
     {

@@ -6,7 +6,7 @@ Reference of the vendor: https://docs.firecrawl.dev/api-reference/endpoint/scrap
 from collections.abc import Sequence
 from typing import Any
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
@@ -22,6 +22,8 @@ from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import services
+
+router = APIRouter(tags=["compatible"])
 
 
 class FirecrawlScrapeRequest(FirecrawlOptions, frozen=True):
@@ -54,4 +56,4 @@ async def _read(request: Request, body: FirecrawlScrapeRequest) -> tuple[Page, S
 
 
 _ROUTE: Any = (FirecrawlScrapeRequest, FirecrawlScrapeResponse, scrape)
-add_post("/scrape", "Read a page, for clients of Firecrawl", {"v1": _ROUTE, "v2": _ROUTE})
+add_post(router, "/scrape", "Read a page, for clients of Firecrawl", {"v1": _ROUTE, "v2": _ROUTE})

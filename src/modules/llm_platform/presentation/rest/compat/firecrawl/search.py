@@ -7,7 +7,7 @@ import re
 from datetime import date
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
@@ -26,6 +26,8 @@ from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import request_id
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
+
+router = APIRouter(tags=["compatible"])
 
 MAX_SENT_LIMIT: Final = 100  # The vendor's limit.
 TIME_RANGES: Final[dict[str, dtos.TimeRange]] = {"h": "day", "d": "day", "w": "week", "m": "month", "y": "year"}
@@ -174,6 +176,7 @@ async def _found(request: Request, body: FirecrawlSearchRequest, search: dtos.We
 
 
 add_post(
+    router,
     "/search",
     "Search, for clients of Firecrawl",
     {

@@ -21,8 +21,6 @@ NO_HTML: Final = "is not served: pages are kept as text, without their HTML. Ask
 NOT_SERVED: Final = "is not served: ask for markdown or links"
 NOT_READ_IN_TIME: Final = "The page was not read within the `timeout` of the request"
 
-router = APIRouter(tags=["compatible"])
-
 Result = TypeVar("Result")
 Route = Callable[[Request], Awaitable[Response]]
 
@@ -105,7 +103,9 @@ async def within(timeout_ms: int | None, work: Awaitable[Result]) -> Result:
         raise PageTimeoutError(NOT_READ_IN_TIME) from error
 
 
-def add_post(path: str, summary: str, routes: Mapping[str, tuple[type[BaseModel], Any, Route]]) -> None:
+def add_post(
+    router: APIRouter, path: str, summary: str, routes: Mapping[str, tuple[type[BaseModel], Any, Route]]
+) -> None:
     """Add a route to both versions: for each its request, its answer, and the function."""
     for version, prefixes in PREFIXES.items():
         body, answer, route = routes[version]

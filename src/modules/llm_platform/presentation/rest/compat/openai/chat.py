@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
 from modules.llm_platform.application.research.events import ResearchEvent, RoundStarted
@@ -38,7 +38,7 @@ from modules.llm_platform.presentation.rest.compat import (
     transcripts,
 )
 from modules.llm_platform.presentation.rest.compat.chat_completions import OpenaiMessage
-from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses  # noqa: F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses
 from modules.llm_platform.presentation.rest.compat.openai.examples import EXAMPLES
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body, validate
@@ -49,6 +49,8 @@ from modules.llm_platform.presentation.rest.http.request_scope import request_id
 from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
 from shared.exceptions import AppException
+
+router = APIRouter(prefix="/v1", tags=["compatible"])
 
 REASONING: Final = "reasoning_content"  # DeepSeek, Kimi, vLLM and others use this field.
 MAX_INPUTS: Final = 2048  # The vendor accepts as many texts in one request.
@@ -218,7 +220,7 @@ class OpenaiEmbeddings(BaseModel):
     usage: dict[str, int]
 
 
-@models.router.post(
+@router.post(
     "/chat/completions",
     **dialect.declaration(
         "Answer a conversation, for clients of OpenAI",
@@ -242,7 +244,7 @@ async def _answer(request: Request, body: OpenaiChatRequest) -> Response:
     return await _chat(request, body, models.find_llm(request, body.model))
 
 
-@models.router.post("/completions", include_in_schema=False)
+@router.post("/completions", include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Refuse the API that preceded chat completions. Some clients are still configured to call it."""
     raise NotFoundError(NO_COMPLETIONS)
@@ -424,7 +426,7 @@ def _llm_usage(answer: LLMResponse) -> dict[str, Any]:
     return usage
 
 
-@models.router.post(
+@router.post(
     "/embeddings",
     **dialect.declaration(
         "Embed texts, for clients of OpenAI", OpenaiEmbeddingRequest, OpenaiEmbeddings, ERROR_STATUSES
@@ -470,7 +472,7 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 DIALECT: Final = dialect.Dialect(
     prefix="/v1",
     clients="clients of OpenAI: base URL `http://localhost:8000/v1`",
-    router=models.router,
+    routers=(models.router, responses.router, stored_responses.router, router),
     format_error=_format_error,
     examples=EXAMPLES,
     read_paths={"/v1/embeddings"},

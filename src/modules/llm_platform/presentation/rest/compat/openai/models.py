@@ -15,7 +15,7 @@ from modules.llm_platform.presentation.rest.compat.dialect import error_response
 from modules.llm_platform.presentation.rest.http.problems import RestError
 from modules.llm_platform.presentation.rest.http.request_scope import services
 
-router = APIRouter(prefix="/v1", tags=["compatible"])  # All routes of the dialect.
+router = APIRouter(prefix="/v1", tags=["compatible"])
 
 DEPTHS: Final[Mapping[str, Depth]] = {
     "research-shallow": "shallow",

@@ -6,19 +6,21 @@ Reference of the vendor: https://platform.openai.com/docs/api-reference/response
 from functools import partial
 from typing import Any, Final
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, transcripts
 from modules.llm_platform.presentation.rest.compat.openai import item_references, response_llm
-from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, find_llm, router
+from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, find_llm
 from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.structured import schema_of
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
 from modules.llm_platform.presentation.rest.http.idempotency import answered_once
+
+router = APIRouter(prefix="/v1", tags=["compatible"])
 
 API: Final = runs.ResponsesApi("openai", OpenaiResponseWriter)
 ERROR_STATUSES: Final = (404, *dialect.ERROR_STATUSES_400)

@@ -3,16 +3,17 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
-from modules.llm_platform.presentation.rest.compat.openai.models import router
 from modules.llm_platform.presentation.rest.compat.openai.response_request import MAX_INCLUDES
 from modules.llm_platform.presentation.rest.compat.openai.responses import API, OpenaiResponse
 from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, Envelope, Object
 from modules.llm_platform.presentation.rest.http.openapi import data_stream_response
+
+router = APIRouter(prefix="/v1", tags=["compatible"])
 
 ERRORS: Final = dialect.error_responses(400, 404)
 MAX_ITEMS: Final = 100

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
@@ -27,7 +27,7 @@ from modules.llm_platform.presentation.rest.compat import (
 )
 from modules.llm_platform.presentation.rest.compat.perplexity.agent_writer import AgentResponseWriter
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
-from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFORTS, depth_of, router
+from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFORTS, depth_of
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, Envelope, ResponseEncoder
 from modules.llm_platform.presentation.rest.http.body import read_body
@@ -35,6 +35,8 @@ from modules.llm_platform.presentation.rest.http.openapi import data_stream_resp
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import request_id
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE
+
+router = APIRouter(prefix="/perplexity", tags=["compatible"])
 
 API: Final = runs.ResponsesApi("perplexity", AgentResponseWriter)
 MAX_STEPS: Final = 100  # The vendor's limits.

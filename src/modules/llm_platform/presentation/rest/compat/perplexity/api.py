@@ -3,17 +3,15 @@
 from typing import Final
 
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.compat.perplexity import agent, async_chat  # noqa: F401  they add their routes
-from modules.llm_platform.presentation.rest.compat.perplexity.chat import format_error
+from modules.llm_platform.presentation.rest.compat.perplexity import agent, async_chat, chat, models
 from modules.llm_platform.presentation.rest.compat.perplexity.examples import EXAMPLES
-from modules.llm_platform.presentation.rest.compat.perplexity.models import router
 
 DIALECT: Final = dialect.Dialect(
     prefix="/perplexity",
     clients="clients of Perplexity: base URL `http://localhost:8000/perplexity`. `/perplexity/v1/responses` is the Agent API, "
     "and `/perplexity/v1/agent` is the same; `/perplexity/async` is the asynchronous chat",
-    router=router,
-    format_error=format_error,
+    routers=(models.router, agent.router, chat.router, async_chat.router),
+    format_error=chat.format_error,
     examples=EXAMPLES,
     read_paths={"/perplexity/search"},
 )

@@ -8,7 +8,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Path, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from modules.llm_platform.application.research.events import Done, SourcesNumbered
@@ -17,10 +17,11 @@ from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, Resea
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect
 from modules.llm_platform.presentation.rest.compat.perplexity.chat import PerplexityChatRequest, describe, research_of
-from modules.llm_platform.presentation.rest.compat.perplexity.models import router
 from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
+
+router = APIRouter(prefix="/perplexity", tags=["compatible"])
 
 API: Final = "perplexity/async"  # The name of the API in stored runs.
 MAX_KEY_CHARS: Final = 255

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from modules.llm_platform.application.research.response import add_spending
@@ -26,12 +26,14 @@ from modules.llm_platform.presentation.rest.compat import (
     transcripts,
 )
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
-from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, router
+from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
 from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, stream_research
 from shared.exceptions import AppException
+
+router = APIRouter(prefix="/perplexity", tags=["compatible"])
 
 log = logging.getLogger(__name__)
 

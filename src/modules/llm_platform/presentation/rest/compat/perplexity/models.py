@@ -9,7 +9,7 @@ from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
 from modules.llm_platform.presentation.rest.compat.openai.models import OpenaiModels, described
 
-router = APIRouter(prefix="/perplexity", tags=["compatible"])  # all routes of the dialect
+router = APIRouter(prefix="/perplexity", tags=["compatible"])
 
 DEPTHS: Final[Mapping[str, Depth]] = {
     "sonar": "shallow",

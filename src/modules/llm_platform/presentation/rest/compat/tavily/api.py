@@ -7,19 +7,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 from pydantic_core import from_json
 from starlette.types import Message, Receive, Scope
 
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.compat.tavily import crawl, research, search  # noqa: F401  they add their routes
+from modules.llm_platform.presentation.rest.compat.tavily import crawl, research, search
 from modules.llm_platform.presentation.rest.compat.tavily.examples import EXAMPLES
-from modules.llm_platform.presentation.rest.compat.tavily.shared import ENDPOINTS, router
+from modules.llm_platform.presentation.rest.compat.tavily.shared import ENDPOINTS
 from modules.llm_platform.presentation.rest.http.access import Headers
 from modules.llm_platform.presentation.rest.http.body import receive_body_with_key
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state
 from shared.exceptions import AppException
+
+router = APIRouter(prefix="/tavily", tags=["compatible"])
 
 PLAN: Final = "llm-platform"
 
@@ -73,7 +75,7 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
 DIALECT: Final = dialect.Dialect(
     prefix="/tavily",
     clients="clients of Tavily: API base URL `http://localhost:8000/tavily`",
-    router=router,
+    routers=(crawl.router, research.router, search.router, router),
     format_error=_format_error,
     examples=EXAMPLES,
     find_key=_find_key,

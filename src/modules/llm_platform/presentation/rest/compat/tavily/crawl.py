@@ -7,15 +7,17 @@ import asyncio
 import time
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, count_call, footer, router
+from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, count_call, footer
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import server_state, services
+
+router = APIRouter(prefix="/tavily", tags=["compatible"])
 
 ANSWER_SHARE: Final = 0.9  # The share of `timeout` for the crawl: after `timeout` the client no longer waits.
 EXCERPT_SHARE: Final = 0.95  # The share of `timeout` after which no page is ranked.

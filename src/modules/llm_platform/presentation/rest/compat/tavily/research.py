@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, Literal, assert_never, get_args
 
-from fastapi import Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, StrictBool
 from starlette.types import Scope
 
@@ -30,12 +30,14 @@ from modules.llm_platform.domain.citations.styles import CitationStyle, cited_te
 from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
-from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyDomains, count_call, router
+from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyDomains, count_call
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.problems import problem_object
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, services
 from modules.llm_platform.presentation.rest.http.sse import stream_research
 from shared.exceptions import AppException
+
+router = APIRouter(prefix="/tavily", tags=["compatible"])
 
 Model = Literal["mini", "pro", "auto"]
 DEPTHS: Final[Mapping[Model, Depth]] = {"mini": "deep", "auto": "deep", "pro": "report"}

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
@@ -16,18 +16,14 @@ from modules.llm_platform.domain.dtos.freshness import days_between
 from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, MIN_QUESTION_CHARS
 from modules.llm_platform.domain.research.long_message import LongQuery, question_of
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.compat.tavily.shared import (
-    TavilyBody,
-    TavilyDomains,
-    count_call,
-    footer,
-    router,
-)
+from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, TavilyDomains, count_call, footer
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.middleware import COUNT_REQUEST
 from modules.llm_platform.presentation.rest.http.run_research import answer_message
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
+
+router = APIRouter(prefix="/tavily", tags=["compatible"])
 
 MAX_RESULTS: Final = 20  # the vendor's limit
 SOURCES: Final[Mapping[str, tuple[dtos.SourceKind, ...]]] = {

@@ -3,13 +3,11 @@
 import time
 from typing import Annotated, Any, Final, Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import ConfigDict, Field, model_validator
 
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, server_state
-
-router = APIRouter(prefix="/tavily", tags=["compatible"])
 
 Endpoint = Literal["search", "extract", "crawl", "map", "research"]
 ENDPOINTS: Final[tuple[Endpoint, ...]] = ("search", "extract", "crawl", "map", "research")
