@@ -16,6 +16,7 @@ from modules.llm_platform.domain.citations.words import WORD, is_unspaced
 from modules.llm_platform.domain.text.language import detect, stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.numbers import other_writings, spelling_words
+from modules.llm_platform.domain.text.positions import SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span, each_sentence
 from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, related_words
 from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, word_parts
@@ -53,11 +54,11 @@ class Passage:
     """
 
     span: Span
-    sentences: tuple[int, ...]
+    sentences: tuple[SentenceNumber, ...]
     matched: int
     known: float
-    masks: Mapping[int, int]
-    ranked: tuple[int, ...]
+    masks: Mapping[SentenceNumber, int]
+    ranked: tuple[SentenceNumber, ...]
 
 
 class SourceText:
@@ -176,7 +177,7 @@ class SourceText:
             self._around(ranked[:SEEDS], masks),
             key=lambda found: (worth(found[2]) - cost * (found[1] - found[0]), -found[0], -found[1]),
         )
-        best = max(range(first, last + 1), key=lambda at: worth(masks[at]))
+        best = max(map(SentenceNumber, range(first, last + 1)), key=lambda at: worth(masks[at]))
         enough = max(GOOD_SHARE * claim.total, NEARLY_BEST * worth(masks[best]))
         others = (at for at in ranked[:MAX_QUOTE_SENTENCES] if at != best and worth(masks[at]) >= enough)
         return Passage(
@@ -188,16 +189,18 @@ class SourceText:
             ranked=tuple(ranked),
         )
 
-    def _around(self, seeds: Sequence[int], masks: Mapping[int, int]) -> Iterator[tuple[int, int, int]]:
+    def _around(
+        self, seeds: Sequence[SentenceNumber], masks: Mapping[SentenceNumber, int]
+    ) -> Iterator[tuple[SentenceNumber, SentenceNumber, int]]:
         """Yield the first sentence, the last sentence and the joint mask of each passage around the seeds."""
-        tried: set[int] = set()
+        tried: set[SentenceNumber] = set()
         for seed in seeds:
-            for first in range(max(0, seed - MAX_QUOTE_SENTENCES + 1), seed + 1):
+            for first in map(SentenceNumber, range(max(0, seed - MAX_QUOTE_SENTENCES + 1), seed + 1)):
                 if first in tried or not masks[first]:
                     continue
                 tried.add(first)
                 mask = 0
-                for last in range(first, min(len(self.spans), first + MAX_QUOTE_SENTENCES)):
+                for last in map(SentenceNumber, range(first, min(len(self.spans), first + MAX_QUOTE_SENTENCES))):
                     if masks[last]:
                         mask |= masks[last]
                         yield first, last, mask
@@ -236,7 +239,7 @@ def _positions_in_byte(octet: int) -> tuple[int, ...]:
     return tuple(position for position in range(8) if octet >> position & 1)
 
 
-class _Masks(dict[int, int]):
+class _Masks(dict[SentenceNumber, int]):
     """The words of a claim that each sentence has, as bits, computed when a sentence is looked up.
 
     `with_words` has, for each word of the claim, the sentences that have it. A page has hundreds of sentences that share a
@@ -248,7 +251,7 @@ class _Masks(dict[int, int]):
         self._with_words = [(1 << position, sentences) for position, sentences in enumerate(with_words) if sentences]
         self.all_words = sum([bit for bit, _ in self._with_words])
 
-    def __missing__(self, sentence: int) -> int:
+    def __missing__(self, sentence: SentenceNumber) -> int:
         mask = 0
         if sentence >= 0:
             for bit, sentences in self._with_words:
@@ -257,7 +260,7 @@ class _Masks(dict[int, int]):
         self[sentence] = mask
         return mask
 
-    def ranked(self, worth: Callable[[int], float]) -> list[int]:
+    def ranked(self, worth: Callable[[int], float]) -> list[SentenceNumber]:
         """Return the RANKED_SENTENCES whose words are worth most. Sentences of equal worth keep their order."""
         alike: dict[int, int] = {}  # maps each set of words to the sentences that have exactly these
         for bit, sentences in self._with_words:
@@ -279,7 +282,7 @@ class _Masks(dict[int, int]):
             found += _positions(by_worth[value])
             if len(found) >= RANKED_SENTENCES:
                 break
-        return found[:RANKED_SENTENCES]
+        return [SentenceNumber(number) for number in found[:RANKED_SENTENCES]]
 
 
 class _Worths(dict[int, float]):

@@ -11,6 +11,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.words import WORD, identifiers_in
 from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.positions import ClaimWordNumber, WordNumber
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
 MAX_CLAIM_WORDS: Final = 60  # longest claim about one act; aligning words takes the square of their number
@@ -46,11 +47,11 @@ def is_act_of_another(claim: Claim, sentence: TextFacts) -> bool:
         and between[0] not in openers
         and (claim.facts.content[size] or rest[0] in auxiliaries)
         and between[-1] not in load_words("connectives", "shared_subject")
-        and not _has_break(sentence, first + size, second)
+        and not _has_break(sentence, WordNumber(first + size), WordNumber(second))
     )
 
 
-def _has_break(sentence: TextFacts, begin: int, end: int) -> bool:
+def _has_break(sentence: TextFacts, begin: WordNumber, end: WordNumber) -> bool:
     """Return whether a comma or the like stands before either word, or the end of a statement between them."""
     text = sentence.text.replace("’", "'")
     found = [word.span() for word in WORD_WITH_APOSTROPHE.finditer(text)]
@@ -60,7 +61,7 @@ def _has_break(sentence: TextFacts, begin: int, end: int) -> bool:
     return bool(_BREAK.search(gaps[0]) or _BREAK.search(gaps[-1]) or any(map(_STATEMENT_END.search, gaps)))
 
 
-def is_of_another_entry(claim: Claim, position: int, sentence: TextFacts) -> bool:
+def is_of_another_entry(claim: Claim, position: ClaimWordNumber, sentence: TextFacts) -> bool:
     """Return whether an entry of a list describes another option than the one at `position` in the words of the claim.
 
     A different entry of that list has the option of the claim.

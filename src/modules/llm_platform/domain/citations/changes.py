@@ -12,6 +12,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.sentences import EMPHASIS, MARKS, AnswerSentence
 from modules.llm_platform.domain.dtos.research_dtos import DifferenceKind
 from modules.llm_platform.domain.markdown.markers import LINK_TARGET
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
 
@@ -31,13 +32,13 @@ class Change:
     found: Span
 
 
-def figures_at(text: str, at: int) -> Span:
+def figures_at(text: str, at: Offset) -> Span:
     """Return the place of the number that begins at `at`, in figures or as a word."""
     found = _FIGURES.match(text, at) or _HAN_FIGURES.match(text, at) or _WORD.match(text, at)
     return found.span() if found else (at, at + 1)
 
 
-def word_at(text: str, position: int) -> Span:
+def word_at(text: str, position: WordNumber) -> Span:
     """Return the place of a word, counted as in `TextFacts.words`; the whole text where it has fewer."""
     for number, found in enumerate(WORD_WITH_APOSTROPHE.finditer(text)):
         if number == position:

@@ -29,6 +29,7 @@ from modules.llm_platform.domain.text.numbers import (
     numbers_in,
     reading_of,
 )
+from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, WordNumber
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
 
 COUNT_REACH: Final = 5  # words behind a number word among which the counted thing is looked for
@@ -46,7 +47,7 @@ class ClaimNumber(NamedTuple):
     """
 
     reading: Reading
-    offset: int
+    offset: Offset
     spelled: str
 
 
@@ -64,7 +65,7 @@ class Claim:
         self.capitals_name = capitals_name
         self.facts = TextFacts(self.text, stop_words)
         self.words: list[Word] = []
-        self.offsets: list[int] = []
+        self.offsets: list[Offset] = []
         self._read_words(stop_words, capitals_name)
         if not any(word.is_content for word in self.words):  # "It is what it is."
             self.words = [replace(word, weight=1.0, is_content=True) for word in self.words]
@@ -78,25 +79,25 @@ class Claim:
         if may_have_literals and (literals := [match.span() for match in LITERAL.finditer(text)]):
             for word, offset in words_of(text, stop_words, capitals_name, literals):
                 words.append(word)
-                offsets.append(offset)
+                offsets.append(Offset(offset))
             return
         first, later = words_of_runs(stop_words, capitals_name)
         for run in _RUN.finditer(text):
             for word, offset in (later if words else first)[run[0]]:
                 words.append(word)
-                offsets.append(run.start() + offset)
+                offsets.append(Offset(run.start() + offset))
             if len(words) > MAX_WORDS:
                 break
 
-    def position_at(self, offset: int) -> int:
+    def position_at(self, offset: Offset) -> ClaimWordNumber:
         """Return the position of the word at this offset of the text."""
-        return max(0, bisect_right(self.offsets, offset) - 1)
+        return ClaimWordNumber(max(0, bisect_right(self.offsets, offset) - 1))
 
     @cached_property
     def numbers(self) -> list[ClaimNumber]:
         """The numbers in figures, then those in words."""
         known, compounds = number_words(), compound_numbers(self.text, self.keys)
-        spelled = [ClaimNumber(reading, start, self.text[start:end]) for reading, (start, end) in compounds]
+        spelled = [ClaimNumber(reading, Offset(start), self.text[start:end]) for reading, (start, end) in compounds]
         spelled += [
             ClaimNumber(reading_of(known[key]), offset, key)
             for key, offset in zip(self.keys, self.offsets, strict=True)
@@ -160,7 +161,7 @@ class TextFacts:
         return [len(word) > 1 and word not in self._stop_words for word in self.folded]
 
     @cached_property
-    def figures(self) -> list[tuple[Reading, int]]:
+    def figures(self) -> list[tuple[Reading, Offset]]:
         """The numbers that are not written in words, with their offsets."""
         return numbers_in(self.text)
 
@@ -198,20 +199,25 @@ class TextFacts:
         return denied_words(self.folded, self.content) if count_negators(self.folded) else []
 
     @cached_property
-    def sentence_starts(self) -> frozenset[int]:
+    def sentence_starts(self) -> frozenset[WordNumber]:
         """The places of the words that begin a sentence."""
         found = list(WORD_WITH_APOSTROPHE.finditer(self.text))
         return frozenset(
-            position
+            WordNumber(position)
             for position, word in enumerate(found)
             if not position or _STOP.search(self.text, found[position - 1].end(), word.start())
         )
 
-    def counted_at(self, noun: str | None) -> int | None:
+    def counted_at(self, noun: str | None) -> WordNumber | None:
         """Return the place of the number word that stands before this noun or figure, as in `words`; None without one."""
         words, known = self.folded, number_words()
         return next(
-            (at for at, word in enumerate(words) if word in known and noun in words[at + 1 : at + COUNT_REACH]), None
+            (
+                WordNumber(at)
+                for at, word in enumerate(words)
+                if word in known and noun in words[at + 1 : at + COUNT_REACH]
+            ),
+            None,
         )
 
 

@@ -21,6 +21,7 @@ from modules.llm_platform.domain.citations.changes import word_at
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.numbers import Reading, number_words, other_date, reading_of
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
@@ -125,7 +126,7 @@ def _find_stance(claim: Claim, sentence: TextFacts) -> Places | None:
     return word_at(claim.text, mine[0][1]), word_at(sentence.text, theirs[0][1])
 
 
-def _stances(facts: TextFacts, sides: Sequence[frozenset[str]], verbs: frozenset[str]) -> list[tuple[int, int]]:
+def _stances(facts: TextFacts, sides: Sequence[frozenset[str]], verbs: frozenset[str]) -> list[tuple[int, WordNumber]]:
     """Return the side and the position of each "for" or "against" beside a verb of voting."""
     return [
         (side, at)
@@ -165,7 +166,7 @@ def _find_bound(claim: Claim, sentence: TextFacts) -> Places | None:
 
 
 def _compare_at_numbers(
-    claim: Claim, sentence: TextFacts, read: Callable[[TextFacts, int], tuple[Hashable, int] | None]
+    claim: Claim, sentence: TextFacts, read: Callable[[TextFacts, Offset], tuple[Hashable, WordNumber] | None]
 ) -> Places | None:
     """Return the words beside a number that both have, if `read` returns other kinds of words in the sentence.
 
@@ -182,12 +183,12 @@ def _compare_at_numbers(
     return None
 
 
-def _find_period_behind(facts: TextFacts, offset: int) -> tuple[str, int] | None:
+def _find_period_behind(facts: TextFacts, offset: Offset) -> tuple[str, WordNumber] | None:
     """Return the period of the amount at this offset and the position of its word; None without one, or with several."""
     first = _find_position(facts, offset)
     words, per, adverbs = facts.folded, load_words("contrasts", "per"), load_words("contrasts", "adverbs")
     found = [
-        (_periods()[word], at)
+        (_periods()[word], WordNumber(at))
         for at, word in enumerate(words[first + 1 : first + 1 + PERIOD_REACH], first + 1)
         if word in _periods() and (word in adverbs or words[at - 1] in per)
     ]
@@ -196,13 +197,13 @@ def _find_period_behind(facts: TextFacts, offset: int) -> tuple[str, int] | None
     return next((pair for pair in found if pair[0] != "once"), found[0] if found else None)
 
 
-def _find_bound_before(facts: TextFacts, offset: int) -> tuple[int, int] | None:
+def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumber] | None:
     """Return the side and the position of the word before a number that bounds it."""
     at = _find_position(facts, offset)
     for position in range(max(0, at - BOUND_REACH), at):
         for side, words in enumerate(_sides("bound")):
             if facts.folded[position] in words:
-                return side, position
+                return side, WordNumber(position)
     return None
 
 
@@ -239,8 +240,8 @@ class _NumberedClause(NamedTuple):
     """A clause with one number: the content words before and behind it, and the word right behind it, its unit."""
 
     reading: Reading
-    offset: int
-    end: int
+    offset: Offset
+    end: Offset
     unit: str
     before: list[str]
     behind: list[str]
@@ -265,7 +266,7 @@ def _split_numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
         unit = sentence.folded[at + 1] if at + 1 < end else ""
         before = [word for word in words[first:at] if word]
         behind = [word for word in words[at + 2 : end] if word]
-        place = offset + len(sentence.text[offset:].split()[0].rstrip(".,;:"))
+        place = Offset(offset + len(sentence.text[offset:].split()[0].rstrip(".,;:")))
         found.append(_NumberedClause(reading, offset, place, unit, before, behind))
     return found
 
@@ -275,17 +276,19 @@ def _has_any(words: Sequence[str], claimed: Sequence[str], other: Sequence[str])
     return any(is_form_of_any(word, claimed) and not is_form_of_any(word, other) for word in words)
 
 
-def _find_numbers(facts: TextFacts) -> list[tuple[Reading, int]]:
+def _find_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
     """Return the numbers in figures and in words, with their offsets."""
     known = number_words()
     spelled = [
-        (reading_of(known[word]), word_at(facts.text, at)[0]) for at, word in enumerate(facts.folded) if word in known
+        (reading_of(known[word]), Offset(word_at(facts.text, WordNumber(at))[0]))
+        for at, word in enumerate(facts.folded)
+        if word in known
     ]
     return facts.figures + spelled
 
 
-def _find_position(facts: TextFacts, offset: int) -> int:
-    return len(WORD_WITH_APOSTROPHE.findall(facts.text[:offset]))
+def _find_position(facts: TextFacts, offset: Offset) -> WordNumber:
+    return WordNumber(len(WORD_WITH_APOSTROPHE.findall(facts.text[:offset])))
 
 
 def _find_han_opposite(claim: Claim, sentence: TextFacts) -> Places | None:
@@ -327,21 +330,21 @@ def _periods() -> dict[str, str]:
     return {word: period for period, words in load_data("contrasts")["period"].items() for word in words.split()}
 
 
-def _find_positions(words: Sequence[str], wanted: frozenset[str]) -> list[int]:
-    return [] if wanted.isdisjoint(words) else [at for at, word in enumerate(words) if word in wanted]
+def _find_positions(words: Sequence[str], wanted: frozenset[str]) -> list[WordNumber]:
+    return [] if wanted.isdisjoint(words) else [WordNumber(at) for at, word in enumerate(words) if word in wanted]
 
 
-def _list_content_behind(facts: TextFacts, at: int) -> list[str]:
+def _list_content_behind(facts: TextFacts, at: WordNumber) -> list[str]:
     """Return the content words behind a word, at most NOUN_REACH words away."""
     reach = range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH))
     return [facts.folded[position] for position in reach if facts.content[position]]
 
 
-def _list_content_before(facts: TextFacts, at: int) -> list[str]:
+def _list_content_before(facts: TextFacts, at: WordNumber) -> list[str]:
     return [word for word, is_content in zip(facts.folded[:at], facts.content, strict=False) if is_content]
 
 
-def _find_noun_behind(facts: TextFacts, at: int) -> str | None:
+def _find_noun_behind(facts: TextFacts, at: WordNumber) -> str | None:
     """Return the first content word or number behind a preposition, unless another preposition of time stands beside it."""
     every = frozenset().union(*_sides("time"))
     if at and facts.folded[at - 1] in every:

@@ -17,6 +17,7 @@ from modules.llm_platform.domain.text.negation import (
     has_opposite,
     negation_words,
 )
+from modules.llm_platform.domain.text.positions import WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
@@ -84,15 +85,15 @@ def denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
     return claimed, (0, len(sentence.text)) if theirs is None else word_at(sentence.text, theirs)
 
 
-def _first(words: Sequence[str], wanted: frozenset[str]) -> int | None:
-    return next((position for position, word in enumerate(words) if word in wanted), None)
+def _first(words: Sequence[str], wanted: frozenset[str]) -> WordNumber | None:
+    return next((WordNumber(position) for position, word in enumerate(words) if word in wanted), None)
 
 
-def _opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[int | None, int | None]:
+def _opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[WordNumber | None, WordNumber | None]:
     opposites = negation_words().opposites
     for own, word in enumerate(mine):
         for pair, side in opposites.get(word, ()):
             for other, their_word in enumerate(theirs):
                 if (pair, 1 - side) in opposites.get(their_word, ()):
-                    return own, other
+                    return WordNumber(own), WordNumber(other)
     return None, None

@@ -26,6 +26,7 @@ from modules.llm_platform.domain.citations.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.words import IDENTIFIER, is_unspaced, unspaced_function_signs
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.numbers import PERCENT, Reading, is_same_number, other_date
+from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, SentenceNumber, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
 
@@ -176,7 +177,7 @@ class FactComparison:
                     return Change("date" if is_date else "number", figures_at(claim.text, offset), found)
         return None
 
-    def _other_unit(self, reading: Reading, unit: str) -> int | None:
+    def _other_unit(self, reading: Reading, unit: str) -> Offset | None:
         """Return the offset of the number in the passage if it only has other units there: "12 feet", "12 metres"."""
         own_unit, facts = unit_of(unit), self.passage_facts
         if not own_unit or not self._has_in_passage(reading):
@@ -218,15 +219,15 @@ class FactComparison:
         for position, word in enumerate(claim.words):
             found = None
             if word.is_content and word.is_identifier:
-                found = self._other_identifier(position)
+                found = self._other_identifier(ClaimWordNumber(position))
             elif word.is_content and word.written[0].isupper():
-                found = self._other_name(position)
+                found = self._other_name(ClaimWordNumber(position))
             if found is not None:
                 start = claim.offsets[position]
                 return Change("name", (start, start + len(word.written)), found)
         return None
 
-    def _other_identifier(self, position: int) -> Span | None:
+    def _other_identifier(self, position: ClaimWordNumber) -> Span | None:
         """Return the place of the identifier that the source has instead; None if the source has the claim's.
 
         If there is none instead, it is the place of the sentence that should have it.
@@ -245,7 +246,7 @@ class FactComparison:
         is_elsewhere = any(is_of_another_entry(self.claim, position, sentence) for sentence in self._sentences)
         return best if is_elsewhere else None
 
-    def _other_name(self, position: int) -> Span | None:
+    def _other_name(self, position: ClaimWordNumber) -> Span | None:
         """Return the place of the name that the source has beside the same word: "of Keller", "of Strabag"."""
         word, sentences = self.claim.words[position], self.passage.sentences
         if self._source.knows(word.key, word.written):
@@ -284,10 +285,11 @@ class FactComparison:
     def _check_replaced_date(self) -> Change | None:
         """Return the later date if the sentence behind the best one moves the date of the claim."""
         best = self.passage.sentences[0]
-        if best + 1 >= len(self._source.spans):
+        behind = SentenceNumber(best + 1)
+        if behind >= len(self._source.spans):
             return None
-        found = find_replaced_date(self.claim, self._facts_of(best), self._facts_of(best + 1))
-        return Change("date", found[0], shifted(found[1], self._source.spans[best + 1][0])) if found else None
+        found = find_replaced_date(self.claim, self._facts_of(best), self._facts_of(behind))
+        return Change("date", found[0], shifted(found[1], self._source.spans[behind][0])) if found else None
 
     def _is_act_of_another(self) -> bool:
         """Return whether each sentence that has most of the claim is about another subject."""
@@ -297,7 +299,9 @@ class FactComparison:
 
     # --- sentences about a fact ----------------------------------------------------------------------------------------
 
-    def _sentences_lacking(self, position: int, has_fact: Callable[[TextFacts], bool] | None = None) -> list[int]:
+    def _sentences_lacking(
+        self, position: ClaimWordNumber, has_fact: Callable[[TextFacts], bool] | None = None
+    ) -> list[SentenceNumber]:
         """Return the sentences about a fact if none of them has the fact, else an empty list.
 
         These sentences share most of the clause around the fact, or most of the whole claim. `has_fact` returns whether a
@@ -305,7 +309,7 @@ class FactComparison:
         """
         masks, word = self.passage.masks, 1 << position
         best = masks[self.passage.ranked[0]]
-        lacking: list[int] = []
+        lacking: list[SentenceNumber] = []
         for context in self._contexts(position):
             if best & word and context & ~best == 0:
                 return []  # usually the best sentence has the fact and its whole context
@@ -317,7 +321,7 @@ class FactComparison:
             lacking = lacking or sentences
         return lacking
 
-    def _contexts(self, position: int) -> Iterator[int]:
+    def _contexts(self, position: ClaimWordNumber) -> Iterator[int]:
         """Yield the other content words of the clause around a fact, then the content words of the whole claim, as bits."""
         fact = 1 << position
         clause = next(clause for clause in self.claim.clauses if clause & fact)
@@ -325,28 +329,37 @@ class FactComparison:
             if context.bit_count() >= MIN_CONTEXT or context == self.claim.content & ~fact:
                 yield context
 
-    def _best_sentences(self, context: int) -> list[int]:
+    def _best_sentences(self, context: int) -> list[SentenceNumber]:
         """Return the sentences that share most of these words, or nearly as many.
 
         Words that only the two sentences before have count less.
         """
-        masks, scores = self.passage.masks, dict[int, int]()
-        for sentence in self.passage.ranked:
-            own = masks[sentence] & context
-            before = (masks[sentence - 1] | masks[sentence - 2]) & context & ~own
+        scores: dict[SentenceNumber, int] = {}
+        for sentence, words, words_before in self._ranked:
+            own = words & context
+            before = words_before & context & ~own
             scores[sentence] = OWN_WEIGHT * own.bit_count() + BEFORE_WEIGHT * before.bit_count()
         enough = max(scores.values()) * NEARLY_BEST
         return [sentence for sentence, score in scores.items() if score >= enough] if enough else []
 
     @cached_property
+    def _ranked(self) -> list[tuple[SentenceNumber, int, int]]:
+        """Each ranked sentence, the words of the claim that it has, and those that the two sentences before it have, as bits."""
+        masks = self.passage.masks
+        return [
+            (sentence, masks[sentence], masks[SentenceNumber(sentence - 1)] | masks[SentenceNumber(sentence - 2)])
+            for sentence in self.passage.ranked
+        ]
+
+    @cached_property
     def _sentences(self) -> list[TextFacts]:
         return [self._facts_of(sentence) for sentence in self.passage.sentences]
 
-    def _facts_of(self, sentence: int) -> TextFacts:
+    def _facts_of(self, sentence: SentenceNumber) -> TextFacts:
         return self._source.facts_of(self._source.spans[sentence])
 
 
-def _kind_of_number(text: str, offset: int, reading: Reading) -> _NumberKind:
+def _kind_of_number(text: str, offset: Offset, reading: Reading) -> _NumberKind:
     """Return the kind of the number at this offset: in "The wall, 12 feet high", the word `wall` and the unit `feet`."""
     match = _UNIT.match(text, offset)
     before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
@@ -357,13 +370,13 @@ def _kind_of_number(text: str, offset: int, reading: Reading) -> _NumberKind:
     return _NumberKind(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, reading)))
 
 
-def _with_unit(text: str, offset: int) -> Span:
+def _with_unit(text: str, offset: Offset) -> Span:
     """Return the place of the number at this offset and its unit."""
     match = _UNIT.match(text, offset)
     return match.span() if match else figures_at(text, offset)
 
 
-def replacing_name(claim: Claim, position: int, facts: TextFacts) -> int | None:
+def replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFacts) -> WordNumber | None:
     """Return the position of another name beside the word that stands beside the claim's name at `position`.
 
     It is None without such a name, and at the beginning of a sentence in languages that capitalise other words too.
@@ -376,7 +389,7 @@ def replacing_name(claim: Claim, position: int, facts: TextFacts) -> int | None:
     beside += [(at - 1, at) for at, word in enumerate(folded) if at and word in after and word not in articles]
     return next(
         (
-            name
+            WordNumber(name)
             for name, later in beside
             if facts.content[name]
             and later not in facts.sentence_starts
@@ -404,7 +417,8 @@ def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
         ):
             return []
         elif kind == "replace" and not is_same_number(
-            _quantity(claim.facts, start, end), _quantity(sentence, first, last)
+            _quantity(claim.facts, WordNumber(start), WordNumber(end)),
+            _quantity(sentence, WordNumber(first), WordNumber(last)),
         ):
             own = [claim.facts.words[at] for at in range(start, end) if claim.facts.content[at]]
             other = [sentence.words[at] for at in range(first, last) if sentence.content[at]]
@@ -414,7 +428,7 @@ def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
     return [pair for pair in replaced if _is_other_word(*pair, mine) or _is_swapped(*pair, replaced)]
 
 
-def _quantity(facts: TextFacts, start: int, end: int) -> list[str]:
+def _quantity(facts: TextFacts, start: WordNumber, end: WordNumber) -> list[str]:
     """Return these words, and the percent sign behind the last one, which is no word."""
     words = facts.words[start:end]
     is_percentage = PERCENT in facts.text and re.search(rf"(?<!\w){re.escape(words[-1])}\s?{PERCENT}", facts.text)

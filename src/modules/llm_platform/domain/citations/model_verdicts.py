@@ -14,6 +14,7 @@ from modules.llm_platform.domain.citations.sentences import read_answer
 from modules.llm_platform.domain.citations.words import IDENTIFIER, WORD, is_unspaced
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Verdict
 from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
+from modules.llm_platform.domain.text.positions import Offset
 from modules.llm_platform.domain.text.tokens import fold
 
 _RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
@@ -94,9 +95,9 @@ def _facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
     """
     numbers, dates = number_words(), date_words()
     found = numbers_in(text)
-    found += [(_date(int(match[0][5:7]) - 1), match.start()) for match in ISO_DATE.finditer(text)]
+    found += [(_date(int(match[0][5:7]) - 1), Offset(match.start())) for match in ISO_DATE.finditer(text)]
     for match in WORD.finditer(text):
-        word, at = fold(match[0]), match.start()
+        word, at = fold(match[0]), Offset(match.start())
         if word in numbers:
             found.append((reading_of(numbers[word]), at))
         elif word in dates and not (match[0] == word and word in _ALSO_VERBS):

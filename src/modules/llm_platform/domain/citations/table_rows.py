@@ -6,6 +6,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.alignment import SourceText
 from modules.llm_platform.domain.citations.claims import Claim
 from modules.llm_platform.domain.text.numbers import Reading, numbers_in
+from modules.llm_platform.domain.text.positions import SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
@@ -14,7 +15,9 @@ BAR: Final = "|"
 MIN_BARS: Final = 2  # bars of a row; one bar may be any sign
 
 
-def find_other_cell(claim: Claim, reading: Reading, source: SourceText, ranked: Sequence[int]) -> Span | None:
+def find_other_cell(
+    claim: Claim, reading: Reading, source: SourceText, ranked: Sequence[SentenceNumber]
+) -> Span | None:
     """Return the place of the cell that a claim gives another number; None where it does not.
 
     The claim names the first cell of just one row, and neither this row nor the head of its table has the number. The cell is
@@ -37,7 +40,7 @@ def find_other_cell(claim: Claim, reading: Reading, source: SourceText, ranked: 
     return max(figures, key=lambda pair: sum(is_form_of_any(word, keys) for word in _words(_slice(source, pair[1]))))[0]
 
 
-def _is_named(claim: Claim, source: SourceText, row: int) -> bool:
+def _is_named(claim: Claim, source: SourceText, row: SentenceNumber) -> bool:
     """Return whether the claim has all words of the first cell."""
     first = _words(_slice(source, _cells(source, row)[0]))
     keys = [word.key for word in claim.words]
@@ -46,18 +49,18 @@ def _is_named(claim: Claim, source: SourceText, row: int) -> bool:
     )
 
 
-def _find_head(source: SourceText, row: int) -> int:
+def _find_head(source: SourceText, row: SentenceNumber) -> SentenceNumber:
     """Return the first row of the table."""
-    while row > 0 and _is_row(source, row - 1):
-        row -= 1
+    while row > 0 and _is_row(source, before := SentenceNumber(row - 1)):
+        row = before
     return row
 
 
-def _is_row(source: SourceText, sentence: int) -> bool:
+def _is_row(source: SourceText, sentence: SentenceNumber) -> bool:
     return _text(source, sentence).count(BAR) >= MIN_BARS
 
 
-def _cells(source: SourceText, row: int) -> list[Span]:
+def _cells(source: SourceText, row: SentenceNumber) -> list[Span]:
     """Return the places of the cells in the source, without the bars and blanks around them."""
     start, end = source.spans[row]
     cells: list[Span] = []
@@ -70,7 +73,7 @@ def _cells(source: SourceText, row: int) -> list[Span]:
     return cells
 
 
-def _text(source: SourceText, sentence: int) -> str:
+def _text(source: SourceText, sentence: SentenceNumber) -> str:
     return source.text[slice(*source.spans[sentence])]
 
 

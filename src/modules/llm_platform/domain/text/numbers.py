@@ -8,6 +8,7 @@ from typing import Final
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.memoized import Memoized
+from modules.llm_platform.domain.text.positions import Offset
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import unit_of
 
@@ -140,18 +141,18 @@ def reading_of(value: str) -> Reading:
     return frozenset({value, _PERCENT[value]}) if value in _PERCENT else frozenset({value})
 
 
-def numbers_in(text: str) -> list[tuple[Reading, int]]:
+def numbers_in(text: str) -> list[tuple[Reading, Offset]]:
     """Return the numbers in figures or Chinese characters: all the values that each can mean, and its offset in the text."""
     if "-" in text:
         text = _ISO_MONTH.sub("--", text)  # a month is compared by its name
-    found: list[tuple[Reading, int]] = []
+    found: list[tuple[Reading, Offset]] = []
     for match in _NUMBER.finditer(text):
         scale = _SCALE.match(text, match.end())
         reading = _SCALED[f"{scale[1]} {match[0]}"] if scale else _READINGS[match[0]]
         clock = _CLOCK.fullmatch(match[0]) if ":" in match[0] else None
         if clock and _AFTERNOON.match(text, match.end()):
             reading |= {f"{int(clock[1]) % 12 + 12}{clock[2]}"}
-        found.append((reading, match.start()))
+        found.append((reading, Offset(match.start())))
         if len(found) >= MAX_NUMBERS:
             break
     if not text.isascii():
@@ -159,17 +160,17 @@ def numbers_in(text: str) -> list[tuple[Reading, int]]:
     return found
 
 
-def _find_han_numbers(text: str) -> list[tuple[Reading, int]]:
+def _find_han_numbers(text: str) -> list[tuple[Reading, Offset]]:
     """Return the numbers in Chinese characters. In 百分之一点五 the number is 1.5, and 百分之 is no number."""
-    found: list[tuple[Reading, int]] = []
+    found: list[tuple[Reading, Offset]] = []
     if "点" in text or "百分之" in text:
         for match in _HAN_DECIMAL.finditer(text):
             digits = "".join(str(_HAN_DIGITS[sign]) for sign in match[2])
-            found.append((frozenset({_plain(float(f"{_han_value(match[1])}.{digits}"))}), match.start()))
+            found.append((frozenset({_plain(float(f"{_han_value(match[1])}.{digits}"))}), Offset(match.start())))
         text = _HAN_DECIMAL.sub(_blank, text)
-        found += [(_han_reading(match[0]), match.start()) for match in _HAN_PERCENTAGE.finditer(text)]
+        found += [(_han_reading(match[0]), Offset(match.start())) for match in _HAN_PERCENTAGE.finditer(text)]
         text = _HAN_PERCENTAGE.sub(_blank, text)
-    return found + [(_han_reading(match[0]), match.start()) for match in _HAN_NUMBER.finditer(text)]
+    return found + [(_han_reading(match[0]), Offset(match.start())) for match in _HAN_NUMBER.finditer(text)]
 
 
 def _blank(found: re.Match[str]) -> str:

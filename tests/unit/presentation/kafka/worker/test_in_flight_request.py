@@ -52,7 +52,7 @@ async def test_every_state_can_be_abandoned() -> None:
         lambda turn: Working(turn, Slot(asyncio.Semaphore(1)), do_nothing).wait_for_turn(),
     ):
         turns: dict[Hashable, KeyTurn] = {}
-        state: Unsettled = reach(KeyTurn("k", turns))  # type: ignore[no-untyped-call]
+        state: Unsettled = reach(KeyTurn("k", turns))
         assert state.abandon() == Ended(is_written=False)
         assert turns == {}
     for state in (Consumed(), Producing(OUTCOME), Producing(OUTCOME).refuse(do_nothing)):
