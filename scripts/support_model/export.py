@@ -1,6 +1,6 @@
 """Write the trained weights as ONNX in eight bits, and compare them with the float weights.
 
-export.py TRAINED BASE OUT.onnx PAIRS.jsonl.gz
+Usage: `python -m scripts.support_model.export TRAINED BASE OUT.onnx PAIRS.jsonl.gz`
 """
 
 import argparse

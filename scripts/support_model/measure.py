@@ -1,6 +1,6 @@
 """Print the area under the curve of trained weights on labelled sets, one line a set: sets of the training are named.
 
-measure.py TRAINED BASE SET.jsonl.gz…
+Usage: `python -m scripts.support_model.measure TRAINED BASE SET.jsonl.gz…`
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """Serve a GGUF model to `paraphrase.py`: eight questions at once on one thread. Needs `pip install xllamacpp`.
 
-python -m scripts.support_model.serve_model MODEL.gguf 9001
+Usage: `python -m scripts.support_model.serve_model MODEL.gguf 9001`
 """
 
 import signal

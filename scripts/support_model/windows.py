@@ -1,6 +1,6 @@
 """Cut free texts into the windows of sentences that a local model paraphrases.
 
-python -m scripts.support_model.windows OUT.jsonl.gz --lists APT_LISTS --unpacked FOLDER --open OPEN_HALVES
+Usage: `python -m scripts.support_model.windows OUT.jsonl.gz --lists APT_LISTS --unpacked FOLDER --open OPEN_HALVES`
 """
 
 import argparse

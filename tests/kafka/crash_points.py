@@ -49,7 +49,7 @@ def crash_points(at: At) -> Iterator[None]:
             around(ConsumerThread, "_assigned", after=lambda *_: at("in_rebalance")),
             around(ConsumerThread, "_revoked", before=lambda *_: at("in_rebalance")),
             around(ConsumerThread, "drain", before=lambda *_: at("in_shutdown")),
-            around(RequestScheduler, "_delivered", before=delivered),
+            around(RequestScheduler, "_note_delivery", before=delivered),
             around(
                 OffsetCommitter,
                 "_commit",

@@ -37,12 +37,12 @@ def build_variants(container: Any, new_container: NewContainer) -> ResearchVaria
         if model is not None and len(adapters) > 1:
             adapters = {models[model]: adapters[models[model]]}
             changes["LLM_STAGES"] = {}
-        return _build_parts_with(container, new_container, adapters, changes)
+        return _build_parts(container, new_container, adapters, changes)
 
     return ResearchVariants(tuple(models), make)
 
 
-def _build_parts_with(
+def _build_parts(
     container: Any, new_container: NewContainer, adapters: LLMAdapters, changes: Mapping[str, Any]
 ) -> ResearchParts:
     """Return the parts of research runs that call these models only, with some settings changed."""

@@ -7,8 +7,8 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.text.numbers import (
     compound_numbers,
     is_same_number,
+    list_numbers,
     number_words,
-    numbers_in,
     other_date,
 )
 
@@ -34,14 +34,14 @@ from modules.llm_platform.domain.text.numbers import (
 )
 def test_spellings_of_a_number_share_a_value(one: str, other: str) -> None:
     """Different ways to write a number share a value."""
-    (first, _), (second, _) = numbers_in(one)[0], numbers_in(other)[0]
+    (first, _), (second, _) = list_numbers(one)[0], list_numbers(other)[0]
     assert first & second
 
 
 @for_each(("one", "other"), [("1904", "1940"), ("3.5", "35"), ("12:30", "12:40"), ("1/2", "1/3")])
 def test_other_numbers_have_other_values(one: str, other: str) -> None:
     """A changed digit or point is another number."""
-    assert not numbers_in(one)[0][0] & numbers_in(other)[0][0]
+    assert not list_numbers(one)[0][0] & list_numbers(other)[0][0]
 
 
 @for_each(
@@ -49,33 +49,33 @@ def test_other_numbers_have_other_values(one: str, other: str) -> None:
 )
 def test_noon_is_the_twelfth_hour(written: str, hour: str) -> None:
     """The half of the day adds twelve hours, except to noon and to an hour that is counted from midnight already."""
-    times = {reading for reading in numbers_in(written)[0][0] if ":" in reading}
+    times = {reading for reading in list_numbers(written)[0][0] if ":" in reading}
     assert times == {written.removesuffix("pm").strip(), hour}
 
 
 def test_the_month_of_a_date_is_no_number() -> None:
     """`2024-03-05` has the numbers of `5 March 2024`, whose month is compared by its name; a range keeps all of its own."""
-    assert {reading for reading, _ in numbers_in("2024-03-05")} == {
-        reading for reading, _ in numbers_in("5 March 2024")
+    assert {reading for reading, _ in list_numbers("2024-03-05")} == {
+        reading for reading, _ in list_numbers("5 March 2024")
     }
-    assert len(numbers_in("1-03-05")) == 3
+    assert len(list_numbers("1-03-05")) == 3
 
 
 def test_a_time_behind_a_comma_is_a_number_of_its_own() -> None:
     """A year and a time that a page joins by a comma are two numbers; the time is read with its half of the day."""
-    assert [reading for reading, _ in numbers_in("2022,03:46pm")] == [{"2022"}, {"03:46", "15:46"}]
+    assert [reading for reading, _ in list_numbers("2022,03:46pm")] == [{"2022"}, {"03:46", "15:46"}]
 
 
 @for_each("written", ["2,3:6", "1,000:00", f"{'9' * 5_000}:30", "九" * 400])
 def test_what_is_no_number_stands_for_itself(written: str) -> None:
     """Digits and signs that form neither a number nor a time have themselves as their value, before `pm`, too."""
-    assert numbers_in(f"{written}pm") == [(frozenset({written}), 0)]
+    assert list_numbers(f"{written}pm") == [(frozenset({written}), 0)]
 
 
 def test_digits_in_names_and_long_runs_have_no_value() -> None:
     """Digits inside a name are part of it, a run of a thousand digits has no value, words of many languages have one."""
-    assert numbers_in("wal2 x86") == []
-    assert numbers_in("9" * 1000)[0][0] == {"9" * 1000}
+    assert list_numbers("wal2 x86") == []
+    assert list_numbers("9" * 1000)[0][0] == {"9" * 1000}
     assert {number_words()[word] for word in ("three", "drei", "trois", "три")} == {"3"}
 
 

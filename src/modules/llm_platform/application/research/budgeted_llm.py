@@ -40,7 +40,7 @@ class BudgetedLLM(ILLMProvider):
         """Stream as the port says. Only the wait for the model is limited in time, not the reader's use of a part."""
         request, reservation = await self._reserve(request)
         until = self._budget.phase_end(self._phase)
-        with self._account_for(reservation, request) as account:
+        with self._open_account(reservation, request) as account:
             async with aclosing(self._llm.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
                 while (part := await _next_part(parts, until)) is not None:
                     account.add(part)
@@ -59,7 +59,7 @@ class BudgetedLLM(ILLMProvider):
         return request.model_copy(update=bounds) if bounds else request, reservation
 
     @contextmanager
-    def _account_for(self, reservation: Reservation, request: LLMRequest) -> Iterator[_CallAccount]:
+    def _open_account(self, reservation: Reservation, request: LLMRequest) -> Iterator[_CallAccount]:
         account = _CallAccount(self._budget, request)
         try:
             yield account

@@ -171,7 +171,7 @@ class SourceText:
         if not masks.all_words:
             return None
         worth = _Worths(claim.weights).__getitem__
-        ranked = masks.ranked(worth)
+        ranked = masks.rank(worth)
         cost = SENTENCE_COST * claim.total
         first, last, matched = max(
             self._around(ranked[:SEEDS], masks),
@@ -260,7 +260,7 @@ class _Masks(dict[SentenceNumber, int]):
         self[sentence] = mask
         return mask
 
-    def ranked(self, worth: Callable[[int], float]) -> list[SentenceNumber]:
+    def rank(self, worth: Callable[[int], float]) -> list[SentenceNumber]:
         """Return the RANKED_SENTENCES whose words are worth most. Sentences of equal worth keep their order."""
         alike: dict[int, int] = {}  # maps each set of words to the sentences that have exactly these
         for bit, sentences in self._with_words:

@@ -32,13 +32,13 @@ class Change:
     found: Span
 
 
-def figures_at(text: str, at: Offset) -> Span:
+def find_figures(text: str, at: Offset) -> Span:
     """Return the place of the number that begins at `at`, in figures or as a word."""
     found = _FIGURES.match(text, at) or _HAN_FIGURES.match(text, at) or _WORD.match(text, at)
     return found.span() if found else (at, at + 1)
 
 
-def word_at(text: str, position: WordNumber) -> Span:
+def find_word(text: str, position: WordNumber) -> Span:
     """Return the place of a word, counted as in `TextFacts.words`; the whole text where it has fewer."""
     for number, found in enumerate(WORD_WITH_APOSTROPHE.finditer(text)):
         if number == position:

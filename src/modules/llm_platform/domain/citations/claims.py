@@ -25,8 +25,8 @@ from modules.llm_platform.domain.text.numbers import (
     ISO_DATE,
     Reading,
     compound_numbers,
+    list_numbers,
     number_words,
-    numbers_in,
     reading_of,
 )
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, WordNumber
@@ -89,7 +89,7 @@ class Claim:
             if len(words) > MAX_WORDS:
                 break
 
-    def position_at(self, offset: Offset) -> ClaimWordNumber:
+    def find_position(self, offset: Offset) -> ClaimWordNumber:
         """Return the position of the word at this offset of the text."""
         return ClaimWordNumber(max(0, bisect_right(self.offsets, offset) - 1))
 
@@ -103,7 +103,7 @@ class Claim:
             for key, offset in zip(self.keys, self.offsets, strict=True)
             if key in known and not any(start <= offset < end for _, (start, end) in compounds)
         ]
-        return [ClaimNumber(reading, offset, "") for reading, offset in numbers_in(self.text)] + spelled
+        return [ClaimNumber(reading, offset, "") for reading, offset in list_numbers(self.text)] + spelled
 
     @cached_property
     def denied_words(self) -> list[str]:
@@ -163,7 +163,7 @@ class TextFacts:
     @cached_property
     def figures(self) -> list[tuple[Reading, Offset]]:
         """The numbers that are not written in words, with their offsets."""
-        return numbers_in(self.text)
+        return list_numbers(self.text)
 
     @cached_property
     def numbers(self) -> list[Reading]:
@@ -208,7 +208,7 @@ class TextFacts:
             if not position or _STOP.search(self.text, found[position - 1].end(), word.start())
         )
 
-    def counted_at(self, noun: str | None) -> WordNumber | None:
+    def find_counted(self, noun: str | None) -> WordNumber | None:
         """Return the place of the number word that stands before this noun or figure, as in `words`; None without one."""
         words, known = self.folded, number_words()
         return next(

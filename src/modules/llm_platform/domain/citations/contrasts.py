@@ -17,7 +17,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.changes import word_at
+from modules.llm_platform.domain.citations.changes import find_word
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_words
 from modules.llm_platform.domain.text.numbers import Reading, number_words, other_date, reading_of
@@ -87,9 +87,9 @@ def _find_quantity(claim: Claim, sentence: TextFacts) -> Places | None:
             return None
         for other in _find_positions(theirs.folded, part):
             if is_form_of_any(nouns[0], _list_content_behind(theirs, other)[:2]):
-                return word_at(mine.text, at), word_at(theirs.text, other)
+                return find_word(mine.text, at), find_word(theirs.text, other)
         if (found := _find_share(theirs, nouns[0])) is not None:
-            return word_at(mine.text, at), found
+            return find_word(mine.text, at), found
     return None
 
 
@@ -123,7 +123,7 @@ def _find_stance(claim: Claim, sentence: TextFacts) -> Places | None:
     voters = [word for word in _list_content_before(claim.facts, mine[0][1]) if word not in verbs]
     if not any(is_form_of_any(word, sentence.folded) for word in voters):
         return None
-    return word_at(claim.text, mine[0][1]), word_at(sentence.text, theirs[0][1])
+    return find_word(claim.text, mine[0][1]), find_word(sentence.text, theirs[0][1])
 
 
 def _stances(facts: TextFacts, sides: Sequence[frozenset[str]], verbs: frozenset[str]) -> list[tuple[int, WordNumber]]:
@@ -151,7 +151,7 @@ def _find_time(claim: Claim, sentence: TextFacts) -> Places | None:
                 if (found := _find_noun_behind(sentence, other)) and (found == noun or is_form_of_any(noun, [found]))
             ]
             if there and all(other_side != side for other_side, _ in there):
-                return word_at(claim.text, at), word_at(sentence.text, there[0][1])
+                return find_word(claim.text, at), find_word(sentence.text, there[0][1])
     return None
 
 
@@ -179,7 +179,7 @@ def _compare_at_numbers(
         same = [offset for reading, offset in _find_numbers(sentence) if reading & number.reading]
         there = [found for offset in same if (found := read(sentence, offset)) is not None]
         if there and all(kind != mine[0] for kind, _ in there):
-            return word_at(claim.text, mine[1]), word_at(sentence.text, there[0][1])
+            return find_word(claim.text, mine[1]), find_word(sentence.text, there[0][1])
     return None
 
 
@@ -280,7 +280,7 @@ def _find_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
     """Return the numbers in figures and in words, with their offsets."""
     known = number_words()
     spelled = [
-        (reading_of(known[word]), Offset(word_at(facts.text, WordNumber(at))[0]))
+        (reading_of(known[word]), Offset(find_word(facts.text, WordNumber(at))[0]))
         for at, word in enumerate(facts.folded)
         if word in known
     ]

@@ -7,7 +7,7 @@ closed".
 from collections.abc import Sequence
 from typing import Final
 
-from modules.llm_platform.domain.citations.changes import word_at
+from modules.llm_platform.domain.citations.changes import find_word
 from modules.llm_platform.domain.citations.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
@@ -81,8 +81,8 @@ def denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
     theirs = _first(sentence.folded, known.negators)
     if (mine is None) == (theirs is None):
         mine, theirs = _opposites(claim.facts.folded, sentence.folded)
-    claimed = (0, len(claim.text)) if mine is None else word_at(claim.text, mine)
-    return claimed, (0, len(sentence.text)) if theirs is None else word_at(sentence.text, theirs)
+    claimed = (0, len(claim.text)) if mine is None else find_word(claim.text, mine)
+    return claimed, (0, len(sentence.text)) if theirs is None else find_word(sentence.text, theirs)
 
 
 def _first(words: Sequence[str], wanted: frozenset[str]) -> WordNumber | None:

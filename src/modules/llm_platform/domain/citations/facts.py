@@ -18,7 +18,14 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.bindings import is_act_of_another, is_of_another_entry, named_in
-from modules.llm_platform.domain.citations.changes import Change, figures_at, place_of, shifted, word_at, words_place
+from modules.llm_platform.domain.citations.changes import (
+    Change,
+    find_figures,
+    find_word,
+    place_of,
+    shifted,
+    words_place,
+)
 from modules.llm_platform.domain.citations.claims import Claim, ClaimNumber, TextFacts
 from modules.llm_platform.domain.citations.contrasts import find_contrast, find_replaced_date
 from modules.llm_platform.domain.citations.denials import denial, has_undenied_opposite, is_denied
@@ -102,7 +109,7 @@ class FactComparison:
     def replacement(self) -> Change | None:
         """Return the first words that replace others in a claim that otherwise copies a sentence; None without them."""
         for sentence in self.passage.sentences:
-            facts = self._facts_of(sentence)
+            facts = self._read_facts(sentence)
             if pairs := replaced_words(self.claim, facts):
                 mine, theirs = pairs[0]
                 found = shifted(words_place(facts.text, theirs), self._source.spans[sentence][0])
@@ -127,7 +134,7 @@ class FactComparison:
         claim, passage = self.claim, self.passage
         for sentence in passage.sentences:
             missing = (claim.content & ~passage.masks[sentence]).bit_count()
-            if missing <= MAX_REPLACING_WORDS and replaced_words(claim, self._facts_of(sentence)):
+            if missing <= MAX_REPLACING_WORDS and replaced_words(claim, self._read_facts(sentence)):
                 return True
         return not claim.text.isascii() and any(is_run_replaced(claim, facts) for facts in self._sentences)
 
@@ -147,11 +154,11 @@ class FactComparison:
         number_end = number.offset + len(number.spelled) - 1
         words = zip(self.claim.words, self.claim.offsets, strict=True)
         noun = next((word.key for word, start in words if start > number_end and word.is_content), None)
-        counted = self.passage_facts.counted_at(noun)
+        counted = self.passage_facts.find_counted(noun)
         if counted is None:
             return None
-        found = shifted(word_at(self.passage_facts.text, counted), self.passage.span[0])
-        return Change("number", figures_at(self.claim.text, number.offset), found)
+        found = shifted(find_word(self.passage_facts.text, counted), self.passage.span[0])
+        return Change("number", find_figures(self.claim.text, number.offset), found)
 
     def _changed_figures(self, number: ClaimNumber) -> Change | None:
         """Return the change of a number in figures: another unit, or another number of its kind in a sentence about it.
@@ -161,20 +168,20 @@ class FactComparison:
         claim, (reading, offset, _) = self.claim, number
         cell = find_other_cell(claim, reading, self._source, self.passage.ranked)
         if cell is not None:
-            return Change("number", figures_at(claim.text, offset), cell)
+            return Change("number", find_figures(claim.text, offset), cell)
         kind = _kind_of_number(claim.text, offset, reading)
         if (other_offset := self._other_unit(reading, kind.unit)) is not None:
             found = shifted(_with_unit(self.passage_facts.text, other_offset), self.passage.span[0])
             return Change("number", _with_unit(claim.text, offset), found)
-        position = claim.position_at(offset)
+        position = claim.find_position(offset)
         for sentence in self._sentences_lacking(position, lambda facts: not reading.isdisjoint(facts.values)):
-            facts = self._facts_of(sentence)
+            facts = self._read_facts(sentence)
             for other, other_offset in facts.figures:
                 other_kind = _kind_of_number(facts.text, other_offset, other)
                 if kind.is_like(other_kind) and not any(other & mine.reading for mine in claim.numbers):
-                    found = shifted(figures_at(facts.text, other_offset), self._source.spans[sentence][0])
+                    found = shifted(find_figures(facts.text, other_offset), self._source.spans[sentence][0])
                     is_date = kind.is_year and other_kind.is_year and not unit_of(kind.unit)
-                    return Change("date" if is_date else "number", figures_at(claim.text, offset), found)
+                    return Change("date" if is_date else "number", find_figures(claim.text, offset), found)
         return None
 
     def _other_unit(self, reading: Reading, unit: str) -> Offset | None:
@@ -200,13 +207,13 @@ class FactComparison:
         if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
             return True
         ranked = self.passage.ranked
-        as_written = self._source.sentences_with_exactly(self.claim.keys[self.claim.position_at(offset)])
+        as_written = self._source.sentences_with_exactly(self.claim.keys[self.claim.find_position(offset)])
         is_one_word = spelled.isalpha() or not spelled
         if is_one_word and any(as_written >> sentence & 1 for sentence in ranked):
             return True
         with_numbers = self._source.sentences_with_numbers
         return self._has_in_passage(reading) or not all(
-            reading.isdisjoint(self._facts_of(sentence).values) for sentence in ranked if with_numbers >> sentence & 1
+            reading.isdisjoint(self._read_facts(sentence).values) for sentence in ranked if with_numbers >> sentence & 1
         )
 
     def _has_in_passage(self, reading: Reading) -> bool:
@@ -239,7 +246,7 @@ class FactComparison:
         if word.written.isalnum() and IDENTIFIER.match(word.written):
             return None  # the word is an abbreviation, or a name such as OpenAI
         for sentence in self._sentences_lacking(position):
-            facts = self._facts_of(sentence)
+            facts = self._read_facts(sentence)
             if others := named_in(facts.text).difference(self.claim.keys):
                 start = self._source.spans[sentence][0]
                 return shifted(place_of(facts.text.casefold(), min(others)), start)
@@ -252,16 +259,16 @@ class FactComparison:
         if self._source.knows(word.key, word.written):
             sentences = tuple(self._sentences_lacking(position))
         for sentence in sentences:
-            facts = self._facts_of(sentence)
-            if (name := replacing_name(self.claim, position, facts)) is not None:
-                return shifted(word_at(facts.text, name), self._source.spans[sentence][0])
+            facts = self._read_facts(sentence)
+            if (name := find_replacing_name(self.claim, position, facts)) is not None:
+                return shifted(find_word(facts.text, name), self._source.spans[sentence][0])
         return None
 
     # --- denials and acts of others ------------------------------------------------------------------------------------
 
     def _denial(self) -> Change | None:
         for sentence in self.passage.sentences:
-            facts = self._facts_of(sentence)
+            facts = self._read_facts(sentence)
             if is_denied(self.claim, facts):
                 claimed, found = denial(self.claim, facts)
                 return Change("negation", claimed, shifted(found, self._source.spans[sentence][0]))
@@ -273,12 +280,12 @@ class FactComparison:
     def _check_contrast(self) -> Change | None:
         """Return the opposite that the best sentence has; None if a sentence that is nearly as good has none."""
         best, *others = self.passage.sentences
-        found = find_contrast(self.claim, self._facts_of(best))
+        found = find_contrast(self.claim, self._read_facts(best))
         if found is None:
             return None
         masks = self.passage.masks
         alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
-        if any(find_contrast(self.claim, self._facts_of(sentence)) is None for sentence in alike):
+        if any(find_contrast(self.claim, self._read_facts(sentence)) is None for sentence in alike):
             return None
         return Change("negation", found[0], shifted(found[1], self._source.spans[best][0]))
 
@@ -288,14 +295,14 @@ class FactComparison:
         behind = SentenceNumber(best + 1)
         if behind >= len(self._source.spans):
             return None
-        found = find_replaced_date(self.claim, self._facts_of(best), self._facts_of(behind))
+        found = find_replaced_date(self.claim, self._read_facts(best), self._read_facts(behind))
         return Change("date", found[0], shifted(found[1], self._source.spans[behind][0])) if found else None
 
     def _is_act_of_another(self) -> bool:
         """Return whether each sentence that has most of the claim is about another subject."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
         alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
-        return all(is_act_of_another(self.claim, self._facts_of(sentence)) for sentence in (best, *alike))
+        return all(is_act_of_another(self.claim, self._read_facts(sentence)) for sentence in (best, *alike))
 
     # --- sentences about a fact ----------------------------------------------------------------------------------------
 
@@ -315,7 +322,7 @@ class FactComparison:
                 return []  # usually the best sentence has the fact and its whole context
             sentences = self._best_sentences(context)
             if any(
-                has_fact(self._facts_of(sentence)) if has_fact else masks[sentence] & word for sentence in sentences
+                has_fact(self._read_facts(sentence)) if has_fact else masks[sentence] & word for sentence in sentences
             ):
                 return []
             lacking = lacking or sentences
@@ -335,7 +342,7 @@ class FactComparison:
         Words that only the two sentences before have count less.
         """
         scores: dict[SentenceNumber, int] = {}
-        for sentence, words, words_before in self._ranked:
+        for sentence, words, words_before in self._ranked_masks:
             own = words & context
             before = words_before & context & ~own
             scores[sentence] = OWN_WEIGHT * own.bit_count() + BEFORE_WEIGHT * before.bit_count()
@@ -343,7 +350,7 @@ class FactComparison:
         return [sentence for sentence, score in scores.items() if score >= enough] if enough else []
 
     @cached_property
-    def _ranked(self) -> list[tuple[SentenceNumber, int, int]]:
+    def _ranked_masks(self) -> list[tuple[SentenceNumber, int, int]]:
         """Each ranked sentence, the words of the claim that it has, and those that the two sentences before it have, as bits."""
         masks = self.passage.masks
         return [
@@ -353,9 +360,9 @@ class FactComparison:
 
     @cached_property
     def _sentences(self) -> list[TextFacts]:
-        return [self._facts_of(sentence) for sentence in self.passage.sentences]
+        return [self._read_facts(sentence) for sentence in self.passage.sentences]
 
-    def _facts_of(self, sentence: SentenceNumber) -> TextFacts:
+    def _read_facts(self, sentence: SentenceNumber) -> TextFacts:
         return self._source.facts_of(self._source.spans[sentence])
 
 
@@ -373,10 +380,10 @@ def _kind_of_number(text: str, offset: Offset, reading: Reading) -> _NumberKind:
 def _with_unit(text: str, offset: Offset) -> Span:
     """Return the place of the number at this offset and its unit."""
     match = _UNIT.match(text, offset)
-    return match.span() if match else figures_at(text, offset)
+    return match.span() if match else find_figures(text, offset)
 
 
-def replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFacts) -> WordNumber | None:
+def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFacts) -> WordNumber | None:
     """Return the position of another name beside the word that stands beside the claim's name at `position`.
 
     It is None without such a name, and at the beginning of a sentence in languages that capitalise other words too.

@@ -13,7 +13,14 @@ from typing import Final
 from modules.llm_platform.domain.citations.sentences import read_answer
 from modules.llm_platform.domain.citations.words import IDENTIFIER, WORD, is_unspaced
 from modules.llm_platform.domain.dtos.research_dtos import Citation, ModelVerdict, Verdict
-from modules.llm_platform.domain.text.numbers import ISO_DATE, Reading, date_words, number_words, numbers_in, reading_of
+from modules.llm_platform.domain.text.numbers import (
+    ISO_DATE,
+    Reading,
+    date_words,
+    list_numbers,
+    number_words,
+    reading_of,
+)
 from modules.llm_platform.domain.text.positions import Offset
 from modules.llm_platform.domain.text.tokens import fold
 
@@ -94,7 +101,7 @@ def _facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
     Each comes with the values that it can mean. `identifiers` are words that count as identifiers, whatever they look like.
     """
     numbers, dates = number_words(), date_words()
-    found = numbers_in(text)
+    found = list_numbers(text)
     found += [(_date(int(match[0][5:7]) - 1), Offset(match.start())) for match in ISO_DATE.finditer(text)]
     for match in WORD.finditer(text):
         word, at = fold(match[0]), Offset(match.start())

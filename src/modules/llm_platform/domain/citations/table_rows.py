@@ -5,7 +5,7 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import SourceText
 from modules.llm_platform.domain.citations.claims import Claim
-from modules.llm_platform.domain.text.numbers import Reading, numbers_in
+from modules.llm_platform.domain.text.numbers import Reading, list_numbers
 from modules.llm_platform.domain.text.positions import SentenceNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
@@ -28,11 +28,11 @@ def find_other_cell(
     if len(named) != 1:
         return None
     row, head = named[0], _find_head(source, named[0])
-    if head == row or any(reading & other for at in (row, head) for other, _ in numbers_in(_text(source, at))):
+    if head == row or any(reading & other for at in (row, head) for other, _ in list_numbers(_text(source, at))):
         return None
     cells, heads = _cells(source, row)[1:], _cells(source, head)[1:]
     figures = [
-        (cell, head_cell) for cell, head_cell in zip(cells, heads, strict=False) if numbers_in(_slice(source, cell))
+        (cell, head_cell) for cell, head_cell in zip(cells, heads, strict=False) if list_numbers(_slice(source, cell))
     ]
     if not figures:
         return None

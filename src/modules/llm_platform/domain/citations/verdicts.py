@@ -163,7 +163,7 @@ def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
     """
     known = TextFacts(source.text, frozenset()).numbers
     for reading, at, spelled in claim.numbers:
-        key = claim.keys[claim.position_at(at)]
+        key = claim.keys[claim.find_position(at)]
         if (
             known
             and not spelled

@@ -141,7 +141,7 @@ def reading_of(value: str) -> Reading:
     return frozenset({value, _PERCENT[value]}) if value in _PERCENT else frozenset({value})
 
 
-def numbers_in(text: str) -> list[tuple[Reading, Offset]]:
+def list_numbers(text: str) -> list[tuple[Reading, Offset]]:
     """Return the numbers in figures or Chinese characters: all the values that each can mean, and its offset in the text."""
     if "-" in text:
         text = _ISO_MONTH.sub("--", text)  # a month is compared by its name
@@ -197,7 +197,7 @@ def _number_of(words: Sequence[str]) -> Reading:
         return reading_of(value) | ({_PERCENT[value] + PERCENT} if value in _PERCENT else set())
     if _ENGLISH.fullmatch(text):
         return frozenset({_plain(_english_value(text))})
-    figures = numbers_in(text) if all(word.isdecimal() or word in _ENGLISH_SCALES for word in text.split()) else []
+    figures = list_numbers(text) if all(word.isdecimal() or word in _ENGLISH_SCALES for word in text.split()) else []
     return figures[0][0] if len(figures) == 1 else frozenset()
 
 

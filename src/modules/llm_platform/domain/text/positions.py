@@ -8,7 +8,7 @@ from typing import NewType
 # Code points from the beginning of the text that is compared: of the claim, of the sentence or passage, or of the source.
 Offset = NewType("Offset", int)
 
-# The index of a word in `TextFacts.folded`, which `changes.word_at` counts, too.
+# The index of a word in `TextFacts.folded`, which `changes.find_word` counts, too.
 WordNumber = NewType("WordNumber", int)
 
 # The index of a word in `Claim.words`. A joined word is several words there, so this is another number than a WordNumber.

@@ -144,7 +144,7 @@ class Explorer:
         state = self._state
         return Exploration(
             questions=tuple(state.questions),
-            ranked=tuple(state.ranked(self._run.request.query, self._run.language)),
+            ranked=tuple(state.rank(self._run.request.query, self._run.language)),
             answers=tuple(state.answers),
             searches=state.searches,
             fallback_scores=state.fallback_scores,

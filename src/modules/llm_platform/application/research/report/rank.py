@@ -201,7 +201,7 @@ class SearchState:
                 self.candidates[address] = known.model_copy(update={"queries": (*known.queries, query)})
         return new
 
-    def ranked(self, question: str, language: str) -> list[RankedCandidate]:
+    def rank(self, question: str, language: str) -> list[RankedCandidate]:
         """Return the results that have a score, each for the sub-question it fits best."""
         return [self._with_best_question(address, question, language) for address in self.scores]
 

@@ -142,7 +142,7 @@ class RequestScheduler:
             self.fail(error)
 
     async def _work(self, request: InFlightRequest, job: Any, working: Working) -> None:
-        """Compute the outcome and pass it to the producer. `_delivered` gets the delivery report."""
+        """Compute the outcome and pass it to the producer. `_note_delivery` gets the delivery report."""
         outcome = await self._handler.process(job, working.slot)
         request.state = waiting = working.wait_for_turn()
         await waiting.turn.wait()
@@ -150,9 +150,9 @@ class RequestScheduler:
 
     def _produce(self, request: InFlightRequest, producing: Producing) -> None:
         request.state = producing
-        self._pump.produce(producing.outcome, partial(self._delivered, request))
+        self._pump.produce(producing.outcome, partial(self._note_delivery, request))
 
-    def _delivered(self, request: InFlightRequest, error: KafkaError | None) -> None:
+    def _note_delivery(self, request: InFlightRequest, error: KafkaError | None) -> None:
         producing = request.state
         if not isinstance(producing, Producing):
             return  # The request was cancelled, and the next worker writes the same outcome.
