@@ -65,7 +65,6 @@ _LABELLED_KEY = re.compile(
     r"([A-Za-z0-9_-]{1,32}):(.{8,})"
 )  # A shorter text after the colon is part of an unlabelled key.
 
-UNREADABLE_LINE = ".env line %d is ignored: it must be NAME=value, with both quotes if the value has any"
 
 log = logging.getLogger(__name__)
 
@@ -739,7 +738,9 @@ class Settings(BaseSettings):
             former = setting_names.former_settings(_variables_set())
             env_file = Path(str(cls.model_config["env_file"]))
             for number in setting_names.unreadable_lines(env_file, cls.model_config["env_file_encoding"]):
-                log.warning(UNREADABLE_LINE, number)
+                log.warning(
+                    ".env line %d is ignored: it must be NAME=value, with both quotes if the value has any", number
+                )
         except ValidationError as error:
             lines = [f"{detail['loc'][0]} {detail['msg']}" for detail in error.errors()]
             raise SettingsError("\n".join(dict.fromkeys(lines))) from None

@@ -16,12 +16,6 @@ from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 TIMEOUT_S: Final = 20.0  # limit for one attempt; the specification advises 15 to 30
 MAX_REPLY_BYTES: Final = 65_536  # read and ignored
 GONE: Final = 410  # the receiver wants no more
-NOT_ALLOWED: Final = (
-    "webhook: the address is not on the public internet, or its port is not 80, 443, 8080 or 8443; WEBHOOK_ALLOWED_HOSTS can "
-    "name hosts that may be used"
-)
-NOT_AN_ADDRESS: Final = "webhook: must be an address that begins with https://"
-NOT_HTTPS: Final = "webhook: must begin with https://; only hosts of WEBHOOK_ALLOWED_HOSTS may be used with http://"
 OFFLINE: Final = "webhook: in offline mode only hosts of WEBHOOK_ALLOWED_HOSTS get webhooks: see LLM_PLATFORM_OFFLINE"
 
 
@@ -71,13 +65,18 @@ class GuardedWebhookSender(IWebhookSender):
         try:
             address = parse_address(url)
         except PageRequestError as error:
-            raise WebhookError(NOT_AN_ADDRESS) from error
+            raise WebhookError("webhook: must be an address that begins with https://") from error
         if address.scheme != "https" and not self._guard.allows(url):
-            raise WebhookError(NOT_HTTPS)
+            raise WebhookError(
+                "webhook: must begin with https://; only hosts of WEBHOOK_ALLOWED_HOSTS may be used with http://"
+            )
         try:
             checked = await self._guard.check(address)
         except PageRequestError as error:
-            raise WebhookError(NOT_ALLOWED) from error
+            raise WebhookError(
+                "webhook: the address is not on the public internet, or its port is not 80, 443, 8080 or 8443; "
+                "WEBHOOK_ALLOWED_HOSTS can name hosts that may be used"
+            ) from error
         if self._offline and not checked.is_private:
             raise WebhookError(OFFLINE)
         return checked

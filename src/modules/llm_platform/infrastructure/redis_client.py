@@ -61,7 +61,6 @@ _REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (  # the first match 
 )
 READS: Final = ("GETRANGE", "EXISTS")  # operations that a Redis without memory still carries out
 _UNREACHABLE: Final = "cannot be reached: start it, or check REDIS_URL"
-_WRONG_TYPE: Final = "WRONGTYPE"
 
 
 class RedisUnavailableError(AppException, code="redis_unavailable", status_code=503, retryable=True):
@@ -148,7 +147,7 @@ class RedisClient:
                 async with asyncio.timeout(CALL_TIMEOUT_S):
                     result = await command(self._redis)
         except (RedisError, OSError) as error:  # TimeoutError is an OSError
-            if isinstance(error, ResponseError) and str(error).startswith(_WRONG_TYPE):
+            if isinstance(error, ResponseError) and str(error).startswith("WRONGTYPE"):
                 raise ForeignValueError from None
             reason = next((text for kind, text in _REASONS if isinstance(error, kind)), _UNREACHABLE)
             self._set_away(reason, is_full=isinstance(error, OutOfMemoryError))

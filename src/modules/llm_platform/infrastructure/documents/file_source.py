@@ -37,8 +37,6 @@ QUALIFIER_CHARS: Final = 6  # part of the origin in the id of a document whose p
 HASH_CHUNK_BYTES: Final = 1 << 20
 _KINDS: Final = {".markdown": "md", ".htm": "html", ".text": "txt"}
 
-NOT_THERE: Final = "there is no such file or folder"
-NO_DOCUMENT: Final = f"its name ends in none of {', '.join(INDEXED)}"
 NO_TEXT: Final = "it holds no text"
 
 
@@ -193,10 +191,10 @@ class FileWalk(IDocumentWalk):
                 return self._listed(path)
         except (OSError, RuntimeError):
             # Before Python 3.13, a circle of links is a RuntimeError.
-            self._left_out.append(LeftOut(printable(path), NOT_THERE, hides=""))
+            self._left_out.append(LeftOut(printable(path), "there is no such file or folder", hides=""))
             return None
         if not stat.S_ISREG(status.st_mode) or not path.name.lower().endswith(INDEXED):
-            self._left_out.append(LeftOut(printable(path), NO_DOCUMENT))
+            self._left_out.append(LeftOut(printable(path), f"its name ends in none of {', '.join(INDEXED)}"))
             return None
         stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
         files = [FoundFile(path.name, stamp)]

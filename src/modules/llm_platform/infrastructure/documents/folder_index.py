@@ -32,11 +32,6 @@ from modules.llm_platform.infrastructure.documents.index_directory import IndexD
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES
 from modules.llm_platform.infrastructure.parsing.decoding import printable
 
-CLOSED: Final = "the search of the documents is closed"
-NO_FOLDER: Final = "DOCUMENTS_DIR names no folder that can be opened: create it or correct the setting"
-NOT_WRITABLE: Final = (
-    "the index of the documents can be written nowhere: set LLM_PLATFORM_DATA_DIR to a writable folder"
-)
 KEYWORDS_ONLY: Final = "the vectors of the documents are not complete yet{}: keyword search only"
 
 COLLECTION: Final = "documents"  # the collection in an index of the folder's own
@@ -168,7 +163,7 @@ class FolderIndex:
             # Its error is reported to those who started it.
             await asyncio.wait([self._refreshing])
         if self._closed:
-            raise exceptions.WebSearchConfigError(CLOSED)
+            raise exceptions.WebSearchConfigError("the search of the documents is closed")
         if self._refreshing is None or self._refreshing.done():
             self._refreshing = asyncio.create_task(self._refresh_when_due())
             self._refreshing.add_done_callback(_log_failure)
@@ -206,7 +201,9 @@ class FolderIndex:
                 list_folder, self._folder, suffixes=file_source.INDEXED, max_files=file_source.MAX_FILES
             )
         except (OSError, RuntimeError) as error:
-            raise exceptions.WebSearchConfigError(NO_FOLDER) from error
+            raise exceptions.WebSearchConfigError(
+                "DOCUMENTS_DIR names no folder that can be opened: create it or correct the setting"
+            ) from error
 
     async def _refresh(self, listing: Listing) -> None:
         """Update the index to a listing of the folder, unless another process has done so in the meantime."""
@@ -495,7 +492,9 @@ def _as_config_error() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise exceptions.WebSearchConfigError(NOT_WRITABLE) from error
+        raise exceptions.WebSearchConfigError(
+            "the index of the documents can be written nowhere: set LLM_PLATFORM_DATA_DIR to a writable folder"
+        ) from error
 
 
 def _log_failure(task: asyncio.Task[None]) -> None:

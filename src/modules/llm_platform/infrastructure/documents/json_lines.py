@@ -101,7 +101,6 @@ def _short(record: Record, name: str) -> str | None:
 
 JSON_LINES: Final = (".jsonl", ".ndjson")
 MAX_LINE_BYTES: Final = 16_000_000
-TOO_LONG: Final = f"the line has more than {MAX_LINE_BYTES // 1_000_000} MB"
 
 
 def json_documents(path: Path, position: int, redactor: Redactor) -> Iterator[FoundDocument | LeftOut]:
@@ -111,7 +110,8 @@ def json_documents(path: Path, position: int, redactor: Redactor) -> Iterator[Fo
         with path.open("rb") as file:
             for number, (line, end) in enumerate(_lines(file), 1):
                 if line is None:
-                    yield LeftOut(f"{where}:{number}", TOO_LONG, hides="")  # its id is unknown
+                    reason = f"the line has more than {MAX_LINE_BYTES // 1_000_000} MB"
+                    yield LeftOut(f"{where}:{number}", reason, hides="")  # its id is unknown
                 elif line.strip(b"\xef\xbb\xbf \t\r\n"):
                     yield _document(redactor.data(line.strip()), f"{where}:{number}", position + end)
     except OSError as error:

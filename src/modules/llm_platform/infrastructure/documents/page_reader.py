@@ -14,11 +14,6 @@ from modules.llm_platform.infrastructure.documents.folder_state import FolderVie
 from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 from modules.llm_platform.infrastructure.parsing.decoding import printable
 
-NOT_A_DOCUMENT: Final = "This is not the address of a document: use one that a search of the documents shows"
-OUTSIDE: Final = "A document's path may not leave its folder: give a path below DOCUMENTS_DIR"
-MISSING: Final = "There is no such document: search the documents for it"
-STILL_READING: Final = "The documents are still being read: try again in a moment"
-
 _MEDIA_TYPES: Final = {
     "md": "text/markdown",
     "html": "text/html",
@@ -48,13 +43,15 @@ class DocumentPageReader(IPageReader):
     async def read(self, url: str) -> Page:
         doc_id = self._search.document_of(url)
         if doc_id is None:
-            raise exceptions.PageRequestError(NOT_A_DOCUMENT)
+            raise exceptions.PageRequestError(
+                "This is not the address of a document: use one that a search of the documents shows"
+            )
         try:
             view = await self._search.refresh()
             empty = view is not None and not view.documents
             passages = [] if empty else await self._search.document(doc_id)
         except exceptions.WebSearchTimeoutError as error:
-            raise exceptions.PageTimeoutError(STILL_READING) from error
+            raise exceptions.PageTimeoutError("The documents are still being read: try again in a moment") from error
         except (exceptions.WebSearchConfigError, exceptions.VectorStoreConfigError) as error:
             raise exceptions.PageConfigError(error.message) from error
         except (exceptions.WebSearchConnectionError, exceptions.VectorStoreError) as error:
@@ -62,10 +59,12 @@ class DocumentPageReader(IPageReader):
         if passages:
             return self._page(passages, url if view is None else self._search.address_of(passages[0]), view)
         if view is not None and leaves_the_folder(doc_id):
-            raise exceptions.PageRequestError(OUTSIDE)
+            raise exceptions.PageRequestError(
+                "A document's path may not leave its folder: give a path below DOCUMENTS_DIR"
+            )
         if view is not None and (reason := view.bad.get(printable(doc_id))):
             raise exceptions.PageError(f"The document cannot be read: {reason}")
-        raise exceptions.PageError(MISSING)
+        raise exceptions.PageError("There is no such document: search the documents for it")
 
     def _page(self, passages: Sequence[Passage], url: str, view: FolderView | None) -> Page:
         """Return a page from all passages of a document, without what became a secret after it was indexed."""

@@ -20,8 +20,6 @@ MAX_FILE_BYTES: Final = 50_000_000  # largest PDF or archive, which cannot be re
 MAX_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
 MAX_HEADING_LEVEL: Final = 6
-PLAIN_TEXT: Final = (".txt", ".text")
-TABLES: Final = (".csv", ".tsv")
 TABLE_WORDS: Final = 250  # a long table becomes several of this size: each passage then has the names of its columns
 HEAD_SHARE: Final = 4  # the rows of a table may be this many times as long as the names of its columns
 DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
@@ -66,12 +64,12 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
         return Parsed(parsed.text, parsed.title, note or parsed.note)
     if suffix == ".rst":
         return Parsed(_with_marked_headings(decoded.text), None, note)
-    if suffix in TABLES:
+    if suffix in (".csv", ".tsv"):
         return Parsed(_as_table(decoded.text), None, note)
     if suffix == ".log":
         return Parsed(_ENTRY.sub("- ", decoded.text), None, note)  # a list, else its lines are read as one paragraph
     # Front matter of Markdown is not part of the text. It may have the title.
-    matter = None if suffix in PLAIN_TEXT else _FRONT_MATTER.match(decoded.text)
+    matter = None if suffix in (".txt", ".text") else _FRONT_MATTER.match(decoded.text)
     if not matter:
         return Parsed(decoded.text, None, note)
     titled = _MATTER_TITLE.search(matter[0])

@@ -6,10 +6,6 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.infrastructure.documents.addresses import SCHEME
 from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
 
-NO_DOCUMENTS_TO_READ = (
-    "Documents need a folder or an index: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
-)
-
 
 class RoutedPageReader(IPageReader):
     """Reads `doc:` addresses from the documents only, other addresses of documents from there first, the rest from the web.
@@ -26,7 +22,9 @@ class RoutedPageReader(IPageReader):
     async def read(self, url: str) -> Page:
         if url.startswith(SCHEME):
             if self._documents is None:
-                raise PageConfigError(NO_DOCUMENTS_TO_READ)
+                raise PageConfigError(
+                    "Documents need a folder or an index: set DOCUMENTS_DIR, give --documents DIR, or run `llm-platform index`"
+                )
             return await self._documents.read(url)
         if self._documents is not None and self._documents.serves(url):
             try:

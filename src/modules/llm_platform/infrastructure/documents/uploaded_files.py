@@ -36,9 +36,7 @@ from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, 
 MAX_TEXT_CHARS: Final = 10_000_000
 BEGINNING_CHARS: Final = 4000  # shown of a file where no passage fits the question
 CUT: Final = "only its first {chars:,} characters were read"
-WRONG_TYPE: Final = f"its name ends in none of {', '.join(SUFFIXES)}"
 NO_TEXT: Final = "it holds no text (a scan has none before its letters are recognised)"
-UNREADABLE: Final = "The file {name} cannot be read: {reason}. Send another one, or leave it out."
 
 
 class UploadedFiles(IDocumentSource):
@@ -67,7 +65,7 @@ class UploadedFiles(IDocumentSource):
     def read(self, name: str, parser: PooledParser) -> DocumentText | LeftOut:
         try:
             if suffix_of(name) not in SUFFIXES:
-                raise UnreadableDocument(WRONG_TYPE)
+                raise UnreadableDocument(f"its name ends in none of {', '.join(SUFFIXES)}")
             read = read_content(name, self.files[name].content, parser, self._redactor)
         except EmptyDocument:
             return self._bad(name, NO_TEXT)
@@ -151,7 +149,9 @@ async def opened_files(
         async for _ in IndexingService(source, embedder, store, FILES).index([]):
             pass
         for name, reason in source.bad.items():
-            raise UploadedFileError(UNREADABLE.format(name=name, reason=reason), file=name)
+            raise UploadedFileError(
+                f"The file {name} cannot be read: {reason}. Send another one, or leave it out.", file=name
+            )
         retrieval = RetrievalService(embedder, store, FILES, top_k=MAX_TOP_K)
         search = UploadedFileSearch(source, retrieval, redactor, needs_words=embedder.dimension > 0)
         yield OpenedFiles(search, search.beginnings, DocumentPageReader(search), source.urls)

@@ -23,9 +23,6 @@ COOLDOWN_S: Final = 10.0
 PROBE_WAIT_S: Final = 1.0  # The wait that a refused caller is told while a probe runs.
 MAX_CLOSED_S: Final = 3600.0  # After a longer Retry-After, the service is called again after an hour.
 
-OPEN = (
-    "{{name}} failed {failures} times in a row and is not called for the next {{seconds:.0f}} s: try again after that"
-)
 CLOSED = "{name} asked for no requests for the next {seconds:.0f} s: try later"
 
 SECOND_S: Final = 1.0
@@ -34,7 +31,6 @@ CALL_S: Final = 4.0  # The assumed duration of a call. A high rate needs slots f
 
 LIMITED = "{name} has reached its rate limit for the next {seconds:.0f} s: try later, or raise {setting}"
 THE_LIMIT: Final = "the limit"  # This replaces the name of the setting for a service without one.
-BUSY = "{name} already serves as many of our requests as it may at once: try again in {seconds:.0f} s"
 
 RETRY_SHARE: Final = 0.1  # The share of the recent calls that may be retries.
 MIN_RETRIES: Final = 3  # A program that seldom calls can still replace a dropped connection.
@@ -143,7 +139,12 @@ class CircuitBreaker:
         now = self._clock()
         if self._open_until is not None and (now < self._open_until or self._is_probing):
             wait_s = self._open_until - now
-            raise Refused(wait_s if wait_s > 0 else PROBE_WAIT_S, OPEN.format(failures=self._failures), is_open=True)
+            raise Refused(
+                wait_s if wait_s > 0 else PROBE_WAIT_S,
+                f"{{name}} failed {self._failures} times in a row and is not called for the next "
+                "{seconds:.0f} s: try again after that",
+                is_open=True,
+            )
         closed_s = self._closed_until - now
         if closed_s > max_closed_s:
             raise Refused(closed_s, CLOSED)
@@ -293,7 +294,9 @@ class RateLimiter:
             async with asyncio.timeout(max_wait_s):
                 await self._slots.acquire()
         except TimeoutError:
-            raise Refused(CALL_S, BUSY) from None
+            raise Refused(
+                CALL_S, "{name} already serves as many of our requests as it may at once: try again in {seconds:.0f} s"
+            ) from None
 
     def _next_start(self, closed_s: Callable[[], float]) -> float:
         """Return the time at which the first waiting caller may start, whatever the number of running calls."""

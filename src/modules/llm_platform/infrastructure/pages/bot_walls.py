@@ -15,8 +15,6 @@ VERY_SHORT_CHARS: Final = 400
 MAX_HTML_CHARS: Final = 200_000  # searched part of the page
 
 CAPTCHA = "The page requires a CAPTCHA, so it cannot be used as a source"
-LOGIN = "The page is behind a login, so it cannot be used as a source"
-CONSENT = "The page is behind a consent form, so it cannot be used as a source"
 NOT_THERE = "The page is an error page, so it cannot be used as a source"
 NEEDS_SCRIPT = "The page needs JavaScript to show its text, so it cannot be used as a source"
 EMPTY = "The page has no text"
@@ -56,9 +54,9 @@ def _wall(page: PageSample) -> AppException | None:
     if length <= VERY_SHORT_CHARS and ERROR_TITLE.search(_first_line(page.text)):
         return PageError(NOT_THERE)
     if _is_consent(page):
-        return PageBlockedError(CONSENT)
+        return PageBlockedError("The page is behind a consent form, so it cannot be used as a source")
     if _is_login(page):
-        return PageBlockedError(LOGIN)
+        return PageBlockedError("The page is behind a login, so it cannot be used as a source")
     if length <= VERY_SHORT_CHARS and SCRIPT_WORDS.search(page.text):
         return PageError(NEEDS_SCRIPT)
     return None

@@ -33,7 +33,6 @@ MAX_CONCURRENT: Final = 20  # pages of all crawls
 TURN_TTL_S: Final = 3600.0  # lifetime of what is known of the last page of a site; no site asks for a longer pause
 
 TIMED_OUT = "The page did not load within {seconds:g} s: try again"
-ELSEWHERE = "The page redirects to an address that is not part of this crawl"
 
 
 class DirectPageReader(IPageReader):
@@ -195,7 +194,7 @@ class DirectSiteReader(ISiteReader):
 
                 async def visit(hop: PageAddress) -> None:
                     if not admits(hop.url):
-                        raise PageError(ELSEWHERE)
+                        raise PageError("The page redirects to an address that is not part of this crawl")
                     await self._robots.check(hop)
                     delay_s = await self._robots.delay_s(hop)
                     if delay_s:

@@ -57,13 +57,7 @@ ENCODINGS: Final = ("gzip", "deflate")  # encodings that Python decodes
 PAUSE_S: Final = 60.0  # pause of a host with a page that ended its parser
 MAX_PAUSED: Final = 10_000  # hosts of callers
 
-PAUSED = f"A page of this host ended its parser, so no page of it is read for {PAUSE_S:g} s"
 TOO_LARGE = f"The page is larger than {MAX_BYTES // 1_000_000} MB"
-BOMB = "The page is compressed too strongly to be a page"
-WRONG_TYPE = "The address is not a page: only text and PDF are read"
-WRONG_ENCODING = "The page has an encoding that was not requested"
-NOWHERE = "The page redirects without a target"
-TOO_FAR = f"The page redirects more than {MAX_REDIRECTS} times"
 
 _TYPE = re.compile(r"\s*([\w.+-]{1,100}/[\w.+-]{1,100})\s*(?:;|$)", re.ASCII)
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.ASCII | re.IGNORECASE)
@@ -152,7 +146,10 @@ class SafeFetcher:
         host_before = None
         for _ in range(MAX_REDIRECTS + 1):
             if (current_caller(), address.host) in self._paused:
-                raise PageBlockedError(PAUSED, retry_after_s=PAUSE_S)
+                raise PageBlockedError(
+                    f"A page of this host ended its parser, so no page of it is read for {PAUSE_S:g} s",
+                    retry_after_s=PAUSE_S,
+                )
             checked = await self._guard.check(address)
             await count_fetch(address.host, is_same_page=address.host == host_before)
             if before is not None:
@@ -165,7 +162,7 @@ class SafeFetcher:
             if isinstance(hop, Fetched):
                 return hop
             host_before, address = address.host, follow(address, hop)
-        raise PageError(TOO_FAR)
+        raise PageError(f"The page redirects more than {MAX_REDIRECTS} times")
 
     async def _hop(self, checked: Checked, request: PageRequest, before_body: BeforeBody) -> Fetched | str:
         """Return the page, or the target of its redirect."""
@@ -186,7 +183,7 @@ async def _page(
         raise error
     media_type, charset = _media_type(answer)
     if not (media_type in request.media_types or f"{media_type.partition('/')[0]}/*" in request.media_types):
-        raise PageError(WRONG_TYPE)
+        raise PageError("The address is not a page: only text and PDF are read")
     await before_body()
     return Fetched(address, media_type, charset, await _body(answer, request.max_bytes))
 
@@ -194,7 +191,7 @@ async def _page(
 def _location(answer: httpx2.Response) -> str:
     raw = next((value for name, value in answer.headers.raw if name.lower() == b"location"), b"")
     if not raw:
-        raise PageError(NOWHERE)
+        raise PageError("The page redirects without a target")
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -211,7 +208,7 @@ def _media_type(answer: httpx2.Response) -> tuple[str, str | None]:
 async def _body(answer: httpx2.Response, max_bytes: int) -> bytes:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in (*ENCODINGS, "identity", ""):  # several encodings on top of each other are refused too
-        raise PageError(WRONG_ENCODING)
+        raise PageError("The page has an encoding that was not requested")
     length = answer.headers.get("content-length", "0")
     if length.isdecimal() and int(length[:20]) > max_bytes:
         raise PageError(TOO_LARGE)
@@ -221,6 +218,6 @@ async def _body(answer: httpx2.Response, max_bytes: int) -> bytes:
         if size > max_bytes:
             raise PageError(TOO_LARGE)
         if size > MIN_RATIO_BYTES and size > MAX_RATIO * answer.num_bytes_downloaded:
-            raise PageError(BOMB)
+            raise PageError("The page is compressed too strongly to be a page")
         chunks.append(chunk)
     return b"".join(chunks)

@@ -36,7 +36,6 @@ RULES: Final[Mapping[int, Rule]] = {
     451: Rule("blocked", "withholds this page for legal reasons (451)"),
     **{status: Rule("connection", f"is unavailable ({status})") for status in (502, 503, 504)},
 }
-UNEXPECTED_FORMAT = "Jina answered in an unexpected format: check JINA_BASE_URL"
 
 _BODY = re.compile(r"^Markdown Content:[ \t]*\r?\n?", re.MULTILINE)
 _FIELD = re.compile(r"^([A-Z][A-Za-z ]{1,40}):[ \t]*([^\r\n]*)", re.MULTILINE)
@@ -110,7 +109,7 @@ def _parse(reply: Reply) -> _Answer:
     answer = decode_text(reply.body, reply.charset())
     begin = _BODY.search(answer)
     if begin is None:
-        raise PageError(UNEXPECTED_FORMAT)
+        raise PageError("Jina answered in an unexpected format: check JINA_BASE_URL")
     fields = [(field[1], field[2].strip()) for field in _FIELD.finditer(answer, 0, begin.start())]
     warnings = tuple(value for name, value in fields if name == "Warning")
     return _Answer(dict(reversed(fields)), warnings, answer[begin.end() :])

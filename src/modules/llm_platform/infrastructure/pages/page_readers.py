@@ -27,8 +27,6 @@ log = logging.getLogger(__name__)
 
 MAX_PAGE_CHARS: Final = 100_000  # a page for quick and deep answers
 NO_READER = "No page reader is configured: set READERS to jina, direct or both"
-DIRECT_ONLY = "Hosts of READER_ALLOWED_HOSTS are only read directly: add direct to READERS"
-MANY_PAGES = "The page was not read, since too many others are being read: try again"
 
 
 class LazyPageReader(IPageReader):
@@ -76,7 +74,7 @@ class GuardedPageReader(IPageReader):
     async def read(self, url: str) -> Page:
         checked = await self._guard.check(parse_address(url))
         if checked.is_private and not self._is_local:
-            raise PageConfigError(DIRECT_ONLY)
+            raise PageConfigError("Hosts of READER_ALLOWED_HOSTS are only read directly: add direct to READERS")
         await count_fetch(checked.address.host)
         return await self._reader.read(checked.address.url)
 
@@ -132,7 +130,7 @@ class TurnsPageReader(IPageReader):
             async with asyncio.timeout(self._max_wait_s):
                 await self._turns.take(caller)
         except TimeoutError as error:
-            raise PageTimeoutError(MANY_PAGES) from error
+            raise PageTimeoutError("The page was not read, since too many others are being read: try again") from error
         try:
             return await self._reader.read(url)
         finally:

@@ -22,7 +22,6 @@ ABSENT_STATUSES: Final = frozenset(range(400, 500)) - {429}
 ROBOTS_REQUEST: Final = PageRequest({"text/*", "application/octet-stream", ""}, MAX_BYTES, ABSENT_STATUSES)
 
 FORBIDDEN = "The site's robots.txt disallows this page; crawls and direct-robots of READERS obey it"
-NOT_KNOWN = "The site's robots.txt cannot be read now; crawls and direct-robots of READERS obey it: try again later"
 
 _AGENT_LINE = re.compile(r"\s*user[\s-]*agent(?![^\s:])[\s:]*([^#]*)", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z_-]+")
@@ -57,7 +56,9 @@ class Robots:
         try:
             response = await self._fetcher.get(robots_txt, ROBOTS_REQUEST)
         except AppException as error:
-            raise PageBlockedError(NOT_KNOWN) from error
+            raise PageBlockedError(
+                "The site's robots.txt cannot be read now; crawls and direct-robots of READERS obey it: try again later"
+            ) from error
         return rules_for(response.body.decode("utf-8", "replace"))
 
 

@@ -31,7 +31,6 @@ SIGNATURES: Final = (
     (b"GIF89a", "image/gif"),
     (b"\xff\xd8\xff", "image/jpeg"),
 )
-ELSEWHERE: Final = "The icon is at another site"
 
 
 class SiteIconReader(IIconReader):
@@ -80,7 +79,7 @@ class SiteIconReader(IIconReader):
     async def _read(self, address: PageAddress) -> Icon | None:
         async def visit(hop: PageAddress) -> None:
             if hop.host.removeprefix("www.") != address.host.removeprefix("www."):
-                raise PageError(ELSEWHERE)
+                raise PageError("The icon is at another site")
             if self._robots is not None:
                 await self._robots.check(hop)
 

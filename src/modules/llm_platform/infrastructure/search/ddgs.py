@@ -42,7 +42,6 @@ ENGINE_SHARE: Final = 3  # An engine gets a third of the limit, because the libr
 MARGIN_S: Final = 0.5  # The library's work ends so long before the deadline.
 MAX_THREADS: Final = 4  # Searches at the same time. Further ones wait.
 MAX_TEXT_CHARS: Final = 10_000  # Longer titles and snippets are cut.
-SAFE_SEARCH: Final = "moderate"
 RETRY_AFTER_S: Final = 60.0  # Engines do not say how long they refuse requests.
 DEFAULT_REGION: Final = "us-en"  # The library's default. It has no region for "anywhere" that all its engines support.
 
@@ -249,7 +248,7 @@ class DdgsCall:
             rows = getattr(self._engine, self._kind)(
                 query,
                 region=region_of(self._request),
-                safesearch=SAFE_SEARCH,
+                safesearch="moderate",
                 timelimit=self._timelimit,
                 max_results=self._request.count,
                 page=self._request.page,

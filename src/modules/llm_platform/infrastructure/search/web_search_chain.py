@@ -25,9 +25,7 @@ from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
 
-NO_PROVIDER = "No search provider is configured: set SEARXNG_URL, BOCHA_API_KEY or DOCUMENTS_DIR"
 NO_DOCUMENTS_TO_SEARCH = "Documents are not configured: set DOCUMENTS_DIR to a folder of documents"
-STALE = "stale: every search provider failed ({code}): these results are {age} old"
 DEGRADED_TTL_S: Final = 60.0  # a provider that failed may be back soon
 _UTC_NOW: Final = partial(datetime.now, UTC)
 EMPTY_TTL_S: Final = 300.0
@@ -95,7 +93,9 @@ class WebSearchChain(IWebSearchProvider):
             if self._web:
                 return await self._search_web(request)
             if self._documents is None:
-                raise WebSearchConfigError(NO_PROVIDER)
+                raise WebSearchConfigError(
+                    "No search provider is configured: set SEARXNG_URL, BOCHA_API_KEY or DOCUMENTS_DIR"
+                )
             return await self._documents.search(request)
         web_kinds = tuple(kind for kind in request.sources if kind != DOCUMENTS)
         if not web_kinds:
@@ -169,7 +169,7 @@ class WebSearchChain(IWebSearchProvider):
         log.warning("stale search results served", extra={"provider": self._web_name, "error": error.code})
         minutes = int((self._now() - stored.stored_at).total_seconds() // 60)
         age = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
-        reason = STALE.format(code=error.code, age=age)
+        reason = f"stale: every search provider failed ({error.code}): these results are {age} old"
         entry = Degraded.of(self._web_name, error).model_copy(update={"reason": reason})
         return stored.response.model_copy(update={"cached": True}).with_degraded([entry])
 

@@ -20,7 +20,6 @@ from modules.llm_platform.domain.telemetry.metrics import CANCELLED, OK
 from modules.llm_platform.domain.telemetry.spans import ERROR_TYPE, RESULT, SpanType
 
 FLUSH_S: Final = 3.0  # wait at the end; spans that the collector has not accepted by then are lost
-TRACER_NAME: Final = "llm-platform"
 UNKNOWN_SERVICE: Final = "unknown_service"  # the SDK's name for a service without OTEL_SERVICE_NAME
 # Of traceparent and tracestate. What a stranger sends goes on to the upstreams; one that refuses a head of 8 KB would look as
 # if it were down.
@@ -54,7 +53,7 @@ class OtelTracer(ITracer):
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         for processor in processors:
             self._provider.add_span_processor(processor)
-        self._tracer = self._provider.get_tracer(TRACER_NAME, version)
+        self._tracer = self._provider.get_tracer("llm-platform", version)
         self._is_closed = False
 
     def start(self, span_type: SpanType, name: str, headers: Mapping[str, str], *, link: bool = False) -> ISpan:

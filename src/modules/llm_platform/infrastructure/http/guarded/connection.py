@@ -17,8 +17,6 @@ from modules.llm_platform.infrastructure.http.guarded.url import PageAddress
 CONNECT_TIMEOUT_S: Final = 5.0  # limit for each address of the name
 MAX_ADDRESSES_TRIED: Final = 4
 
-NOT_REACHED = "The page's server cannot be reached: no connection, or TLS failed"
-
 
 class PinnedConnections:
     """Connects to checked addresses only. `backend` opens sockets (default: the system's), `tls` has the trusted
@@ -51,7 +49,9 @@ class PinnedConnections:
                 except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as error:
                     log_not_sent(address.host, "url", size)
                     if number == min(len(checked.ips), MAX_ADDRESSES_TRIED):
-                        raise PageConnectionError(NOT_REACHED) from error
+                        raise PageConnectionError(
+                            "The page's server cannot be reached: no connection, or TLS failed"
+                        ) from error
                     continue
                 yield httpx2.Response(answer.status, headers=answer.headers, stream=_Body(answer))
                 return

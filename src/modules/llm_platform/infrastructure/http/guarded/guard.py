@@ -112,7 +112,6 @@ WRONG_PORT = (
     "The address has a port that is not read: only 80, 443, 8080 and 8443 are; READER_ALLOWED_HOSTS can name others"
 )
 NO_SUCH_NAME = "The page's host cannot be found: its name does not resolve"
-SLOW_NAME = "The page's host cannot be found: its name servers did not answer in time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +170,9 @@ class Guard:
             async with asyncio.timeout(RESOLVE_TIMEOUT_S):
                 answer = await self._resolver.resolve(address.host, address.port)
         except TimeoutError as error:
-            raise PageConnectionError(SLOW_NAME) from error
+            raise PageConnectionError(
+                "The page's host cannot be found: its name servers did not answer in time"
+            ) from error
         except OSError as error:
             raise PageConnectionError(NO_SUCH_NAME) from error
         ips = tuple(map(parse_ip, answer[:MAX_ADDRESSES]))

@@ -83,10 +83,7 @@ MAX_PORT: Final = 65535
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 LOCAL_NAMES: Final = ("localhost", "local", "internal", "home.arpa", "localdomain")
 
-NO_WEB_ADDRESS = "The address cannot be read: it must begin with http:// or https:// and name a public host"
 TOO_LONG = f"The address is longer than {MAX_URL_CHARS} characters"
-BAD_CHARACTER = "The address holds a blank, a backslash or a character that cannot be seen: write it percent-encoded"
-USER_NAME = "The address holds a user name or password: leave it out"
 BAD_HOST = "The address names its host in a way that is not allowed: write a full domain name or a plain IP address"
 BAD_PORT = "The address has a port that cannot be read"
 
@@ -132,10 +129,14 @@ def parse_address(url: str) -> PageAddress:
     if len(url) > MAX_URL_CHARS:
         raise PageRequestError(TOO_LONG)
     if any(letter == "\\" or unicodedata.category(letter) in _FORBIDDEN_CATEGORIES for letter in url):
-        raise PageRequestError(BAD_CHARACTER)
+        raise PageRequestError(
+            "The address holds a blank, a backslash or a character that cannot be seen: write it percent-encoded"
+        )
     shape = _SHAPE.fullmatch(url)
     if shape is None:
-        raise PageRequestError(NO_WEB_ADDRESS)
+        raise PageRequestError(
+            "The address cannot be read: it must begin with http:// or https:// and name a public host"
+        )
     scheme, authority, path, query = shape[1].lower(), shape[2], shape[3] or "/", shape[4] or ""
     host, ip, port = _authority(authority)
     target = quote(path, safe=_UNQUOTED) + quote(query, safe=_UNQUOTED)
@@ -163,7 +164,7 @@ def follow(base: PageAddress, location: str) -> PageAddress:
 
 def _authority(authority: str) -> tuple[str, IPAddress | None, int | None]:
     if "@" in authority:
-        raise PageRequestError(USER_NAME)
+        raise PageRequestError("The address holds a user name or password: leave it out")
     parts = _AUTHORITY.fullmatch(authority)
     if parts is None:
         raise PageRequestError(BAD_PORT if ":" in authority and not authority.startswith("[") else BAD_HOST)

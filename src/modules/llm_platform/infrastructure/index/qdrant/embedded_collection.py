@@ -34,10 +34,6 @@ VACUUM_FROM_POINTS: Final = 1000  # A smaller shard is not rewritten.
 NEW_SHARD_BYTES: Final = 24 * 1024 * 1024  # The size of the mapped files of a new shard, without its vectors.
 VECTORS_BYTES: Final = 32 * 1024 * 1024  # The size of a file of vectors. The engine begins another one when it is full.
 PAGE: Final = 1000  # Documents in one page of the list.
-NOT_INSTALLED: Final = (
-    'the embedded index needs another package: pip install "llm-platform[retrieval]", or, to use a server, '
-    'pip install "llm-platform[qdrant]" and set QDRANT_URL'
-)
 
 logger = logging.getLogger(__name__)
 
@@ -69,7 +65,10 @@ def engine() -> Any:
     try:
         import qdrant_edge
     except ImportError as error:
-        raise VectorStoreConfigError(NOT_INSTALLED) from error
+        raise VectorStoreConfigError(
+            'the embedded index needs another package: pip install "llm-platform[retrieval]", or, to use a server, '
+            'pip install "llm-platform[qdrant]" and set QDRANT_URL'
+        ) from error
     return qdrant_edge
 
 

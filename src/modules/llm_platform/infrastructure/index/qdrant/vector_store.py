@@ -30,7 +30,6 @@ BATCH_POINTS: Final = 200  # points of one request: about 2 MB of the 32 MB that
 PAGE: Final = 1000  # records of one request
 TIMEOUT_S: Final = 60.0  # limit for one request; a server under load writes slowly
 COLLECTION_INFO_TTL_S: Final = 30.0  # lifetime of a collection's cached facts: another process may recreate it
-NOT_INSTALLED: Final = 'a Qdrant server needs another package: pip install "llm-platform[qdrant]"'
 
 
 class QdrantVectorStore(IVectorStore):
@@ -252,7 +251,9 @@ def _connect(url: str, api_key: str, timeout: float) -> AsyncQdrantClient:
     try:
         from qdrant_client import AsyncQdrantClient
     except ImportError as error:
-        raise VectorStoreConfigError(NOT_INSTALLED) from error
+        raise VectorStoreConfigError(
+            'a Qdrant server needs another package: pip install "llm-platform[qdrant]"'
+        ) from error
     # The key is sent as a header: as an argument, the client prints a warning about plain HTTP.
     headers = {"api-key": api_key} if api_key else None
     try:

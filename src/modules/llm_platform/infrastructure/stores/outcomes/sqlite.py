@@ -242,10 +242,6 @@ DAY_S: Final = 86_400
 CLOCK_JUMP_S: Final = 60.0  # a clock that is set by more has jumped; smaller steps correct its drift
 CLOSED: Final = "the store of outcomes is closed"
 _FILE_ERRORS: Final = (sqlite3.Error, OSError, OtherFormatError)
-_BROKEN: Final = (
-    "the file of outcomes is damaged: move it away (outcomes.sqlite3 in LLM_PLATFORM_DATA_DIR), and start again"
-)
-_NEWER: Final = "a newer version wrote the file of outcomes: use that one, or another LLM_PLATFORM_DATA_DIR"
 
 
 @dataclass(slots=True)
@@ -433,8 +429,10 @@ def _fail(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
 
 def _message(error: Exception) -> str:
     if isinstance(error, OtherFormatError):
-        return _NEWER
+        return "a newer version wrote the file of outcomes: use that one, or another LLM_PLATFORM_DATA_DIR"
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
-        return _BROKEN
+        return (
+            "the file of outcomes is damaged: move it away (outcomes.sqlite3 in LLM_PLATFORM_DATA_DIR), and start again"
+        )
     why = error.strerror if isinstance(error, OSError) else str(error)
     return f"the file of outcomes cannot be used ({why}): see LLM_PLATFORM_DATA_DIR; nothing is answered until it can"

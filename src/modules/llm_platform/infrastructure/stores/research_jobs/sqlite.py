@@ -42,7 +42,6 @@ MIGRATIONS: Final = (
 )
 FORMAT: Final = len(MIGRATIONS)  # stored in the file's user_version
 MEMORY: Final = Path(":memory:")
-CLOSED: Final = "the store of background runs is closed"
 NEWER: Final = "a newer version wrote it: use that one, or another folder"
 PROBE: Final = "background_runs"  # name in the reports of health and doctor
 _NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
@@ -92,7 +91,7 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         if self._closed:
-            raise StoreError(CLOSED)
+            raise StoreError("the store of background runs is closed")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except (sqlite3.Error, OSError) as error:
