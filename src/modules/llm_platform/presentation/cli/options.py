@@ -91,7 +91,6 @@ ITEM_FORMATS: Mapping[str, str] = {  # The message about fields that are lists, 
 }
 
 NO_QUESTION = "there is no question: pass it as an argument in quotes, or on standard input"
-COLLECTION_RULES = "must be a name of at most 63 letters, digits, - and _ that begins with a letter or digit"
 
 
 class WrongUseError(typer.BadParameter):
@@ -221,7 +220,9 @@ def _collection_name(value: str | None) -> str | None:
     try:
         return None if value is None else TypeAdapter(CollectionName).validate_python(value)
     except ValidationError:
-        reject("--collection", COLLECTION_RULES)
+        reject(
+            "--collection", "must be a name of at most 63 letters, digits, - and _ that begins with a letter or digit"
+        )
 
 
 def _providers(ctx: typer.Context) -> tuple[str, ...]:

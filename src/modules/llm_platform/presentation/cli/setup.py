@@ -31,10 +31,6 @@ KEYLESS = (
     "No search provider is configured, so the query leaves this machine for public search engines (ddgs). "
     "To avoid that, set SEARXNG_URL or use --documents DIR."
 )
-NOTHING_OFFLINE = (
-    "offline only documents can be searched, and none are configured: name a folder with --documents DIR or "
-    "DOCUMENTS_DIR, or index documents with `llm-platform index PATH`"
-)
 NO_NETWORK = "Set SEARXNG_URL to a search engine that can be reached, or search a folder with --documents DIR"
 JINA_NOTICE = (
     "Public page addresses are sent to r.jina.ai, which fetches the pages. "
@@ -163,7 +159,10 @@ def warn_about_keyless_search(console: Console, wiring: Wiring, settings: Settin
     Raises CommandError if there is no provider at all.
     """
     if not wiring.search_order(settings):
-        raise CommandError(NOTHING_OFFLINE)
+        raise CommandError(
+            "offline only documents can be searched, and none are configured: name a folder with --documents DIR or "
+            "DOCUMENTS_DIR, or index documents with `llm-platform index PATH`"
+        )
     is_keyless = wiring.uses_fallback(settings)
     if is_keyless and wiring.has_fallback():
         console.warn(KEYLESS)

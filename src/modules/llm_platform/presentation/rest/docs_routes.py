@@ -38,13 +38,12 @@ POLICY: Final = "; ".join(
     )
 )
 RESEARCH_FOLDER: Final = Path(__file__).parent / "page"
-JAVASCRIPT: Final = "text/javascript"
 RESEARCH_FILES: Final[Mapping[str, str]] = {
     "page.css": "text/css",
     "print.css": "text/css",
     "icon.svg": "image/svg+xml",
     **{
-        f"{name}.js": JAVASCRIPT
+        f"{name}.js": "text/javascript"
         for name in (
             *("actions", "answer", "api", "citation_card", "contents", "dom", "export", "followup", "form", "main"),
             *("markdown", "plan", "preferences", "quote", "research", "settings", "sidebar", "source_text", "sources"),
@@ -77,7 +76,6 @@ PAGE_HEADERS: Final[Mapping[str, str]] = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-cache",
 }
-FILE_HEADERS: Final[Mapping[str, str]] = {"Cache-Control": "max-age=3600"}
 MANIFEST: Final[Mapping[str, object]] = {  # addresses are relative to the address of the manifest
     "id": "./",
     "name": "llm-platform",
@@ -192,7 +190,7 @@ async def page_file(request: Request) -> Response:
         return Response(to_json(document), media_type=JSON, headers={"Cache-Control": "no-cache"})
     if name not in MEDIA_TYPES:
         raise NotFoundError
-    return Response(_file_content(name), media_type=MEDIA_TYPES[name], headers=dict(FILE_HEADERS))
+    return Response(_file_content(name), media_type=MEDIA_TYPES[name], headers={"Cache-Control": "max-age=3600"})
 
 
 @cache

@@ -36,7 +36,6 @@ router = APIRouter(prefix="/research", tags=["research"])
 LAST_EVENT_ID = b"last-event-id"
 MAX_EVENT_DIGITS = 9
 MAX_STREAMS = 100  # streams of one caller in this process; each may ask the store every second
-TOO_MANY_STREAMS = "Too many event streams of this client are open: close some, or read GET /research/{id}."
 PAGE = 20  # research runs of a page, unless `limit` says otherwise
 
 ResearchId = Annotated[str, Path(alias="request_id", description="`id` of a background run")]
@@ -132,7 +131,7 @@ def follow(request: Request, research_id: str, after: int = 0) -> AsyncGenerator
 def check_streams(request: Request) -> None:
     """Raise OverloadedError if the caller follows MAX_STREAMS runs."""
     if server_state(request).streams[caller_id(request)] >= MAX_STREAMS:
-        raise OverloadedError(TOO_MANY_STREAMS)
+        raise OverloadedError("Too many event streams of this client are open: close some, or read GET /research/{id}.")
 
 
 async def _until_draining(request: Request, events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[JobEvent, None]:

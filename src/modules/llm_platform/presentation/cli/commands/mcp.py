@@ -12,9 +12,6 @@ from modules.llm_platform.presentation.cli.setup import KEYLESS, command_context
 
 MCP_PACKAGES: Final = ("mcp",)  # packages of the extra
 NOT_INSTALLED: Final = 'MCP is not installed: pip install "llm-platform[mcp]"'
-TERMINAL: Final = (
-    "waiting for an MCP host on standard input; configure the host as docs/howto/use-from-mcp-hosts.md shows"
-)
 
 
 def mcp(
@@ -41,7 +38,9 @@ def mcp(
     if wiring.uses_fallback(settings) and wiring.has_fallback():
         console.warn(KEYLESS)
     if sys.stdin.isatty():
-        console.warn(TERMINAL)
+        console.warn(
+            "waiting for an MCP host on standard input; configure the host as docs/howto/use-from-mcp-hosts.md shows"
+        )
     secrets = settings.secrets()
     redactor = Redactor(secrets) if secrets else None
     run_with_platform(wiring, settings, lambda platform: serve_stdio(platform, redactor))

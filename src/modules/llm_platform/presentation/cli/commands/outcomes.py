@@ -34,7 +34,6 @@ SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 REMOVED_AT_ONCE: Final = 100
 SHOWN: Final = 20  # A dry run lists so many outcomes.
 OK: Final = "ok"  # A result has this in place of an error code.
-DRY_RUN: Final = "Nothing was changed. Add --yes to do it."
 INVALID: Final = "invalid_payload"  # The error code of requests that would fail again and are not stored.
 NOT_STORED: Final = (
     "their requests are not stored: start the workers with --keep-failed; until then their senders must repeat them"
@@ -339,7 +338,7 @@ def _changed_text(count: int) -> str:
 
 def _dry_run_lines(entries: Sequence[Entry], text: str) -> list[Line]:
     more = [Line(f"… and {len(entries) - SHOWN} more")] if len(entries) > SHOWN else []
-    return [*map(_line, entries[:SHOWN]), *more, Line(text), Line(DRY_RUN)]
+    return [*map(_line, entries[:SHOWN]), *more, Line(text), Line("Nothing was changed. Add --yes to do it.")]
 
 
 def _print_replay(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 GIVEN_PLAN = "given"  # The planner of a plan from `--plan`.
 DECOMPOSITION = "decomposition"  # The planner of a plan without a model.
 MAX_FILE_KB = 64  # Ten of the longest sub-questions take less than half.
-COMMENT = "#"
 
 _NUMBERING = re.compile(r"\A\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
 
@@ -350,6 +349,6 @@ def _parse_lines(text: str) -> tuple[str, ...]:
     """Return the lines without number, bullet or label such as "Question:". Blank lines and comments are skipped."""
     from modules.llm_platform.application.research.model_output.lists import read_line
 
-    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(COMMENT)]
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     questions = ((read_line(line) or _NUMBERING.sub("", line, count=1)).strip() for line in lines)
     return tuple(question for question in questions if question)

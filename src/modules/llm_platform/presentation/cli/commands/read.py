@@ -15,8 +15,6 @@ from modules.llm_platform.presentation.cli.setup import command_context, configu
 
 ReaderName = Literal["jina", "direct"]
 
-NO_ADDRESS = "must begin with http:// or https:// and name a host, such as https://example.org/page"
-
 
 def read(
     ctx: typer.Context,
@@ -36,7 +34,7 @@ def read(
     output_options.check(console)
     address = url.strip()
     if not is_openable(address):
-        options.reject("URL", NO_ADDRESS)
+        options.reject("URL", "must begin with http:// or https:// and name a host, such as https://example.org/page")
     arguments = options.setting_arguments(offline=offline, READERS=(reader,) if reader else None)
     settings = configure(console, arguments)
     warn_about_jina(console, settings, or_option="--reader direct")

@@ -39,7 +39,6 @@ MAX_CONTEXT_KB = 4 * MAX_CONTEXT_CHARS // 1024
 NO_ANSWER_TO_WRITE = "cannot be combined with --plan-only, which writes no answer: leave out one of them"
 # The file may hold white space; the request limits the schema without it.
 MAX_SCHEMA_KB = 64
-RESUMABLE = "Interrupted. Finished steps are stored. To continue, run:"
 
 
 Depth = Annotated[
@@ -302,7 +301,7 @@ class _ResearchCommand:
             if request.depth == "report" and self.settings.STORE_TTL_DAYS:
                 # The terminal has echoed ^C: an empty line ends that line.
                 blank = [Line()] if self.console.stderr_is_terminal else []
-                self.console.print_notes([*blank, Line(RESUMABLE)])
+                self.console.print_notes([*blank, Line("Interrupted. Finished steps are stored. To continue, run:")])
                 words = [word for word in self.words if word != "--fresh"]
                 self.console.print_command(shlex.join(["llm-platform", "research", *words]))
             raise

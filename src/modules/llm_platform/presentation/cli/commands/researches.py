@@ -33,9 +33,6 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 PAGE: Final = 20  # Research runs of a list, unless --limit says otherwise.
-NONE_STORED: Final = "No background run is stored."
-WAITING: Final = "queued: a server that shares this store begins it when it has room …"
-GOES_ON: Final = "Interrupted. The research goes on. To follow it again, run:"
 
 ResearchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `researches list` shows it.")]
 KeyLabel = Annotated[
@@ -66,7 +63,7 @@ def list_researches(
     context = command_context(ctx)
     page = context.run(lambda platform: platform.research_jobs.list(owner=_owner(key), limit=limit, before=before))
     lines = [line for job in page.researches for line in _job_lines(job)]
-    print_result(context.console, page, lines or [Line(NONE_STORED)], as_json=as_json)
+    print_result(context.console, page, lines or [Line("No background run is stored.")], as_json=as_json)
 
 
 @researches_app.command(cls=options.Command)
@@ -103,7 +100,7 @@ def follow(
         jobs = platform.research_jobs
         job = await jobs.get(research_id, owner=_owner(key))
         if job.status == "queued":
-            console.print_progress(WAITING)
+            console.print_progress("queued: a server that shares this store begins it when it has room …")
         async with aclosing(jobs.events(research_id, owner=_owner(key))) as events:
             # An event of a type that only a newer server knows is left out.
             known = (parsed async for event in events if (parsed := parse_event(event.data)) is not None)
@@ -139,7 +136,7 @@ def _follow_hint(console: Console, research_id: str, key: str | None) -> Iterato
     try:
         yield
     except KeyboardInterrupt:
-        console.print_notes([Line(GOES_ON)])
+        console.print_notes([Line("Interrupted. The research goes on. To follow it again, run:")])
         words = ["llm-platform", "researches", "follow", research_id, *(["--key", key] if key else [])]
         console.print_command(shlex.join(words))
         raise

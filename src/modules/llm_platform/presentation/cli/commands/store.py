@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -21,7 +21,6 @@ Topic = Annotated[
     typer.Argument(metavar="TOPIC", help="Its name as `topics list` shows it, the name's beginning, or the question."),
 ]
 
-EMPTY: Final = "The store is empty."
 
 topics_app = options.command_group("Show and remove the topics of the research store.")
 cache_app = options.command_group("Manage the whole research store: statistics, removal, export, import.")
@@ -35,7 +34,7 @@ def list_topics(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     topics = context.run(lambda platform: platform.store.topics())
     result = {"topics": [topic.model_dump(mode="json") for topic in topics]}
     lines = [line for topic in topics for line in _topic_lines(topic)]
-    print_result(context.console, result, lines or [Line(EMPTY)], as_json=as_json)
+    print_result(context.console, result, lines or [Line("The store is empty.")], as_json=as_json)
 
 
 @topics_app.command(cls=options.Command)

@@ -42,7 +42,6 @@ STORE_RETRY_S: Final = 10.0  # The pause between attempts to read the id of the 
 # Ports are tried from the default one, so that as many workers run on one machine without WORKER_HTTP_PORT.
 MAX_PORTS_TRIED: Final = 100
 NOT_INSTALLED: Final = 'Kafka needs a package that is not installed: pip install "llm-platform[kafka]"'
-NO_BROKERS: Final = "KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092"
 UNREACHABLE: Final = (
     "no broker can be reached: check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG; `llm-platform "
     "worker --check` shows the cause"
@@ -124,7 +123,7 @@ def kafka_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
 def require_brokers(settings: Settings) -> None:
     """Raise SettingsError if the settings name no broker."""
     if not settings.KAFKA_BOOTSTRAP_SERVERS:
-        raise SettingsError(NO_BROKERS)
+        raise SettingsError("KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092")
 
 
 def _reporter(console: Console, settings: Settings) -> Report:

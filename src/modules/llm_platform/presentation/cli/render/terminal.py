@@ -32,11 +32,9 @@ EXTRACTIVE: Final = "extractive"  # The synthesizer that quotes sources instead 
 WITHOUT_MODEL: Final = "without a language model"
 MODEL_FAILED: Final = "No model wrote this answer: these are quotes from your sources."
 MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
-QUOTED: Final = "quoted word for word"
 FOUND = ", source found by the platform"
 NO_TEXT: Final = "the text of {source} is not stored"
 OTHER_LANGUAGE: Final = "{source} is in another language, so their words were not compared"
-NOT_COMPARED: Final = "{source} has no stored text or another language, so their words were not compared"
 NOTHING_FOUND: Final = "Nothing was found."
 NOTHING_SENT: Final = "Nothing was sent to any host."
 NOTHING_SENT_NOW: Final = "Nothing was sent to any host for this answer now."
@@ -307,7 +305,7 @@ def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> st
     without a model has no score.
     """
     if citation.is_verbatim and response.metadata.synthesizer == EXTRACTIVE:
-        return QUOTED
+        return "quoted word for word"
     found = FOUND if citation.cited_by == "platform" else ""
     verdict = FINDINGS[citation.finding] if citation.finding else citation.verdict
     if citation.checked_by == "words":
@@ -345,7 +343,7 @@ def _why_unchecked(source_index: int, response: dtos.ResearchResponse) -> str:
     urls = {source.url for source in response.sources if source.index == source_index}
     texts = [raw.content for raw in response.raw_results or () if raw.url in urls]
     if not texts:
-        return NOT_COMPARED
+        return "{source} has no stored text or another language, so their words were not compared"
     return OTHER_LANGUAGE if any(texts) else NO_TEXT
 
 

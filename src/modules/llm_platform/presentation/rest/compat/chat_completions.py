@@ -52,7 +52,6 @@ NO_QUESTION: Final = "the last message must be one of the user: it is the questi
 NO_VALUES: Final = "is too short to fill a schema: ask a question, or leave the format out"
 IN_BACKGROUND: Final = "is too short to research in the background: ask a question, or call without background"
 TOOL: Final = "tool"  # The role of a turn that has the result of a tool of the client.
-PREVIOUS_ID: Final = "previous_response_id"
 NO_PREVIOUS: Final = (
     "no finished response with this id is stored for this API key: leave it out, or send the conversation as input"
 )
@@ -414,7 +413,7 @@ def openai_error(problem: Mapping[str, Any]) -> dict[str, Any]:
     """Return an error in the form that clients of OpenAI read. Its `message` names the first invalid field."""
     errors = problem.get("errors") or []
     if problem["code"] == PreviousResearchNotFoundError.code:
-        errors = [{"loc": ["body", PREVIOUS_ID], "msg": NO_PREVIOUS}]
+        errors = [{"loc": ["body", "previous_response_id"], "msg": NO_PREVIOUS}]
     parameter = ".".join(map(str, errors[0]["loc"][1:])) if errors and errors[0]["loc"][1:] else None
     message = f"{parameter}: {errors[0]['msg']}" if parameter else problem["detail"]
     kind = "invalid_request_error" if problem["status"] < 500 else "server_error"

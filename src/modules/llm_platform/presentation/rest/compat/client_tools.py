@@ -21,10 +21,6 @@ ALLOWED: Final = "allowed_tools"
 NO_PARAMETERS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}}
 UNKNOWN: Final = "names no function of tools: name one of them, or leave it out"
 SEVERAL: Final = "asks for a call, and a research model calls one tool: name it, or send it alone"
-UNNAMED: Final = f"needs a name of 1 to {MAX_NAME_CHARS} characters"
-NO_MODEL: Final = (
-    "asks for a call, whose arguments a language model writes, and none is set up: set LLM_API_KEY with LLM_MODEL"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +55,13 @@ def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: ob
     else:
         return None
     if not services(request).llm.models:
-        raise _refused(NO_MODEL)
+        raise _refused(
+            "asks for a call, whose arguments a language model writes, and none is set up: set LLM_API_KEY with LLM_MODEL"
+        )
     position = found[0]
     name = functions[position]
     if not 0 < len(name) <= MAX_NAME_CHARS:
-        raise InvalidRequestError.at(("body", "tools", position), UNNAMED)
+        raise InvalidRequestError.at(("body", "tools", position), f"needs a name of 1 to {MAX_NAME_CHARS} characters")
     inner = _inner(tools[position])
     parameters = inner.get("parameters", inner.get("input_schema"))
     schema = NO_PARAMETERS if parameters is None else parameters

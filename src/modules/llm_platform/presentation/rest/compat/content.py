@@ -11,7 +11,6 @@ from modules.llm_platform.presentation.rest.http.problems import InvalidRequestE
 
 MAX_TYPE_CHARS: Final = 100
 TEXTS: Final = ("text", "input_text", "output_text")
-ONLY_TEXT: Final = "must be 'text', 'input_text' or 'output_text'"
 
 
 class ContentPart(BaseModel, extra="allow", frozen=True):
@@ -47,7 +46,9 @@ def require_text(content: str | Sequence[ContentPart] | None, *location: str | i
     """Raise InvalidRequestError for a part that is no text. `location` is the place of the content in the body."""
     for number, part in enumerate(() if isinstance(content, str) else content or ()):
         if part.type not in TEXTS:
-            raise InvalidRequestError.at(("body", *location, number, "type"), ONLY_TEXT, "literal_error")
+            raise InvalidRequestError.at(
+                ("body", *location, number, "type"), "must be 'text', 'input_text' or 'output_text'", "literal_error"
+            )
 
 
 def for_model(content: str | Sequence[ContentPart] | None) -> dict[str, Any]:

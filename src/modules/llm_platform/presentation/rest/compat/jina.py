@@ -36,9 +36,6 @@ TEXT_FORMATS: Final = frozenset(
     {"markdown", "text", "content"}
 )  # These have the text alone, without title and address.
 NO_CONTENT: Final = "no-content"  # The format of a search whose results come without their pages.
-NOT_SERVED: Final = (
-    "must be markdown, text, content or, of a search, no-content: pages are kept as text, without their HTML"
-)
 LABELS: Final = {
     "title": "Title",
     "url": "URL Source",
@@ -221,7 +218,10 @@ def _format(request: Request, *more: str) -> str:
     for name in (b"x-respond-with", b"x-return-format"):
         wanted: str = headers.get(name, b"").decode("latin-1").strip().lower()
         if wanted and wanted not in TEXT_FORMATS.union(more):
-            raise InvalidRequestError.at(("header", name.decode()), NOT_SERVED)
+            raise InvalidRequestError.at(
+                ("header", name.decode()),
+                "must be markdown, text, content or, of a search, no-content: pages are kept as text, without their HTML",
+            )
         if wanted:
             return wanted
     return ""

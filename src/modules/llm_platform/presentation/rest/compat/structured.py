@@ -20,9 +20,6 @@ from modules.llm_platform.presentation.rest.http.request_scope import services
 
 ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}  # What the format json_object allows.
 SCHEMA_NAME: Final = "answer"
-KINDS: Final = "must have the type text, json_object or json_schema"
-NO_SCHEMA: Final = "needs a JSON Schema as `schema`"
-NO_MODEL: Final = "needs a language model, and none is set up: set LLM_API_KEY with LLM_MODEL, or leave the field out"
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*(?:"|\Z)', re.DOTALL)  # A JSON string; the last one may have no end.
 
 
@@ -37,9 +34,12 @@ def schema_of(
     if answer_format is None or kind == "text":
         return None
     if kind not in ("json_object", "json_schema"):
-        raise InvalidRequestError.at(("body", field), KINDS)
+        raise InvalidRequestError.at(("body", field), "must have the type text, json_object or json_schema")
     if not services(request).llm.models:
-        raise InvalidRequestError.at(("body", field), NO_MODEL)
+        raise InvalidRequestError.at(
+            ("body", field),
+            "needs a language model, and none is set up: set LLM_API_KEY with LLM_MODEL, or leave the field out",
+        )
     if kind == "json_object":
         return dict(ANY_OBJECT)
     described = answer_format.get("json_schema", answer_format)  # The Responses API has no level between.
@@ -62,7 +62,7 @@ def for_chat(answer_format: Mapping[str, Any]) -> dict[str, Any]:
 def checked_schema(schema: object, *location: str | int) -> dict[str, Any]:
     """Return the schema. Raises InvalidRequestError that names the place in the body."""
     if not isinstance(schema, dict):
-        raise InvalidRequestError.at(("body", *location), NO_SCHEMA)
+        raise InvalidRequestError.at(("body", *location), "needs a JSON Schema as `schema`")
     try:
         check_output_schema(schema)
     except InvalidSchemaError as error:

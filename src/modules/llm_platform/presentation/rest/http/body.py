@@ -36,7 +36,6 @@ DISCARD_TIMEOUT_S = 2.0
 MAX_ERRORS = 20  # A body can have thousands of invalid fields.
 MAX_LENGTH_DIGITS = 12
 FORM = "application/x-www-form-urlencoded"
-TOO_MANY_BODIES = "The server is receiving as many request bodies as it may: try again in a few seconds"
 NO_KEY_IN_HEADER = (
     "The body is larger than 64 KiB, and no header has an API key: send the key as `Authorization: Bearer`."
 )
@@ -235,7 +234,9 @@ async def _collect(receive: Receive, limit: BodyLimit) -> bytes:
                     await _discard(receive, size)
                 raise problems.BodyTooLargeError
             if limit.is_counted and BUFFERED.is_full(caller):
-                raise problems.OverloadedError(TOO_MANY_BODIES)
+                raise problems.OverloadedError(
+                    "The server is receiving as many request bodies as it may: try again in a few seconds"
+                )
             parts.append(body)
             if not message.get("more_body", False):
                 return body if len(parts) == 1 else b"".join(parts)

@@ -16,7 +16,6 @@ from modules.llm_platform.presentation.rest.http.problems import InvalidRequestE
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state
 
 MAX_KEY_CHARS: Final = 255
-BAD_KEY: Final = f"must have 1 to {MAX_KEY_CHARS} visible ASCII characters"
 
 
 async def answered_once(request: Request, body: BaseModel, answer: Callable[[], Awaitable[Response]]) -> Response:
@@ -26,7 +25,9 @@ async def answered_once(request: Request, body: BaseModel, answer: Callable[[], 
         return await answer()
     key = sent.decode("latin-1")
     if not 0 < len(key) <= MAX_KEY_CHARS or not key.isascii() or not key.isprintable():
-        raise InvalidRequestError.at(("header", IDEMPOTENCY_KEY), BAD_KEY)
+        raise InvalidRequestError.at(
+            ("header", IDEMPOTENCY_KEY), f"must have 1 to {MAX_KEY_CHARS} visible ASCII characters"
+        )
     kept, request_key = server_state(request).kept_answers, (caller_id(request), request.scope["path"], key)
     digest = sha256(body.model_dump_json().encode()).digest()
     if (again := kept.find(request_key, digest)) is not None:

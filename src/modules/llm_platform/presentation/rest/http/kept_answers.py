@@ -10,11 +10,9 @@ from fastapi import Response
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
-REPLAYED: Final = "Idempotent-Replayed"
 MAX_ANSWERS: Final = 100
 MAX_ANSWER_BYTES: Final = 262_144
 KEPT_S: Final = 600.0
-OTHER_REQUEST: Final = "was sent with another request before: send a new key with each new request"
 
 
 class _Answer(NamedTuple):
@@ -37,8 +35,11 @@ class KeptAnswers:
         if kept is None or kept.expires < self._clock():
             return None
         if kept.digest != digest:
-            raise InvalidRequestError.at(("header", IDEMPOTENCY_KEY), OTHER_REQUEST)
-        return Response(kept.content, headers={**kept.headers, REPLAYED: "true"})
+            raise InvalidRequestError.at(
+                ("header", IDEMPOTENCY_KEY),
+                "was sent with another request before: send a new key with each new request",
+            )
+        return Response(kept.content, headers={**kept.headers, "Idempotent-Replayed": "true"})
 
     def keep(self, request_key: tuple[str, str, str], digest: bytes, response: Response) -> None:
         content = bytes(getattr(response, "body", b""))

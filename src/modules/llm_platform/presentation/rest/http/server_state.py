@@ -12,7 +12,6 @@ MAX_UPLOADS = 4  # bodies with files that are received at once; each takes up to
 MAX_RUNS_OVER_FILES = 8  # concurrent runs; each holds its files and their index, up to 100 MB
 TOO_MANY_FILES = "The server reads as many files as it may: try again in a few seconds, or leave the files out"
 MAX_CRAWLS = 10  # concurrent crawls; each may hold 50 MB
-TOO_MANY_CRAWLS = "The server crawls as many sites as it may: try again in a few seconds"
 
 
 class ServerState:
@@ -25,7 +24,9 @@ class ServerState:
         self.uploads = ResearchAdmission(MAX_UPLOADS, refusal=TOO_MANY_FILES)
         self.runs_over_files = ResearchAdmission(MAX_RUNS_OVER_FILES, refusal=TOO_MANY_FILES)
         self.kept_answers = KeptAnswers()
-        self.crawls = ResearchAdmission(MAX_CRAWLS, refusal=TOO_MANY_CRAWLS)
+        self.crawls = ResearchAdmission(
+            MAX_CRAWLS, refusal="The server crawls as many sites as it may: try again in a few seconds"
+        )
         self.streams: Counter[str] = Counter()  # open event streams of background runs, by caller
         # Calls of APIs whose clients ask for their use, keyed by caller and endpoint.
         self.calls: Counter[tuple[str, str]] = Counter()

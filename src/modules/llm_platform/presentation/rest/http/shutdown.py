@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, Final, Protocol, cast, runtime_checkable
 
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 INTERRUPTION_S: Final = 1.0  # time for interrupted requests to send their error
 
 SignalHandler = Callable[[int, FrameType | None], Any]
@@ -109,7 +108,7 @@ class _SignalHandling:
         self._has_signal = False
 
     def install(self) -> None:
-        for number in SIGNALS:
+        for number in (signal.SIGTERM, signal.SIGINT):
             handler = signal.getsignal(number)
             # Other servers drain by their own rules, and an application in a program or a test leaves its signals alone.
             if callable(handler) and _owner(handler) is not None:

@@ -32,7 +32,6 @@ MEDIA_TYPE = "text/event-stream"
 HEARTBEAT_S = 15.0  # proxies close a stream without data
 FIRST_EVENT_S = 2.0  # a service refuses a call, or says that it is busy, sooner than that
 HEARTBEAT = b": still here\n\n"
-STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 RecordRun = Callable[[Sequence[ResearchEvent]], Awaitable[Degraded | None]]  # None: stored, or nothing is to be stored
 
 
@@ -145,7 +144,7 @@ class EventStream(Response):
         head: bytes = HEARTBEAT,
         fail: Callable[[AppException, Scope], bytes] = _no_part,
     ) -> None:
-        super().__init__(headers=STREAM_HEADERS)
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._events = events
         self._encode = encode

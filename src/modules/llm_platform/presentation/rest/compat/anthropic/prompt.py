@@ -23,12 +23,7 @@ MEDIA_TOKENS: Final = 1600  # An image or a page of a file: the vendor's own est
 FORWARDED: Final = ("top_p", "top_k")
 CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
-NO_TOOL: Final = (
-    "a language model takes functions of the client alone, and only the research models search: leave it out"
-)
-NO_CHOICE: Final = "must have the type auto, any, tool or none"
 NO_BLOCK: Final = "a language model takes text, images, documents, and tools with their results"
-NO_ADDRESS: Final = "must bring its data: send base64, and no address or id of a file"
 
 Turn = dict[str, Any]
 
@@ -142,7 +137,7 @@ def _part(block: ContentBlock, field: str) -> Turn:
     if known.get("type") == "text" and isinstance(data, str):
         return {"type": "text", "text": data}
     if known.get("type") != "base64" or not isinstance(data, str) or not isinstance(media_type, str):
-        raise chat_completions.refused(field, NO_ADDRESS)
+        raise chat_completions.refused(field, "must bring its data: send base64, and no address or id of a file")
     url = f"data:{media_type};base64,{data}"
     if block.type == "image":
         return {"type": "image_url", "image_url": {"url": url}}
@@ -183,7 +178,10 @@ def _extra_fields(body: AnthropicTokensRequest) -> Iterator[tuple[str, Any]]:
 def _function(tool: Any, position: int) -> Turn:
     more: Mapping[str, Any] = getattr(tool, "model_extra", None) or {}
     if not isinstance(tool, AnthropicTool) or tool.type not in (None, "custom") or not tool.name:
-        raise chat_completions.refused(f"tools.{position}", NO_TOOL)
+        raise chat_completions.refused(
+            f"tools.{position}",
+            "a language model takes functions of the client alone, and only the research models search: leave it out",
+        )
     described = {"description": more["description"]} if isinstance(more.get("description"), str) else {}
     parameters = more.get("input_schema")
     schema = client_tools.NO_PARAMETERS if parameters is None else parameters
@@ -196,5 +194,5 @@ def _choice(choice: AnthropicToolChoice, names: set[str]) -> str | Turn:
             raise chat_completions.refused("tool_choice", client_tools.UNKNOWN)
         return {"type": "function", "function": {"name": choice.name}}
     if choice.type not in CHOICES:
-        raise chat_completions.refused("tool_choice", NO_CHOICE)
+        raise chat_completions.refused("tool_choice", "must have the type auto, any, tool or none")
     return CHOICES[choice.type]

@@ -18,11 +18,9 @@ from modules.llm_platform.presentation.rest.compat.openai.models import ModelNam
 MAX_STOPS: Final = 16
 MAX_BLOCKS: Final = 1000  # blocks of one message: an answer of ours has one for each cited sentence
 DEEP_SEARCHES: Final = 3
-NO_SERVER_TOOLS: Final = "a research model has no such tool: it searches and reads by itself. Leave it out"
 CLIENT_TYPES: Final = ("bash_", "computer_", "memory_", "text_editor_")
 TOOL_RESULT: Final = "tool_result"
 SERVED_TOOLS: Final = ("web_search", "web_fetch")
-ONLY_TEXT: Final = "only blocks of text are read: put the content of files into the text"
 WEB_SEARCH_PATTERN: Final = r"^web_search_\d{8}$"  # written as JSON Schema does
 WEB_SEARCH: Final = re.compile(r"web_search_\d{8}\Z")
 WEB_FETCH: Final = re.compile(r"web_fetch_\d{8}\Z")  # a research run reads the pages that it finds
@@ -46,7 +44,9 @@ class AnthropicTurn(BaseModel, frozen=True):
         if isinstance(self.content, str):
             return chat_completions.CompletionMessage(role=self.role, content=self.content)
         if self.role != "assistant" and any(block.type not in ("text", TOOL_RESULT) for block in self.content):
-            raise chat_completions.refused(field, ONLY_TEXT)
+            raise chat_completions.refused(
+                field, "only blocks of text are read: put the content of files into the text"
+            )
         texts = [block.text or "" for block in self.content if block.type == "text"]
         if self.role == "user" and self.content and not texts:
             return chat_completions.OpenaiMessage(role=chat_completions.TOOL)
@@ -163,7 +163,9 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
         """Raise for a tool of the vendor's own that a research run does not have."""
         for tool in self.tools or ():
             if isinstance(tool, AnthropicTool) and not tool.is_of_client and not WEB_FETCH.fullmatch(tool.type or ""):
-                raise chat_completions.refused("tools", NO_SERVER_TOOLS)
+                raise chat_completions.refused(
+                    "tools", "a research model has no such tool: it searches and reads by itself. Leave it out"
+                )
 
     @property
     def sent_tools(self) -> list[dict[str, Any]]:

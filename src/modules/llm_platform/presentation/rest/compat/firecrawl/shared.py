@@ -19,7 +19,6 @@ MAX_FORMATS: Final = 20
 MAX_TIMEOUT_MS: Final = 300_000
 NO_HTML: Final = "is not served: pages are kept as text, without their HTML. Ask for markdown or links"
 NOT_SERVED: Final = "is not served: ask for markdown or links"
-NOT_READ_IN_TIME: Final = "The page was not read within the `timeout` of the request"
 
 Result = TypeVar("Result")
 Route = Callable[[Request], Awaitable[Response]]
@@ -100,7 +99,7 @@ async def within(timeout_ms: int | None, work: Awaitable[Result]) -> Result:
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
             return await work
     except TimeoutError as error:
-        raise PageTimeoutError(NOT_READ_IN_TIME) from error
+        raise PageTimeoutError("The page was not read within the `timeout` of the request") from error
 
 
 def add_post(

@@ -78,10 +78,6 @@ TEMPLATE_ARGUMENTS: Final = frozenset(
         "truncation",
     }
 )
-TOKENS: Final = (
-    "must be text: ids of tokens belong to the tokenizer of another model. With LangChain, set "
-    "OpenAIEmbeddings(check_embedding_ctx_length=False)"
-)
 IGNORED_BY_RESEARCH: Final = (
     "max_tokens",
     "max_completion_tokens",
@@ -97,9 +93,6 @@ REFUSED: Final = {
     "modalities": "only text is supported",
     "audio": "only text is supported",
 }
-NO_COMPLETIONS: Final = (
-    "Completions of a prompt are not served: send the prompt as a message to POST /v1/chat/completions."
-)
 
 
 class OpenaiStreamOptions(BaseModel, frozen=True):
@@ -187,7 +180,10 @@ def _refuse_tokens(value: object) -> object:
     """Refuse a text, or a list of texts, that is sent as the ids of its tokens."""
     first = value[0] if isinstance(value, list) and value else None
     if isinstance(first, int) or (isinstance(first, list) and first and isinstance(first[0], int)):
-        raise ValueError(TOKENS)
+        raise ValueError(
+            "must be text: ids of tokens belong to the tokenizer of another model. With LangChain, set "
+            "OpenAIEmbeddings(check_embedding_ctx_length=False)"
+        )
     return value
 
 
@@ -247,7 +243,9 @@ async def _answer(request: Request, body: OpenaiChatRequest) -> Response:
 @router.post("/completions", include_in_schema=False)
 async def complete(request: Request) -> Response:
     """Refuse the API that preceded chat completions. Some clients are still configured to call it."""
-    raise NotFoundError(NO_COMPLETIONS)
+    raise NotFoundError(
+        "Completions of a prompt are not served: send the prompt as a message to POST /v1/chat/completions."
+    )
 
 
 async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> Response:

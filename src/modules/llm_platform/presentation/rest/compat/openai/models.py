@@ -26,7 +26,6 @@ DEEP_RESEARCH: Final = re.compile(r"o\d[a-z0-9-]{0,40}-deep-research(-\d{4}-\d\d
 RELEASED: Final = datetime(
     2026, 11, 22, tzinfo=UTC
 )  # The date of this version: clients read one, and models have none here.
-OWNER: Final = "llm-platform"
 
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=320)]
 
@@ -100,5 +99,5 @@ def llm_name(model: ConfiguredModel) -> str:
     return f"{model.provider}/{model.model}"
 
 
-def described(name: str, owner: str = OWNER) -> Mapping[str, Any]:
+def described(name: str, owner: str = "llm-platform") -> Mapping[str, Any]:
     return {"id": name, "object": "model", "created": int(RELEASED.timestamp()), "owned_by": owner}

@@ -26,7 +26,6 @@ from modules.llm_platform.presentation.rest.http.sse import EventStream
 REFUSED: Final = {
     "background": "only the research models run in the background: call this model without background",
 }
-NO_TOOL: Final = "a language model takes functions only, and only the research models search: leave it out"
 IGNORED: Final = ("max_tool_calls", "include", "store")
 IGNORED_BY_RULES: Final = (*IGNORED, "max_output_tokens", "tools", *SAMPLING)
 # Fields of chat completions, and where this API has them.
@@ -173,7 +172,10 @@ def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
 
 def _tool(tool: Mapping[str, Any], position: int) -> Mapping[str, Any]:
     if tool.get("type") != "function":
-        raise chat_completions.refused(f"tools.{position}", NO_TOOL)
+        raise chat_completions.refused(
+            f"tools.{position}",
+            "a language model takes functions only, and only the research models search: leave it out",
+        )
     if isinstance(tool.get("function"), Mapping):
         return tool  # The tool already has the form of chat completions.
     return {"type": "function", "function": _without(tool, "type")}

@@ -48,10 +48,6 @@ REFUSED: Final = {
     "profile": "profiles are not stored: send effort, tools and instructions",
     "skills": "skills are not supported",
 }
-TOO_MANY_URLS: Final = (
-    f"must have at most {MAX_URLS} addresses: send fewer, or max_urls of fetch_url, at most {MAX_URLS}"
-)
-NO_DEPTH: Final = f"name what answers: effort, preset or model, one of {', '.join(EFFORTS)}"
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"'`]+", re.I)
 _AROUND_ADDRESS: Final = ".,;:!?)]}»”’"
 
@@ -237,7 +233,7 @@ def _depth(body: PerplexityAgentRequest) -> Depth:
         chat_completions.refuse_fields(filters, DATES)
     if body.depth is None:
         sent = next((name for name in ("effort", "preset", "models") if getattr(body, name)), "model")
-        raise chat_completions.refused(sent, NO_DEPTH)
+        raise chat_completions.refused(sent, f"name what answers: effort, preset or model, one of {', '.join(EFFORTS)}")
     return body.depth
 
 
@@ -257,7 +253,11 @@ def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, A
     """Return the research request. Raises InvalidRequestError, also for more addresses than a report reads."""
     urls = body.urls
     if len(urls) > MAX_URLS:
-        raise InvalidRequestError.at(("body", *body.conversation.position), TOO_MANY_URLS, "too_long")
+        raise InvalidRequestError.at(
+            ("body", *body.conversation.position),
+            f"must have at most {MAX_URLS} addresses: send fewer, or max_urls of fetch_url, at most {MAX_URLS}",
+            "too_long",
+        )
     filters: Sequence[SearchFilters] = body.filters
     fields: dict[str, Any] = {"urls": urls} if urls else {}
     if urls and body.searches:

@@ -22,7 +22,6 @@ from modules.llm_platform.presentation.rest.http.problems import InvalidRequestE
 MAX_NAME_CHARS: Final = 200
 # Tools of the client; a research run does without them.
 FUNCTIONS: Final = frozenset({"function", "custom", "namespace"})
-NOT_SUPPORTED: Final = "a research run has no such tool: leave it out"
 NOT_STORED: Final = "this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
 
 Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
@@ -165,7 +164,7 @@ def served_tools(
         if isinstance(kind, str) and kind in known:
             yield _validated(known[kind], tool, position)
         elif not isinstance(kind, str) or kind not in ignored | FUNCTIONS:
-            raise InvalidRequestError.at(("body", "tools", position), NOT_SUPPORTED)
+            raise InvalidRequestError.at(("body", "tools", position), "a research run has no such tool: leave it out")
 
 
 def _validated(model: type[BaseModel], tool: Mapping[str, Any], position: int) -> BaseModel:

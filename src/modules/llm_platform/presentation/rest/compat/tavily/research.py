@@ -43,7 +43,6 @@ Model = Literal["mini", "pro", "auto"]
 DEPTHS: Final[Mapping[Model, Depth]] = {"mini": "deep", "auto": "deep", "pro": "report"}
 STATUSES: Final = {"queued": "pending", "running": "in_progress", "done": "completed"}  # Any other status is failed.
 API: Final = "tavily"  # The name of the API in stored runs.
-REFUSED: Final = {"files": "files are not read: put their text into input"}
 STREAM: Final = "The steps, the text and the sources as `chat.completion.chunk` objects, and the event `done`."
 END_OF_STREAM: Final = b"event: done\n\n"
 
@@ -60,7 +59,7 @@ class TavilyResearchRequest(TavilyDomains, frozen=True):
     @property
     def question(self) -> ResearchRequest:
         """The research request of the task. Raises InvalidRequestError."""
-        chat_completions.refuse_fields(self, REFUSED)
+        chat_completions.refuse_fields(self, {"files": "files are not read: put their text into input"})
         wishes: dict[str, Any] = {"output_schema": self.output_schema} if self.output_schema is not None else {}
         return chat_completions.research_request(
             [chat_completions.CompletionMessage(role="user", content=self.input)],
