@@ -24,7 +24,7 @@ from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.index.payloads import (
     embedder_mismatch,
     no_collection,
-    passage_of,
+    parse_passage,
     passage_payload,
 )
 from shared.exceptions import AppException
@@ -141,7 +141,7 @@ class MemoryVectorStore(IVectorStore):
 
 def _round_trip(passage: Passage) -> Passage:
     """Return the passage as a store returns it."""
-    return passage_of(passage.id, passage_payload(passage, 0))
+    return parse_passage(passage.id, passage_payload(passage, 0))
 
 
 def _word_weights(embedded: EmbeddedPassage) -> Mapping[int, float]:

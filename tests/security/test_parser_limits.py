@@ -22,7 +22,7 @@ from modules.llm_platform.infrastructure.parsing.html_limits import (
     MAX_DEPTH,
     TooDeepError,
     TooManyElementsError,
-    bounded_html,
+    limit_html,
 )
 from modules.llm_platform.infrastructure.parsing.nodes import TERM_MARK, parse
 from modules.llm_platform.infrastructure.parsing.parser_process import SCRIPT, Parsed, ParserProcess
@@ -137,7 +137,7 @@ def test_no_page_takes_a_gigabyte(name: str, monkeypatch: pytest.MonkeyPatch) ->
     with monkeypatch.context() as patch:
         patch.setattr(html_limits, "MAX_TAGS", html_limits.MAX_TAGS // SHARE)
         with suppress(TooDeepError):
-            page, _ = bounded_html(page)
+            page, _ = limit_html(page)
     with WatchedParser(cpu_seconds=CPU_S) as parser:
         parser.page(NO_ARTICLE + "<p>warm")
         warm_mb = int(parser.status("VmHWM")) // 1000
@@ -165,9 +165,9 @@ def test_a_page_as_deep_as_browsers_draw_is_read() -> None:
     """Nesting is refused beyond it, before a parser has seen the page, and after."""
     inner = "<p>text</p>" * 300
     page = "<div>" * (MAX_DEPTH - 2) + inner
-    assert bounded_html(page) == (page, None)
+    assert limit_html(page) == (page, None)
     parse(page)
-    for read in (bounded_html, parse):
+    for read in (limit_html, parse):
         with pytest.raises(TooDeepError):
             read("<div>" + page + "<p><b>")
 
@@ -186,7 +186,7 @@ FLAT = [
 def test_a_long_page_is_not_taken_for_a_deep_one(part: str) -> None:
     """Tags that HTML lets authors leave out, and those that hold no others, nest nothing."""
     page = "<table><tr><td>" * 3 + part * 2000
-    assert bounded_html(page) == (page, None)
+    assert limit_html(page) == (page, None)
 
 
 HARMLESS = ["<select><style></select><div>", "<button><p>"]  # deep by the estimate alone
@@ -226,7 +226,7 @@ def test_no_trick_hides_a_deep_tree(part: str) -> None:
 def test_no_trick_hides_a_deep_page_of_many_tags(part: str) -> None:
     """A page of many tags is refused before it is parsed, which takes quadratic time."""
     with pytest.raises(TooDeepError):
-        bounded_html(deep(part, 2000))
+        limit_html(deep(part, 2000))
 
 
 @for_each("page", [
@@ -266,13 +266,13 @@ def test_formatting_of_earlier_cells_hides_none() -> None:
     sets = ["".join(f"<i x={kind}.{number}>" for number in range(300)) for kind in range(4)]
     cells = "".join(f"<td>{formatting}</td>" for formatting in sets * 4)
     with pytest.raises(TooDeepError):
-        bounded_html(f"<table><tr>{cells}<td>{''.join(sets)}")
+        limit_html(f"<table><tr>{cells}<td>{''.join(sets)}")
 
 
 @pytest.mark.usefixtures("looks_at_all")
 def test_a_page_of_too_many_tags_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read is said."""
     monkeypatch.setattr(html_limits, "MAX_TAGS", 1000)
-    cut, note = bounded_html("<p>a</p>" * 1000)
+    cut, note = limit_html("<p>a</p>" * 1000)
     assert cut.startswith("<p>a</p>" * 499)
     assert note == "only its first 1,000 tags were read"

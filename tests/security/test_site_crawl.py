@@ -14,7 +14,7 @@ from modules.llm_platform.application.services.site_crawl_service import SiteCra
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawl, SiteCrawlRequest
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageRequestError
 from modules.llm_platform.infrastructure.parsing import html_page
-from modules.llm_platform.infrastructure.parsing.parser_process import parsed
+from modules.llm_platform.infrastructure.parsing.parser_process import read_answer
 
 ROOT = "https://a.example.net/"
 
@@ -252,7 +252,7 @@ async def test_unreachable_site_is_an_error_of_the_site() -> None:
 def test_number_of_links_of_a_page_is_bounded() -> None:
     """A page with a hundred thousand links neither fills the memory nor takes minutes."""
     many = page(*(f"/{number}" for number in range(100_000))).decode()
-    found = parsed(html_page.linked_page_text(many)).hyperlinks
+    found = read_answer(html_page.linked_page_text(many)).hyperlinks
     assert found is not None
     assert len(found.links) == html_page.MAX_LINKS
 

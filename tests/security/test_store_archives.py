@@ -25,7 +25,7 @@ from modules.llm_platform.infrastructure.stores.research_runs.entry_files import
     MAX_ENTRY_BYTES,
     EntryHeader,
     EntryLocation,
-    sealed,
+    seal,
 )
 from modules.llm_platform.testing import sample_page
 
@@ -37,7 +37,7 @@ MEMORY_BYTES = 64 * 1024 * 1024
 
 
 def entry(key: str = "good", value: bytes = VALUE, query: str = TOPIC.query, name: str = TOPIC.name) -> bytes:
-    return sealed(EntryHeader(EntryLocation("docs", name, key), query, MADE_AT), value)
+    return seal(EntryHeader(EntryLocation("docs", name, key), query, MADE_AT), value)
 
 
 def path_of(key: str = "good") -> str:

@@ -13,7 +13,7 @@ from modules.llm_platform.infrastructure.pages.direct import DirectPageReader, D
 from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.pages.robots import Robots
 from modules.llm_platform.infrastructure.parsing import html_page
-from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, parsed
+from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, read_answer
 from modules.llm_platform.testing.reader_probe import FakeNetwork, Respond
 
 PUBLIC = "93.184.215.14"
@@ -38,10 +38,10 @@ class InProcess:
     """The parser without its process: quick, and trusted to end."""
 
     async def html(self, html: str) -> Parsed:
-        return parsed(html_page.html_text(html))
+        return read_answer(html_page.html_text(html))
 
     async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
-        return parsed(html_page.whole_page_text(html) if is_whole else html_page.linked_page_text(html))
+        return read_answer(html_page.whole_page_text(html) if is_whole else html_page.linked_page_text(html))
 
     async def pdf(self, data: bytes) -> Parsed:
         return Parsed(f"{len(data)} bytes of PDF")

@@ -32,20 +32,20 @@ class GuardedWebhookSender(IWebhookSender):
 
     async def check(self, url: str) -> None:
         try:
-            await self._checked(url)
+            await self._check_url(url)
         except PageConnectionError as error:
             raise WebhookError("webhook: the host of the address cannot be found") from error
 
     async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> WebhookReply:
         try:
             async with asyncio.timeout(self._timeout_s):
-                return await self._send(await self._checked(url), headers, body)
+                return await self._send(await self._check_url(url), headers, body)
         except TimeoutError:
-            return _failed(f"no answer within {self._timeout_s:g} s")
+            return _make_failed_reply(f"no answer within {self._timeout_s:g} s")
         except (WebhookError, PageConnectionError) as error:
-            return _failed(error.message)
+            return _make_failed_reply(error.message)
         except TRANSPORT_ERRORS as error:
-            return _failed(transport_error(error).message)
+            return _make_failed_reply(transport_error(error).message)
 
     async def _send(self, checked: Checked, headers: Mapping[str, str], body: bytes) -> WebhookReply:
         ours = {"User-Agent": user_agent(), "Content-Type": "application/json", "Accept-Encoding": "identity"}
@@ -60,7 +60,7 @@ class GuardedWebhookSender(IWebhookSender):
         reason = "delivered" if is_delivered else f"the receiver answered with status {status}"
         return WebhookReply(is_delivered, reason, is_final=status == GONE, retry_after_s=wait_s or 0.0)
 
-    async def _checked(self, url: str) -> Checked:
+    async def _check_url(self, url: str) -> Checked:
         """Return the checked address. Raises WebhookError, and PageConnectionError if the name does not resolve."""
         try:
             address = parse_address(url)
@@ -82,5 +82,5 @@ class GuardedWebhookSender(IWebhookSender):
         return checked
 
 
-def _failed(reason: str) -> WebhookReply:
+def _make_failed_reply(reason: str) -> WebhookReply:
     return WebhookReply(is_delivered=False, reason=reason)

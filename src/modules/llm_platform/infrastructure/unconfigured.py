@@ -23,7 +23,7 @@ class Unconfigured:
         self.remedy = remedy
 
 
-def _refusing(
+def _make_refusing(
     port: type[Port], error: type[AppException], *, has_ping: bool = False, **others: Any
 ) -> Callable[[str, str], Port]:
     """Return the constructor of a port whose methods raise the error, except `others`."""
@@ -47,20 +47,20 @@ async def _close_nothing(self: Unconfigured) -> None:
 
 
 # mypy takes an abstract class for a mistake here, and `_refusing` implements all that is abstract.
-unconfigured_web_search = _refusing(
+unconfigured_web_search = _make_refusing(
     IWebSearchProvider,  # type: ignore[type-abstract]
     exceptions.WebSearchConfigError,
     has_ping=True,
 )
-unconfigured_page_reader = _refusing(IPageReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
-unconfigured_site_reader = _refusing(ISiteReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
-unconfigured_embedder = _refusing(  # keyword search still works
+unconfigured_page_reader = _make_refusing(IPageReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
+unconfigured_site_reader = _make_refusing(ISiteReader, exceptions.PageConfigError)  # type: ignore[type-abstract]
+unconfigured_embedder = _make_refusing(  # keyword search still works
     IEmbedder,  # type: ignore[type-abstract]
     exceptions.EmbeddingConfigError,
     dimension=0,
     window_tokens=1_000_000,
 )
-unconfigured_vector_store = _refusing(
+unconfigured_vector_store = _make_refusing(
     IVectorStore,  # type: ignore[type-abstract]
     exceptions.VectorStoreConfigError,
     aclose=_close_nothing,

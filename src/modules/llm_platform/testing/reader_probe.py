@@ -197,9 +197,9 @@ class _InProcessParsers:
 
     async def html(self, html: str) -> Parsed:
         from modules.llm_platform.infrastructure.parsing.html_page import page_text
-        from modules.llm_platform.infrastructure.parsing.parser_process import parsed
+        from modules.llm_platform.infrastructure.parsing.parser_process import read_answer
 
-        return parsed(await asyncio.to_thread(page_text, html))
+        return read_answer(await asyncio.to_thread(page_text, html))
 
     async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
         return await self.html(html)  # a probe reads one page

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.exceptions import TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore, Value
 from modules.llm_platform.infrastructure.stores.research_runs import entry_files
 from modules.llm_platform.infrastructure.stores.research_runs.folder import STAGES, StoredFile
-from modules.llm_platform.infrastructure.stores.research_runs.overview import entries_of, stats_of, topics_of
+from modules.llm_platform.infrastructure.stores.research_runs.overview import compute_stats, list_entries, list_topics
 
 DAY_S: Final = 86_400
 
@@ -32,9 +32,7 @@ class MemoryResearchStore(IResearchStore):
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
         entry = self._entries.get(entry_files.EntryLocation(stage, topic.name, key))
-        value = (
-            None if entry is None or self._is_expired(entry[0].made_at) else entry_files.parsed_value(entry[1], kind)
-        )
+        value = None if entry is None or self._is_expired(entry[0].made_at) else entry_files.parse_value(entry[1], kind)
         self._count(stage, hits=int(value is not None))
         return value
 
@@ -45,10 +43,8 @@ class MemoryResearchStore(IResearchStore):
             self._clock(),
             isinstance(value, dtos.EndsTopic),
         )
-        written = entry_files.sealed(head, value.model_dump_json().encode())
-        self._entries[head.location] = entry_files.unsealed(
-            written
-        )  # stored as if read from a file, with a rounded date
+        written = entry_files.seal(head, value.model_dump_json().encode())
+        self._entries[head.location] = entry_files.unseal(written)  # stored as if read from a file, with a rounded date
 
     async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         entries = sorted(
@@ -56,15 +52,15 @@ class MemoryResearchStore(IResearchStore):
             for head, value in self._entries.values()
             if (head.location.stage, head.location.topic) == (stage, topic.name) and not self._is_expired(head.made_at)
         )
-        values = tuple(parsed for *_, value in entries if (parsed := entry_files.parsed_value(value, kind)) is not None)
+        values = tuple(parsed for *_, value in entries if (parsed := entry_files.parse_value(value, kind)) is not None)
         self._count(stage, hits=len(values))
         return values
 
     async def topics(self) -> tuple[dtos.StoredTopic, ...]:
-        return topics_of(self._found())
+        return list_topics(self._found())
 
     async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
-        return entries_of(self._found(name))
+        return list_entries(self._found(name))
 
     async def clear(self, name: str | None = None) -> int:
         found = self._found(name)
@@ -80,13 +76,13 @@ class MemoryResearchStore(IResearchStore):
 
     async def stats(self) -> dtos.StoreStats:
         lookups = {stage: (self._hits.get(stage, 0), self._misses.get(stage, 0)) for stage in STAGES}
-        return stats_of(self._found(), lookups, damaged=0)
+        return compute_stats(self._found(), lookups, damaged=0)
 
     async def export(self, file: Path, name: str | None = None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
         entries = [self._entries[file.location] for file in self._found(name) if not self._is_expired(file.made_at)]
-        return write_archive(file, ((head.location, entry_files.sealed(head, value)) for head, value in entries))
+        return write_archive(file, ((head.location, entry_files.seal(head, value)) for head, value in entries))
 
     async def import_(self, file: Path) -> dtos.Imported:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import read_archive

@@ -29,8 +29,8 @@ from modules.llm_platform.infrastructure.documents import folder_index as folder
 from modules.llm_platform.infrastructure.documents.file_source import (
     FileDocumentSource,
     FolderReading,
-    origin_of,
-    qualified_id,
+    get_origin,
+    qualify_id,
 )
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, Listing
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex, SharedIndex
@@ -587,7 +587,7 @@ class TestSharedIndex:
     ) -> None:
         """Also where both folders have a path in common; a worker finds what the search brought into the index."""
         await self.index(shared, files, other, folder)
-        qualified = qualified_id(folder.name, origin_of(folder), "a.md")
+        qualified = qualify_id(folder.name, get_origin(folder), "a.md")
         index = make(shared=shared)
         assert await found(index, "gateway") == [qualified]
         assert await self.everything(shared) == sorted(["a.md", qualified, "z.md"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.infrastructure.documents import json_lines
-from modules.llm_platform.infrastructure.documents.json_lines import filters_of, id_of, record_of, text_of
+from modules.llm_platform.infrastructure.documents.json_lines import parse_record, read_document, read_filters, read_id
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 
 JSON = st.recursive(
@@ -25,7 +25,7 @@ JSON = st.recursive(
 def test_line_without_object_is_refused(line: bytes) -> None:
     """In words that repeat nothing of it."""
     with pytest.raises(UnreadableDocument, match="it is no JSON"):
-        record_of(line)
+        parse_record(line)
 
 
 @for_each(
@@ -40,25 +40,25 @@ def test_line_without_object_is_refused(line: bytes) -> None:
 )
 def test_the_id(record: dict[str, Any], doc_id: str) -> None:
     """What is given, else the address."""
-    assert id_of(record) == doc_id
+    assert read_id(record) == doc_id
 
 
 def test_id_is_made_from_content() -> None:
     """Without id and address the same words give the same id, and others another one."""
     first, second = ({"title": "T", "text": text} for text in ("one", "two"))
-    assert id_of(first) == id_of(dict(first)) != id_of(second)
+    assert read_id(first) == read_id(dict(first)) != read_id(second)
 
 
 @for_each("given_id", [True, 1.5, ["a"], {"a": 1}, "x" * 1001])
 def test_an_id_that_is_none(given_id: Any) -> None:
     """It is refused rather than guessed."""
     with pytest.raises(UnreadableDocument, match="doc_id"):
-        id_of({"doc_id": given_id})
+        read_id({"doc_id": given_id})
 
 
 def test_record_becomes_a_document() -> None:
     """Title, text and the fields that the format names; line ends as in every text."""
-    read = text_of(
+    read = read_document(
         {"title": " A\n title ", "text": "One.\r\nTwo.\rThree.", "url": "https://x/", "source": "blog", "lang": "de"},
         "id",
     )
@@ -71,20 +71,20 @@ def test_record_becomes_a_document() -> None:
 )
 def test_a_title_is_always_there(record: dict[str, Any], title: str) -> None:
     """The text's first heading, else the id."""
-    assert text_of(record, "id").title == title
+    assert read_document(record, "id").title == title
 
 
 @for_each("record", [{}, {"text": None}, {"text": " \n"}, {"text": 5}, {"text": ["a"]}])
 def test_without_text_there_is_nothing_to_find(record: dict[str, Any]) -> None:
     """The word says which field."""
     with pytest.raises(UnreadableDocument, match="`text`"):
-        text_of(record, "id")
+        read_document(record, "id")
 
 
 def test_a_text_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the note says so."""
     monkeypatch.setattr(json_lines, "MAX_TEXT_CHARS", 10)
-    read = text_of({"text": "0123456789abc"}, "id")
+    read = read_document({"text": "0123456789abc"}, "id")
     assert (read.text, read.note) == ("0123456789", "only its first 10 characters were read")
 
 
@@ -104,7 +104,7 @@ def test_every_scalar_and_list_is_a_filter() -> None:
         "blank": "",
         "long": "x" * 1001,
     }
-    assert filters_of(record) == {
+    assert read_filters(record) == {
         "title": ("T",),
         "doc_type": ("blog",),
         "year": ("2026",),
@@ -113,12 +113,12 @@ def test_every_scalar_and_list_is_a_filter() -> None:
         "tags": ("a", "7"),
         "blank": ("",),
     }
-    assert text_of(record, "id").fields["doc_id"] == ("id",)
+    assert read_document(record, "id").fields["doc_id"] == ("id",)
 
 
 def test_filters_are_not_without_end() -> None:
     """A thousand values of one document are enough."""
-    filters = filters_of({"a": [str(n) for n in range(900)], "b": [str(n) for n in range(900)], "c": "x"})
+    filters = read_filters({"a": [str(n) for n in range(900)], "b": [str(n) for n in range(900)], "c": "x"})
     assert sum(map(len, filters.values())) == 1000
     assert "c" not in filters
 
@@ -129,8 +129,8 @@ def test_filters_are_not_without_end() -> None:
 def test_any_object_is_read_or_refused(value: dict[str, Any]) -> None:
     """Never another error, and nothing that UTF-8 cannot hold."""
     try:
-        record = record_of(json.dumps(value).encode())
-        read = text_of(record, id_of(record))
+        record = parse_record(json.dumps(value).encode())
+        read = read_document(record, read_id(record))
     except UnreadableDocument:
         return
     assert read.text.strip()

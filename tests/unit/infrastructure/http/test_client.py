@@ -18,8 +18,8 @@ from modules.llm_platform.infrastructure.http.errors import (
     STATUS_RULES,
     TRANSPORT_ERRORS,
     WEB_SEARCH_ERRORS,
+    find_rule,
     retry_after_s,
-    rule_of,
 )
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
@@ -147,7 +147,7 @@ def test_every_transport_error_has_a_rule(kind: type[Exception]) -> None:
     """No exception of httpx2 is raised as itself."""
     if not issubclass(kind, httpx2.HTTPStatusError):  # we never ask for that one
         assert issubclass(kind, TRANSPORT_ERRORS)
-        assert rule_of(kind("words")).kind in WEB_SEARCH_ERRORS.__slots__
+        assert find_rule(kind("words")).kind in WEB_SEARCH_ERRORS.__slots__
 
 
 def test_every_rule_has_an_error_class() -> None:

@@ -13,10 +13,10 @@ from tests.support.cases import for_each
 from modules.llm_platform.infrastructure.http.untrusted_json import (
     decode_json,
     decode_text,
-    dict_of,
-    list_of,
-    number_of,
-    text_of,
+    read_dict,
+    read_list,
+    read_number,
+    read_text,
 )
 
 
@@ -81,8 +81,8 @@ def test_numbers_beyond_a_float_become_null_on_request() -> None:
 
 def test_values_of_the_wrong_type_count_as_missing() -> None:
     """Each accessor returns its own type."""
-    assert [text_of(value) for value in ("a", None, 1, ["a"])] == ["a", "", "", ""]
-    assert [number_of(value) for value in (1, 2.5, True, "3", None, math.inf, math.nan)] == [1, 2.5, *[None] * 5]
-    assert number_of(10**400) is None
-    assert (list_of([1]), list_of("ab"), list_of(None)) == ([1], [], [])
-    assert (dict_of({"a": 1}), dict_of([1]), dict_of(None)) == ({"a": 1}, {}, {})
+    assert [read_text(value) for value in ("a", None, 1, ["a"])] == ["a", "", "", ""]
+    assert [read_number(value) for value in (1, 2.5, True, "3", None, math.inf, math.nan)] == [1, 2.5, *[None] * 5]
+    assert read_number(10**400) is None
+    assert (read_list([1]), read_list("ab"), read_list(None)) == ([1], [], [])
+    assert (read_dict({"a": 1}), read_dict([1]), read_dict(None)) == ({"a": 1}, {}, {})

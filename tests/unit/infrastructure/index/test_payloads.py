@@ -14,13 +14,13 @@ from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.domain.retrieval.bm25 import FORM
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.index.payloads import (
-    document_of,
     document_payload,
     document_point,
-    facts_of,
     facts_payload,
     field_texts,
-    passage_of,
+    parse_document,
+    parse_facts,
+    parse_passage,
     passage_payload,
 )
 
@@ -32,20 +32,20 @@ FIELDS = st.dictionaries(TEXT, st.lists(TEXT, min_size=1).map(tuple), max_size=4
 def test_passages(doc_id: str, text: str, fields: dict[str, tuple[str, ...]], url: str | None) -> None:
     """Fields of any name and value among them, through JSON."""
     passage = Passage(id="x", doc_id=doc_id, title=text, text=text, start=7, url=url, fields=fields)
-    assert passage_of("x", json.loads(json.dumps(passage_payload(passage, 3)))) == passage
+    assert parse_passage("x", json.loads(json.dumps(passage_payload(passage, 3)))) == passage
 
 
 @given(TEXT, st.none() | TEXT, st.none() | TEXT)
 def test_documents(text: str, url: str | None, origin: str | None) -> None:
     """With or without an address, and where it came from."""
     document = IndexedDocument(doc_id=text, sha256="s", passages=2, title=text, url=url, origin=origin)
-    assert document_of(json.loads(json.dumps(document_payload(document)))) == document
+    assert parse_document(json.loads(json.dumps(document_payload(document)))) == document
 
 
 def test_facts() -> None:
     """The mean to the last digit."""
     facts = Collection(name="n", embedder="e", dimension=2, mean=(0.1, 1 / 3))
-    assert facts_of("n", json.loads(json.dumps(facts_payload(facts)))) == facts
+    assert parse_facts("n", json.loads(json.dumps(facts_payload(facts)))) == facts
 
 
 @for_each("words", [None, FORM - 1, FORM + 1, "2"])
@@ -53,7 +53,7 @@ def test_facts_of_another_sparse_format(words: object) -> None:
     """Questions would find next to nothing in them, and nobody would see why: the remedy is said instead."""
     payload = {**facts_payload(Collection(name="n", embedder="e", dimension=2)), "words": words}
     with pytest.raises(VectorStoreConfigError, match=r"'n'.*index again"):
-        facts_of("n", payload)
+        parse_facts("n", payload)
 
 
 @given(TEXT, TEXT, TEXT, TEXT)

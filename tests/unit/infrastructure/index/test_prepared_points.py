@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, Passage, Vector
 from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
-from modules.llm_platform.infrastructure.index.payloads import prepared
+from modules.llm_platform.infrastructure.index.payloads import prepare_points
 
 COLLECTION_INFO = Collection(name="n", embedder="e", dimension=3, mean=(0.25, 0.0, -0.5))
 NUMBERS = st.floats() | st.sampled_from([0.0, 0.25, -0.5, math.nan, math.inf])
@@ -19,7 +19,8 @@ NUMBERS = st.floats() | st.sampled_from([0.0, 0.25, -0.5, math.nan, math.inf])
 def vectors_of(collection_info: Collection, vectors: list[Vector | None]) -> list[list[float] | None]:
     passage = Passage(id="i", doc_id="d", title="", text="")
     return [
-        point.vector for point in prepared(collection_info, [EmbeddedPassage(passage, vector) for vector in vectors])
+        point.vector
+        for point in prepare_points(collection_info, [EmbeddedPassage(passage, vector) for vector in vectors])
     ]
 
 
@@ -42,14 +43,14 @@ def test_without_an_embedder() -> None:
 def test_the_place_in_the_document() -> None:
     """Each passage knows its place."""
     passages = [EmbeddedPassage(Passage(id=str(n), doc_id="d", title="Zebra", text=f"text{n}"), None) for n in range(3)]
-    points = list(prepared(COLLECTION_INFO, passages))
+    points = list(prepare_points(COLLECTION_INFO, passages))
     assert [(point.id, point.payload["place"]) for point in points] == [("0", 0), ("1", 1), ("2", 2)]
 
 
 def test_the_words_of_the_label() -> None:
     """They count, and are stored beside the text: that of a passage is what stands in it."""
     passage = Passage(id="1", doc_id="d", title="", text="It draws four kilowatts.")
-    (plain,) = prepared(COLLECTION_INFO, [EmbeddedPassage(passage, None)])
-    (led,) = prepared(COLLECTION_INFO, [EmbeddedPassage(passage.model_copy(update={"label": "Pump"}), None)])
+    (plain,) = prepare_points(COLLECTION_INFO, [EmbeddedPassage(passage, None)])
+    (led,) = prepare_points(COLLECTION_INFO, [EmbeddedPassage(passage.model_copy(update={"label": "Pump"}), None)])
     assert len(set(led.words.indices) - set(plain.words.indices)) == 1
     assert led.payload == {**plain.payload, "label": "Pump"}

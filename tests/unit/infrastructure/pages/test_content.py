@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConfigError, PageError
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 from modules.llm_platform.infrastructure.pages import bot_walls
-from modules.llm_platform.infrastructure.pages.content import content_of, published
+from modules.llm_platform.infrastructure.pages.content import extract_content, published
 from modules.llm_platform.infrastructure.pages.fetch import Fetched
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.parser_process import Parsed
@@ -117,10 +117,10 @@ class TestText:
 
         fetched = Fetched(parse_address(URL), "text/html", None, html("<p>x</p>"))
         with pytest.raises(PageConfigError, match=r'pip install "llm-platform\[documents\]"'):
-            await content_of(fetched, Without())
+            await extract_content(fetched, Without())
         Without.words = "it is encrypted"
         with pytest.raises(PageError, match="The PDF cannot be read: it is encrypted"):
-            await content_of(fetched.__class__(fetched.address, "application/pdf", None, b"%PDF"), Without())
+            await extract_content(fetched.__class__(fetched.address, "application/pdf", None, b"%PDF"), Without())
 
     async def test_a_page_that_waits_for_its_parser_is_held_once(self) -> None:
         """As text: its bytes are gone by then."""
@@ -132,7 +132,7 @@ class TestText:
 
         held: list[bytes] = []
         fetched = Fetched(parse_address(URL), "text/html", None, html(LONG))
-        await content_of(fetched, Waiting())
+        await extract_content(fetched, Waiting())
         assert held == [b""]
 
     @for_each(

@@ -14,7 +14,7 @@ from tests.support.reading_pages import fetcher, html, page, reader
 
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageRequestError
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
-from modules.llm_platform.infrastructure.pages.robots import CACHE_TTL_S, MAX_SITES, Robots, allows, rules_for
+from modules.llm_platform.infrastructure.pages.robots import CACHE_TTL_S, MAX_SITES, Robots, allows, parse_rules
 
 GROUPS = """
 User-agent: somebot
@@ -38,7 +38,7 @@ Disallow: /ours
 )
 def test_our_own_group_counts_alone(path: str, allowed: bool) -> None:
     """A site that names us means us; the group for everybody is then not ours."""
-    assert allows(rules_for(GROUPS), path) is allowed
+    assert allows(parse_rules(GROUPS), path) is allowed
 
 
 @for_each(
@@ -58,7 +58,7 @@ def test_our_own_group_counts_alone(path: str, allowed: bool) -> None:
 )
 def test_the_group_for_everybody(path: str, allowed: bool) -> None:
     """The longest rule that fits decides, allow wins a draw; * and $ are wildcards, percent-encoding is one."""
-    assert allows(rules_for(GROUPS, "unnamed"), path) is allowed
+    assert allows(parse_rules(GROUPS, "unnamed"), path) is allowed
 
 
 @for_each(
@@ -86,12 +86,12 @@ def test_the_group_for_everybody(path: str, allowed: bool) -> None:
 )
 def test_as_sites_write_it(text: str, allowed: bool) -> None:
     """Files of all kinds are read as RFC 9309 says, and nonsense forbids nothing."""
-    assert allows(rules_for(text), "/a") is allowed
+    assert allows(parse_rules(text), "/a") is allowed
 
 
 def test_hostile_patterns_take_no_time() -> None:
     """A pattern of thousands of wildcards is matched without backtracking."""
-    rules = rules_for("User-agent: *\nDisallow: /" + "*a" * 1900 + "$")
+    rules = parse_rules("User-agent: *\nDisallow: /" + "*a" * 1900 + "$")
     began = time.perf_counter()
     assert allows(rules, "/" + "a" * 8000 + "b")
     assert time.perf_counter() - began < 10  # with backtracking it would never end
@@ -103,7 +103,7 @@ def test_a_file_of_many_programs_takes_little_memory() -> None:
     text = "".join(f"User-agent: bot{n}\n" for n in range(many)) + "".join(f"Disallow: /{n}\n" for n in range(many))
     tracemalloc.start()
     try:
-        assert allows(rules_for(text), "/7")
+        assert allows(parse_rules(text), "/7")
         assert tracemalloc.get_traced_memory()[1] < 50e6  # rule by program it is several hundred megabytes
     finally:
         tracemalloc.stop()
@@ -112,7 +112,7 @@ def test_a_file_of_many_programs_takes_little_memory() -> None:
 @given(st.text(max_size=300), st.text(max_size=50))
 def test_whatever_is_there_is_an_answer(text: str, path: str) -> None:
     """No file makes it fail."""
-    assert allows(rules_for(text), "/" + path) in (True, False)
+    assert allows(parse_rules(text), "/" + path) in (True, False)
 
 
 class Site:

@@ -29,7 +29,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchUnavailableError,
 )
 from modules.llm_platform.infrastructure.http.client import make_client
-from modules.llm_platform.infrastructure.search.brave import BraveWebSearchAdapter, QuotaWindow, quota_of
+from modules.llm_platform.infrastructure.search.brave import BraveWebSearchAdapter, QuotaWindow, read_quota
 from shared.exceptions import AppException
 
 KEY = "BSA-0123456789"
@@ -285,6 +285,6 @@ class TestErrors:
 def test_quota_headers_are_read_by_column() -> None:
     """Headers that are missing, uneven or invalid give no window."""
     good = {"x-ratelimit-limit": "1, 15000", "x-ratelimit-remaining": "0,14523", "x-ratelimit-reset": "1, 1419704"}
-    assert quota_of(good) == [QuotaWindow(1, 0, 1), QuotaWindow(15000, 14523, 1419704)]
+    assert read_quota(good) == [QuotaWindow(1, 0, 1), QuotaWindow(15000, 14523, 1419704)]
     for name, value in (("x-ratelimit-limit", "1"), ("x-ratelimit-reset", "1, soon"), ("x-ratelimit-remaining", "")):
-        assert quota_of({**good, name: value}) == []
+        assert read_quota({**good, name: value}) == []

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.search import ddgs as ddgs_web_search
-from modules.llm_platform.infrastructure.search.ddgs import MAX_THREADS, DdgsWebSearchAdapter, region_of
+from modules.llm_platform.infrastructure.search.ddgs import MAX_THREADS, DdgsWebSearchAdapter, choose_region
 from shared.exceptions import AppException
 
 PAGE = {"title": "Page", "href": "https://example.org/a", "body": "Words."}
@@ -243,7 +243,7 @@ async def test_unknown_engines_are_listed(search: Search) -> None:
 )
 def test_the_region_follows_the_language(query: str, language: str | None, region: str) -> None:
     """The requested one, else that of the query."""
-    assert region_of(WebSearchRequest(query=query, language=language)) == region
+    assert choose_region(WebSearchRequest(query=query, language=language)) == region
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import dict_of
+from modules.llm_platform.infrastructure.http.untrusted_json import read_dict
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 from modules.llm_platform.infrastructure.search.exa import ExaWebSearchAdapter
 
@@ -45,7 +45,7 @@ def test_dates_of_results_become_iso(written: Any, iso: str | None) -> None:
 )
 def test_a_territory_of_a_language_tag(language: str | None, territory: str | None) -> None:
     """Two letters at its end."""
-    assert keyed.territory_of(language) == territory
+    assert keyed.get_territory(language) == territory
 
 
 @for_each(
@@ -62,7 +62,7 @@ def test_a_territory_of_a_language_tag(language: str | None, territory: str | No
 def test_a_kind_that_a_service_lacks_is_searched_on_the_web(sources: Any, searched: list[str]) -> None:
     """Each other kind has its own search, once."""
     request = WebSearchRequest(query="python", sources=sources)
-    assert list(ExaWebSearchAdapter("key")._requested_kinds(request)) == searched
+    assert list(ExaWebSearchAdapter("key")._choose_kinds(request)) == searched
 
 
 class KeyInTheAddress(keyed.KeyedWebSearch):
@@ -74,7 +74,7 @@ class KeyInTheAddress(keyed.KeyedWebSearch):
     key_parameter = "api_key"
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
-        return keyed.Found(raw=self.answer_of(await self.get("/search", {"q": request.query})))
+        return keyed.Found(raw=self.read_answer(await self.get("/search", {"q": request.query})))
 
 
 async def test_a_key_may_be_a_parameter_of_the_address() -> None:
@@ -91,8 +91,8 @@ async def test_a_key_may_be_a_parameter_of_the_address() -> None:
 class ErrorWithStatus200(KeyInTheAddress):
     """A service that reports a wrong key in the body of a successful reply."""
 
-    def reported_error(self, answer: Mapping[str, Any]) -> Rule | None:
-        is_wrong_key = dict_of(answer.get("response")).get("status") == "Invalid API key"
+    def find_reported_error(self, answer: Mapping[str, Any]) -> Rule | None:
+        is_wrong_key = read_dict(answer.get("response")).get("status") == "Invalid API key"
         return Rule("config", "does not accept the key: check MOJEEK_API_KEY") if is_wrong_key else None
 
 

@@ -81,7 +81,7 @@ class _Root:
     reading: FolderReading
     is_folder: bool
 
-    def position_of(self, where: str) -> str:
+    def get_position(self, where: str) -> str:
         prefix = printable(self.folder).rstrip("/\\") + os.sep
         return where.removeprefix(prefix).replace(os.sep, "/")
 
@@ -188,7 +188,7 @@ class FileWalk(IDocumentWalk):
         try:
             status = path.stat()
             if stat.S_ISDIR(status.st_mode):
-                return self._listed(path)
+                return self._list_root(path)
         except (OSError, RuntimeError):
             # Before Python 3.13, a circle of links is a RuntimeError.
             self._left_out.append(LeftOut(printable(path), "there is no such file or folder", hides=""))
@@ -200,14 +200,14 @@ class FileWalk(IDocumentWalk):
         files = [FoundFile(path.name, stamp)]
         reading = self._reading or FolderReading()
         return _Root(
-            path.parent, self._source.folder_name(path.parent), origin_of(path), files, reading, is_folder=False
+            path.parent, self._source.folder_name(path.parent), get_origin(path), files, reading, is_folder=False
         )
 
-    def _listed(self, folder: Path) -> _Root:
+    def _list_root(self, folder: Path) -> _Root:
         listing = list_folder(folder, suffixes=INDEXED, max_files=MAX_FILES)
         if unread := listing.unread_summary:
             self.remarks.append((printable(folder), unread))
-        origin = origin_of(folder)
+        origin = get_origin(folder)
         reading = self._reading
         if reading is None:
             state = self._source.states.load(origin) if self._source.states else None
@@ -231,7 +231,7 @@ class FileWalk(IDocumentWalk):
     def _document(self, root: _Root, file: FoundFile, position: int) -> FoundDocument | LeftOut:
         path, reading = root.folder / file.path, root.reading
         where, doc_id, url = printable(path), self._id(file.path), self._source.addresses.of(file.path)
-        if reason := reading.bad.get(root.position_of(where)):
+        if reason := reading.bad.get(root.get_position(where)):
             return self._bad(root, LeftOut(where, reason))
         stamp, known = reading.known.get(file.path, (None, ""))
         try:
@@ -248,11 +248,11 @@ class FileWalk(IDocumentWalk):
             partial(self._read, root, file, doc_id, url),
             root.origin,
             unchanged=reading.trusted and digest == known,
-            qualified=partial(self._qualified, root, file, position, digest),
+            qualified=partial(self._qualify, root, file, position, digest),
         )
 
-    def _qualified(self, root: _Root, file: FoundFile, position: int, digest: str) -> FoundDocument:
-        doc_id = qualified_id(root.name, root.origin, self._id(file.path))
+    def _qualify(self, root: _Root, file: FoundFile, position: int, digest: str) -> FoundDocument:
+        doc_id = qualify_id(root.name, root.origin, self._id(file.path))
         url = DocumentAddresses().of(doc_id)
         read = partial(self._read, root, file, doc_id, url)
         digest = sha256(f"{doc_id}\0{digest}".encode()).hexdigest()
@@ -263,21 +263,21 @@ class FileWalk(IDocumentWalk):
     def _line(self, root: _Root, entry: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
         if isinstance(entry, LeftOut):
             return self._bad(root, entry)
-        if reason := root.reading.bad.get(root.position_of(entry.where)):
+        if reason := root.reading.bad.get(root.get_position(entry.where)):
             return self._bad(root, LeftOut(entry.where, reason))
-        read = partial(self._recorded, root, entry.doc_id, entry.where, entry.read)
+        read = partial(self._read_and_record, root, entry.doc_id, entry.where, entry.read)
         return replace(entry, origin=root.origin, read=read)
 
     def _read(self, root: _Root, file: FoundFile, doc_id: str, url: str) -> DocumentText | LeftOut:
         read = partial(
             self._source.read_file, root.folder, file, self._parser, doc_id=doc_id, url=url, source=root.name
         )
-        document = self._recorded(root, doc_id, printable(root.folder / file.path), read)
+        document = self._read_and_record(root, doc_id, printable(root.folder / file.path), read)
         if isinstance(document, LeftOut):
             root.reading.digests.pop(file.path, None)
         return document
 
-    def _recorded(
+    def _read_and_record(
         self, root: _Root, doc_id: str, where: str, read: Callable[[], DocumentText | LeftOut]
     ) -> DocumentText | LeftOut:
         document, reading = read(), root.reading
@@ -287,15 +287,15 @@ class FileWalk(IDocumentWalk):
             reading.unreadable.append(doc_id)
             return self._bad(root, document)
         if document.note:
-            _add(reading.notes, root.position_of(where), document.note)
+            _add(reading.notes, root.get_position(where), document.note)
         return document
 
     def _bad(self, root: _Root, left: LeftOut) -> LeftOut:
-        _add(root.reading.found_bad, root.position_of(left.where), left.reason)
+        _add(root.reading.found_bad, root.get_position(left.where), left.reason)
         return replace(left, hides=None) if root.reading.readable_only else left
 
 
-def origin_of(path: Path) -> str:
+def get_origin(path: Path) -> str:
     """Return the origin of the documents of a folder or a file.
 
     The origin of a file is its folder's origin, or for JSON Lines its own. It is a digest of the resolved path, because
@@ -305,7 +305,7 @@ def origin_of(path: Path) -> str:
     return sha256(os.fsencode(origin.resolve())).hexdigest()[:ORIGIN_CHARS]
 
 
-def qualified_id(folder_name: str, origin: str, doc_id: str) -> str:
+def qualify_id(folder_name: str, origin: str, doc_id: str) -> str:
     """Return the id of a document if the collection has a document of another folder with this `doc_id`."""
     return f"{folder_name}-{origin[:QUALIFIER_CHARS]}/{doc_id}"
 

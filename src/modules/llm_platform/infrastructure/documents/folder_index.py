@@ -123,9 +123,9 @@ class FolderIndex:
         if self._view.pending:
             done, total = self._embedded
             share = f" ({done:,} of {total:,})" if done else ""
-            return self._retrieval_with(NoneEmbedder(KEYWORDS_ONLY.format(share)))
+            return self._build_retrieval(NoneEmbedder(KEYWORDS_ONLY.format(share)))
         if self._retrieval is None:
-            self._retrieval = self._retrieval_with(self._embedder)
+            self._retrieval = self._build_retrieval(self._embedder)
         return self._retrieval
 
     @property
@@ -142,7 +142,7 @@ class FolderIndex:
         """Return all passages of a document. The list is empty if the folder has no document by this id."""
         for candidate_id in (
             doc_id,
-            file_source.qualified_id(self._files.folder_name(self._folder), self._origin, doc_id),
+            file_source.qualify_id(self._files.folder_name(self._folder), self._origin, doc_id),
         ):
             passages = await self.retrieval.document(candidate_id)
             if passages and all(passages[0].fields.get(key) == values for key, values in self.filters.items()):
@@ -187,16 +187,16 @@ class FolderIndex:
         began = self._clock()
         if began < self._check_after:
             return
-        listing = await self._listing()
+        listing = await self._list_files()
         took = self._clock() - began
         await self._refresh(listing)
         self._check_after = self._clock() + (
             0.0 if took <= CHECK_ALWAYS_S else min(CHECK_AGAIN_S, took * LISTING_SHARE)
         )
 
-    async def _listing(self) -> Listing:
+    async def _list_files(self) -> Listing:
         try:
-            self._origin = self._origin or await asyncio.to_thread(file_source.origin_of, self._folder)
+            self._origin = self._origin or await asyncio.to_thread(file_source.get_origin, self._folder)
             return await asyncio.to_thread(
                 list_folder, self._folder, suffixes=file_source.INDEXED, max_files=file_source.MAX_FILES
             )
@@ -236,7 +236,7 @@ class FolderIndex:
     async def _locate(self) -> _Location:
         """Return the shared index if it holds this folder and can be used, else the index of the folder's own."""
         shared = self._shared
-        stamp = await asyncio.to_thread(self._shared_stamp)
+        stamp = await asyncio.to_thread(self._read_shared_stamp)
         if shared is not None and stamp is not None and stamp != self._rejected_stamp:
             location = _Location(shared.folder, shared.collection, shared.states, is_shared=True)
             if location == self._location:
@@ -250,7 +250,7 @@ class FolderIndex:
             await self._move_to(location)
         return location
 
-    def _shared_stamp(self) -> tuple[int, int] | None:
+    def _read_shared_stamp(self) -> tuple[int, int] | None:
         """Return the stamp of this folder's state in the shared index, or None if the shared index cannot serve the folder."""
         if self._shared is None or self._folder.is_file():
             # The state would describe the folder around the file, which has other documents as well.
@@ -264,7 +264,7 @@ class FolderIndex:
 
     async def _uses_our_embedder(self, location: _Location) -> bool:
         try:
-            collection_info = await self._opened(location).describe(location.collection)
+            collection_info = await self._use_store(location).describe(location.collection)
         except (exceptions.VectorStoreError, exceptions.VectorStoreConfigError):
             return False
         embedder = self._embedder
@@ -305,7 +305,7 @@ class FolderIndex:
         if not self._state.documents:
             return True
         try:
-            return await self._opened(location).describe(location.collection) is not None
+            return await self._use_store(location).describe(location.collection) is not None
         except exceptions.VectorStoreError:
             return False
 
@@ -330,7 +330,7 @@ class FolderIndex:
             if state is None:
                 return
             if state.pending:
-                store = self._opened(location)
+                store = self._use_store(location)
                 indexing = IndexingService(self._files, self._embedder, store, location.collection)
                 async with aclosing(indexing.add_vectors()) as steps:
                     async for step in steps:
@@ -381,12 +381,14 @@ class FolderIndex:
         One that began with too few passages for a mean of their vectors, and has many by now, must be rebuilt.
         """
         try:
-            collection_info = await self._opened(location).describe(location.collection)
+            collection_info = await self._use_store(location).describe(location.collection)
             if collection_info is None:
                 return False
             if collection_info.mean or not collection_info.dimension or self._external_store is not None:
                 return True
-            passages = [document.passages async for document in self._opened(location).documents(location.collection)]
+            passages = [
+                document.passages async for document in self._use_store(location).documents(location.collection)
+            ]
         except exceptions.VectorStoreError as error:
             log.warning("folder index rebuilt", extra={"error": error.code})
             return False
@@ -426,7 +428,7 @@ class FolderIndex:
         self, location: _Location, reading: file_source.FolderReading, *, vectors_later: bool
     ) -> IndexReport:
         source = _OneReading(self._files, reading)
-        indexing = IndexingService(source, self._embedder, self._opened(location), location.collection)
+        indexing = IndexingService(source, self._embedder, self._use_store(location), location.collection)
         report = IndexReport(collection=location.collection, embedder=self._embedder.name)
         try:
             async with aclosing(indexing.index([self._folder], prune=True, vectors_later=vectors_later)) as steps:
@@ -446,7 +448,7 @@ class FolderIndex:
 
         Indexing does not do this: it leaves such documents as they were, and prunes nothing if it finds no document at all.
         """
-        store = self._opened(location)
+        store = self._use_store(location)
         if not (everything or reading.unreadable) or await store.describe(location.collection) is None:
             return
         removed = reading.unreadable
@@ -459,11 +461,11 @@ class FolderIndex:
 
     # --- the store --------------------------------------------------------------------------------------------------------
 
-    def _retrieval_with(self, embedder: IEmbedder) -> RetrievalService:
+    def _build_retrieval(self, embedder: IEmbedder) -> RetrievalService:
         location = self._location or self._own_location()
-        return RetrievalService(embedder, self._opened(location), location.collection, top_k=MAX_TOP_K)
+        return RetrievalService(embedder, self._use_store(location), location.collection, top_k=MAX_TOP_K)
 
-    def _opened(self, location: _Location) -> IVectorStore:
+    def _use_store(self, location: _Location) -> IVectorStore:
         if self._store is None:
             external = None if location.is_shared else self._external_store
             self._store = external or self._open_store(location.folder)

@@ -47,7 +47,7 @@ class IndexDirectory:
         """Create the directory, open to its owner only, and return it. Raises OSError if no folder can be written."""
         # The directory is created again if the data folder was cleared while this process runs.
         if self._path is None or (self._lock is not None and not self._lock.is_held and not self._path.is_dir()):
-            self._path = self._stored()
+            self._path = self._find_stored()
             if self._path is None:
                 self._path = self._temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY))
         return self._path
@@ -74,7 +74,7 @@ class IndexDirectory:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
 
-    def _stored(self) -> Path | None:
+    def _find_stored(self) -> Path | None:
         if self._base is None:
             return None
         path, lock = self._base / self._key, self._base / f"{self._key}.lock"

@@ -28,7 +28,7 @@ _NAMELESS: Final = UUID("5d0c3c0e-6b5f-5a5e-8e0f-1f5f7d0c9a42")  # namespace of 
 Record = Mapping[str, Any]
 
 
-def record_of(line: bytes) -> Record:
+def parse_record(line: bytes) -> Record:
     """Return the JSON object of a line. Raises UnreadableDocument."""
     try:
         value = decode_json(line, lambda: None)
@@ -39,7 +39,7 @@ def record_of(line: bytes) -> Record:
     return value
 
 
-def id_of(record: Record) -> str:
+def read_id(record: Record) -> str:
     """Return the `doc_id`, which is text or a number, or else the `url`, or else a UUID of title and text.
 
     Raises UnreadableDocument for an id of another type.
@@ -55,7 +55,7 @@ def id_of(record: Record) -> str:
     return doc_id
 
 
-def text_of(record: Record, doc_id: str) -> DocumentText:
+def read_document(record: Record, doc_id: str) -> DocumentText:
     """Return the document of a record. Raises UnreadableDocument if it has no text."""
     text = record.get(TEXT)
     if not isinstance(text, str) or not text.strip():
@@ -70,12 +70,12 @@ def text_of(record: Record, doc_id: str) -> DocumentText:
         url=_short(record, "url"),
         source=_short(record, "source"),
         lang=_short(record, "lang"),
-        fields={**filters_of(record), "doc_id": (doc_id,)},
+        fields={**read_filters(record), "doc_id": (doc_id,)},
         note=cut,
     )
 
 
-def filters_of(record: Record) -> dict[str, tuple[str, ...]]:
+def read_filters(record: Record) -> dict[str, tuple[str, ...]]:
     """Return each scalar or list field except `text`: text as it is, other values as JSON."""
     filters: dict[str, tuple[str, ...]] = {}
     left = MAX_FILTER_VALUES
@@ -134,8 +134,8 @@ def _lines(file: BinaryIO) -> Iterator[tuple[bytes | None, int]]:
 
 def _document(line: bytes, where: str, position: int) -> FoundDocument | LeftOut:
     try:
-        record = record_of(line)
-        doc_id = id_of(record)
+        record = parse_record(line)
+        doc_id = read_id(record)
     except UnreadableDocument as error:
         return LeftOut(where, str(error), hides="")
     return FoundDocument(doc_id, sha256(line).hexdigest(), where, position, partial(_read, record, doc_id, where))
@@ -143,6 +143,6 @@ def _document(line: bytes, where: str, position: int) -> FoundDocument | LeftOut
 
 def _read(record: Record, doc_id: str, where: str) -> DocumentText | LeftOut:
     try:
-        return text_of(record, doc_id)
+        return read_document(record, doc_id)
     except UnreadableDocument as error:
         return LeftOut(where, str(error), hides=doc_id)

@@ -57,7 +57,7 @@ class DocumentPageReader(IPageReader):
         except (exceptions.WebSearchConnectionError, exceptions.VectorStoreError) as error:
             raise exceptions.PageConnectionError(error.message) from error
         if passages:
-            return self._page(passages, url if view is None else self._search.address_of(passages[0]), view)
+            return self._page(passages, url if view is None else self._search.get_address(passages[0]), view)
         if view is not None and leaves_the_folder(doc_id):
             raise exceptions.PageRequestError(
                 "A document's path may not leave its folder: give a path below DOCUMENTS_DIR"

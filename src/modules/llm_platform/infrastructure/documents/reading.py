@@ -11,7 +11,7 @@ from modules.llm_platform.domain.markdown.outline import heading_title, read_out
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD
 from modules.llm_platform.domain.text.page_starts import moved_starts
-from modules.llm_platform.infrastructure.documents.folder import FoundFile, suffix_of
+from modules.llm_platform.infrastructure.documents.folder import FoundFile, get_suffix
 from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, decode, printable
 from modules.llm_platform.infrastructure.parsing.parser_process import FILE_KINDS, DocumentParser, Parsed
 
@@ -42,7 +42,7 @@ def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Red
 
 def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor: Redactor) -> Parsed:
     """Read a file, or the bytes of a file with this name, as `read_text` does."""
-    suffix = suffix_of(name)
+    suffix = get_suffix(name)
     parsed = _parse(suffix, file, parser)
     text = redactor.text(parsed.text)
     if not text or text.isspace():

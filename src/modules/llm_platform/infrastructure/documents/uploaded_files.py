@@ -25,7 +25,7 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
-from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, suffix_of
+from modules.llm_platform.infrastructure.documents.folder import SUFFIXES, get_suffix
 from modules.llm_platform.infrastructure.documents.page_reader import DocumentPageReader
 from modules.llm_platform.infrastructure.documents.reading import read_content
 from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
@@ -64,7 +64,7 @@ class UploadedFiles(IDocumentSource):
 
     def read(self, name: str, parser: PooledParser) -> DocumentText | LeftOut:
         try:
-            if suffix_of(name) not in SUFFIXES:
+            if get_suffix(name) not in SUFFIXES:
                 raise UnreadableDocument(f"its name ends in none of {', '.join(SUFFIXES)}")
             read = read_content(name, self.files[name].content, parser, self._redactor)
         except EmptyDocument:
@@ -75,7 +75,7 @@ class UploadedFiles(IDocumentSource):
         note = CUT.format(chars=self._max_chars) if len(text) < len(read.text) else read.note
         if note:
             self.notes[name] = note
-        fields = {"doc_type": (suffix_of(name)[1:],)}
+        fields = {"doc_type": (get_suffix(name)[1:],)}
         return DocumentText(
             replace_surrogates(read.title or name),
             replace_surrogates(text),
@@ -130,7 +130,7 @@ class UploadedFileSearch(DocumentWebSearch):
         for name in self._files.files:
             if passages := await self.retrieval.document(name):
                 text = self.redactor.text(merge_document_text(passages, BEGINNING_CHARS).text)
-                url, title = self.address_of(passages[0]), passages[0].title
+                url, title = self.get_address(passages[0]), passages[0].title
                 found.append(WebSearchResultItem(title=title, url=url, snippet=text, source=self.name))
         return tuple(found)
 

@@ -39,7 +39,7 @@ NOTHING_READABLE: Final = (
 ENOUGH: Final = f"only the best {MAX_TOP_K} documents are shown: request an earlier page"
 
 
-def unsupported_parts(request: WebSearchRequest, name: str) -> Iterator[Degraded]:
+def list_unsupported_parts(request: WebSearchRequest, name: str) -> Iterator[Degraded]:
     """Yield an entry for each part of a request that a search of documents ignores.
 
     Raises WebSearchRequestError for an unknown freshness.
@@ -134,7 +134,7 @@ class DocumentWebSearch(IWebSearchProvider):
             ) from error
 
     async def _found(self, request: WebSearchRequest) -> WebSearchResponse:
-        ignored = tuple(unsupported_parts(request, self.name))
+        ignored = tuple(list_unsupported_parts(request, self.name))
         last = request.count * request.page
         with _translated(self._otherwise):
             filters = self.folder.filters if self.folder else {}
@@ -201,13 +201,13 @@ class DocumentWebSearch(IWebSearchProvider):
         if self.folder is not None:
             await self.folder.aclose()
 
-    def address_of(self, passage: Passage) -> str:
+    def get_address(self, passage: Passage) -> str:
         """Return the address of a passage's document: its own if that is a web address."""
         return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
 
     def _item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
         best = found[0].passage
-        url = self.address_of(best)
+        url = self.get_address(best)
         self._shown.pop(url, None)  # An address that is shown again becomes the newest one.
         self._shown[url] = best.doc_id
         if len(self._shown) > MAX_SHOWN:

@@ -34,7 +34,7 @@ class UpstreamClient(httpx2.AsyncClient):
         self.via = via
 
 
-def via_of(client: httpx2.AsyncClient) -> str | None:
+def get_proxy_host(client: httpx2.AsyncClient) -> str | None:
     """Return the host of the client's proxy.
 
     Return None for a client without a proxy, and for one that `make_client` did not create.
@@ -93,7 +93,7 @@ def make_client(
     verify = default_tls() if needs_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return UpstreamClient(
         via=proxy_host(proxy),
-        base_url=_parsed(base_url) or "",
+        base_url=_parse_url(base_url) or "",
         timeout=timeout,
         proxy=proxy,
         headers={"User-Agent": user_agent(), **(headers or {})},
@@ -171,8 +171,8 @@ class Upstream:
         self.base_url, inner_auth = _without_credentials(base_url)
         # A client that is created here is never closed, so it keeps no connection open.
         self._client = client or make_client(self.base_url, limits=httpx2.Limits(max_keepalive_connections=0))
-        self._via = via_of(self._client)
-        url = _parsed(self.base_url)
+        self._via = get_proxy_host(self._client)
+        url = _parse_url(self.base_url)
         self._usable = url is not None
         self._host = "" if url is None else url.raw_host.decode("ascii")
         common = _headers(url, headers or {}, auth or inner_auth)
@@ -240,9 +240,9 @@ class Upstream:
                 body = await read_body(response, self._max_bytes)
         except httpx2.LocalProtocolError as error:
             # The message of this error quotes the invalid header, which may be a key.
-            raise self.rule_error(http_errors.rule_of(error)) from None
+            raise self.rule_error(http_errors.find_rule(error)) from None
         except http_errors.TRANSPORT_ERRORS as error:
-            raise self.rule_error(http_errors.rule_of(error)) from error
+            raise self.rule_error(http_errors.find_rule(error)) from error
         if body is None:
             raise self.rule_error(http_errors.Rule("error", f"answered with more than {self._max_bytes >> 20} MB"))
         data = body if self._redactor is None else self._redactor.data(body)
@@ -360,7 +360,7 @@ def encode_json(body: Mapping[str, Any]) -> bytes:
     return _ENCODER.encode(body).encode(errors="replace")  # A text may contain half of a surrogate pair.
 
 
-def _parsed(base_url: str) -> httpx2.URL | None:
+def _parse_url(base_url: str) -> httpx2.URL | None:
     """Return the parsed address, or None for an invalid one, which the first request reports."""
     try:
         url = httpx2.URL(base_url.rstrip("/"))
@@ -386,7 +386,7 @@ def has_credentials(base_url: str) -> bool:
 
 def _without_credentials(base_url: str) -> tuple[str, tuple[str, str] | None]:
     """Return the address without its credentials, and the user name and password, or None."""
-    url = _parsed(base_url)
+    url = _parse_url(base_url)
     if url is None or not url.userinfo:
         return base_url.rstrip("/"), None
     return str(url.copy_with(username=None, password=None)).rstrip("/"), (url.username, url.password)

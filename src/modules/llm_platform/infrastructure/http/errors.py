@@ -102,7 +102,7 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return min(max(wait, 0.0), MAX_RETRY_AFTER_S)
 
 
-def rule_of(error: Exception) -> Rule:
+def find_rule(error: Exception) -> Rule:
     if isinstance(error, httpx2.ConnectError):
         for cause in _causes(error):
             for kind, rule in CONNECT_RULES:

@@ -68,30 +68,30 @@ def _finite(number: str) -> float | None:
 _TOLERANT = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None, strict=False)
 
 
-def text_of(value: Any, limit: int = MAX_TEXT_CHARS) -> str:
+def read_text(value: Any, limit: int = MAX_TEXT_CHARS) -> str:
     """Return the first `limit` characters of a string, or an empty string for any other value."""
     if not isinstance(value, str):
         return ""
     return value if len(value) <= limit else value[:limit]
 
 
-def line_of(value: Any) -> str:
+def read_line(value: Any) -> str:
     """Return the first MAX_LINE_CHARS characters of a string, for instance a title, without line breaks and runs of blanks."""
-    return " ".join(text_of(value, MAX_LINE_CHARS).split())
+    return " ".join(read_text(value, MAX_LINE_CHARS).split())
 
 
-def number_of(value: Any) -> float | None:
+def read_number(value: Any) -> float | None:
     """Return a finite number as a float, or None for any other value."""
     if type(value) is int and abs(value) <= sys.float_info.max:  # excludes bool
         value = float(value)
     return value if isinstance(value, float) and math.isfinite(value) else None
 
 
-def list_of(value: Any) -> list[Any]:
+def read_list(value: Any) -> list[Any]:
     """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else []
 
 
-def dict_of(value: Any) -> dict[str, Any]:
+def read_dict(value: Any) -> dict[str, Any]:
     """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}

@@ -52,10 +52,10 @@ class EmbeddedVectorStore(IVectorStore):
         """Return the collection of this name in this folder, which need not be there."""
 
     async def describe(self, collection: str) -> dtos.Collection | None:
-        return await self._run(self._at(collection).facts)
+        return await self._run(self._get_collection(collection).facts)
 
     async def prepare(self, collection: dtos.Collection) -> None:
-        await self._run(self._at(collection.name).prepare, collection)
+        await self._run(self._get_collection(collection.name).prepare, collection)
 
     async def replace(
         self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]
@@ -63,36 +63,36 @@ class EmbeddedVectorStore(IVectorStore):
         await self.replace_many(collection, [(document, passages)])
 
     async def replace_many(self, collection: str, documents: Documents) -> None:
-        await self._run(self._at(collection).replace, documents)
+        await self._run(self._get_collection(collection).replace, documents)
 
     async def add_vectors(self, collection: str, documents: Documents) -> None:
-        await self._run(self._at(collection).add_vectors, documents)
+        await self._run(self._get_collection(collection).add_vectors, documents)
 
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
-        await self._run(self._at(collection).remove, doc_ids)
+        await self._run(self._get_collection(collection).remove, doc_ids)
 
     async def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
         following: Any = None
         while True:
-            page, following = await self._run(self._at(collection).documents, following)
+            page, following = await self._run(self._get_collection(collection).documents, following)
             for document in page:
                 yield document
             if following is None:
                 return
 
     async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
-        return await self._run(self._at(collection).lookup, doc_ids)
+        return await self._run(self._get_collection(collection).lookup, doc_ids)
 
     async def search(
         self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
-        return await self._run(self._at(collection).search, text, vector, filters, limit)
+        return await self._run(self._get_collection(collection).search, text, vector, filters, limit)
 
     async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
-        return await self._run(self._at(collection).passages, doc_id)
+        return await self._run(self._get_collection(collection).passages, doc_id)
 
     async def finish(self, collection: str) -> None:
-        await self._run(self._at(collection).finish)
+        await self._run(self._get_collection(collection).finish)
 
     async def aclose(self) -> None:
         """Close the store. Changes that were not finished are lost, as after a crash."""
@@ -103,7 +103,7 @@ class EmbeddedVectorStore(IVectorStore):
             self._thread = None
             thread.shutdown(wait=False)
 
-    def _at(self, collection: str) -> EmbeddedCollection:
+    def _get_collection(self, collection: str) -> EmbeddedCollection:
         if collection not in self._collections:
             self._collections[collection] = self._collection(collection, self._folder / collection)
         return self._collections[collection]

@@ -102,7 +102,7 @@ def passage_payload(passage: dtos.Passage, position: int) -> dict[str, Any]:
     }
 
 
-def passage_of(point_id: object, payload: Mapping[str, Any]) -> dtos.Passage:
+def parse_passage(point_id: object, payload: Mapping[str, Any]) -> dtos.Passage:
     return dtos.Passage(
         id=str(point_id),
         doc_id=payload[DOC_ID],
@@ -112,13 +112,13 @@ def passage_of(point_id: object, payload: Mapping[str, Any]) -> dtos.Passage:
         url=payload.get("url"),
         source=payload.get("source"),
         lang=payload.get("lang"),
-        fields=_fields_of(payload.get(FIELDS) or ()),
+        fields=_collect_fields(payload.get(FIELDS) or ()),
         label=payload.get("label") or "",
         pages=tuple((offset, page) for offset, page in payload.get("pages") or ()),
     )
 
 
-def _fields_of(texts: Iterable[str]) -> dtos.Filters:
+def _collect_fields(texts: Iterable[str]) -> dtos.Filters:
     values: dict[str, list[str]] = {}
     for text in texts:
         name, _, value = text.partition("=")
@@ -139,7 +139,7 @@ def document_payload(document: dtos.IndexedDocument) -> dict[str, Any]:
     }
 
 
-def document_of(payload: Mapping[str, Any]) -> dtos.IndexedDocument:
+def parse_document(payload: Mapping[str, Any]) -> dtos.IndexedDocument:
     return dtos.IndexedDocument.model_validate(payload)
 
 
@@ -153,7 +153,7 @@ def facts_payload(collection: dtos.Collection) -> dict[str, Any]:
     }
 
 
-def facts_of(name: str, payload: Mapping[str, Any]) -> dtos.Collection:
+def parse_facts(name: str, payload: Mapping[str, Any]) -> dtos.Collection:
     """Return the facts of a collection. Raises VectorStoreConfigError if its keywords have another format than queries."""
     if payload.get("words") != FORM:
         raise other_sparse_format(name)
@@ -175,7 +175,7 @@ class PreparedPoint:
     payload: dict[str, Any]
 
 
-def prepared(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPassage]) -> list[PreparedPoint]:
+def prepare_points(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPassage]) -> list[PreparedPoint]:
     """Return the points of documents, in their order."""
     passages = [passage for document in documents for passage in document]
     vectors = center_vectors([passage.vector for passage in passages], facts)

@@ -89,7 +89,7 @@ class SqliteCollection:
         self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
         with _translated():
-            facts, database = self._needed()
+            facts, database = self._require()
             query = hybrid_query(facts, text, vector)
             where, values = _condition(filters)
             lists = [self._by_words(database, query, where, values)] if query.words else []
@@ -105,16 +105,16 @@ class SqliteCollection:
                 row = _row(database, "SELECT id, payload FROM passages WHERE number = ?", number)
                 if row is None:
                     raise KeyError(number)
-                passage = payloads.passage_of(row[0], json.loads(row[1]))
+                passage = payloads.parse_passage(row[0], json.loads(row[1]))
                 found_passages.append(dtos.FoundPassage(passage=passage, score=query.score(score)))
             return found_passages
 
     def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         with _translated():
-            _, database = self._needed()
+            _, database = self._require()
             statement = "SELECT payload FROM documents WHERE doc_id = ?"
             rows = ((doc_id, _row(database, statement, replace_surrogates(doc_id))) for doc_id in doc_ids)
-            return {doc_id: payloads.document_of(json.loads(row[0])) for doc_id, row in rows if row}
+            return {doc_id: payloads.parse_document(json.loads(row[0])) for doc_id, row in rows if row}
 
     def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
         """Return the documents after the id `after` (None for the first page), and the id to continue after.
@@ -122,21 +122,21 @@ class SqliteCollection:
         The second value is None at the end.
         """
         with _translated():
-            _, database = self._needed()
+            _, database = self._require()
             rows = database.execute(
                 "SELECT payload FROM documents WHERE doc_id > ? OR ? IS NULL ORDER BY doc_id LIMIT ?",
                 (after, after, PAGE),
             )
-            found = [payloads.document_of(json.loads(payload)) for (payload,) in rows]
+            found = [payloads.parse_document(json.loads(payload)) for (payload,) in rows]
             return found, found[-1].doc_id if len(found) == PAGE else None
 
     def passages(self, doc_id: str) -> list[dtos.Passage]:
         with _translated():
-            _, database = self._needed()
+            _, database = self._require()
             rows = database.execute(
                 "SELECT id, payload FROM passages WHERE doc_id = ? ORDER BY place", (replace_surrogates(doc_id),)
             )
-            return [payloads.passage_of(point_id, json.loads(payload)) for point_id, payload in rows]
+            return [payloads.parse_passage(point_id, json.loads(payload)) for point_id, payload in rows]
 
     def _by_words(
         self, database: sqlite3.Connection, query: HybridQuery, where: str, values: Sequence[str]
@@ -176,7 +176,7 @@ class SqliteCollection:
                 self._open_new()
             database = self._begun()
             # Another writer may have created the collection in the meantime.
-            self._facts = self._facts_in(database)
+            self._facts = self._read_facts(database)
             self._check(facts)
             if self._facts is None:
                 database.execute("INSERT INTO facts VALUES (?)", (json.dumps(payloads.facts_payload(facts)),))
@@ -184,12 +184,12 @@ class SqliteCollection:
 
     def replace(self, documents: Documents) -> None:
         with _translated():
-            facts, _ = self._needed()
+            facts, _ = self._require()
             database = self._begun()
             new = {replace_surrogates(document.doc_id): (document, passages) for document, passages in documents}
             for doc_id in new:
                 _delete(database, doc_id)
-            points = payloads.prepared(facts, *(passages for _, passages in new.values()))
+            points = payloads.prepare_points(facts, *(passages for _, passages in new.values()))
             database.executemany(
                 "INSERT INTO documents VALUES (?, ?)",
                 [(doc_id, json.dumps(payloads.document_payload(document))) for doc_id, (document, _) in new.items()],
@@ -198,7 +198,7 @@ class SqliteCollection:
 
     def add_vectors(self, documents: Documents) -> None:
         with _translated():
-            facts, _ = self._needed()
+            facts, _ = self._require()
             database = self._begun()
             for document, passages in documents:
                 database.execute(
@@ -209,13 +209,13 @@ class SqliteCollection:
                     "UPDATE passages SET vector = ? WHERE id = ? AND doc_id = ?",
                     [
                         (_blob(point.vector), point.id, replace_surrogates(document.doc_id))
-                        for point in payloads.prepared(facts, passages)
+                        for point in payloads.prepare_points(facts, passages)
                     ],
                 )
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         with _translated():
-            self._needed()
+            self._require()
             database = self._begun()
             for doc_id in doc_ids:
                 _delete(database, replace_surrogates(doc_id))
@@ -231,7 +231,7 @@ class SqliteCollection:
 
     # --- opening ----------------------------------------------------------------------------------------------------------
 
-    def _needed(self) -> tuple[dtos.Collection, sqlite3.Connection]:
+    def _require(self) -> tuple[dtos.Collection, sqlite3.Connection]:
         facts = self._current()
         if facts is None or self._connection is None:
             raise payloads.no_collection(self._name)
@@ -255,17 +255,17 @@ class SqliteCollection:
             database.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
             self._connection, self._opened = database, (about.st_dev, about.st_ino)
         if self._facts is None and self._connection is not None:
-            self._facts = self._facts_in(self._connection)
+            self._facts = self._read_facts(self._connection)
         return self._facts
 
-    def _facts_in(self, database: sqlite3.Connection) -> dtos.Collection | None:
+    def _read_facts(self, database: sqlite3.Connection) -> dtos.Collection | None:
         if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
             return None
         row = _row(database, "SELECT payload FROM facts")
         if row is None:
             return None
         try:
-            return payloads.facts_of(self._name, json.loads(row[0]))
+            return payloads.parse_facts(self._name, json.loads(row[0]))
         except KeyError as error:
             raise payloads.unknown_collection(self._name) from error
 
@@ -321,7 +321,7 @@ class SqliteMemoryVectorStore(SqliteVectorStore):
 class _MemoryCollection(SqliteCollection):
     def _current(self) -> dtos.Collection | None:
         if self._facts is None and self._connection is not None:
-            self._facts = self._facts_in(self._connection)
+            self._facts = self._read_facts(self._connection)
         return self._facts
 
     def _open_new(self) -> None:
@@ -341,7 +341,7 @@ def _delete(database: sqlite3.Connection, doc_id: str) -> None:
     for number, point_id, text in rows:
         # The words and fields are computed from the payload, because an index by passage would double the size of the file.
         payload = json.loads(text)
-        words = passage_words(payloads.passage_of(point_id, payload).searched).indices
+        words = passage_words(payloads.parse_passage(point_id, payload).searched).indices
         database.executemany("DELETE FROM words WHERE word = ? AND passage = ?", [(word, number) for word in words])
         database.executemany(
             "DELETE FROM fields WHERE field = ? AND passage = ?",

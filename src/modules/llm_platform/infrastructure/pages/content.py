@@ -69,7 +69,7 @@ class Parsers(Protocol):
     async def pdf(self, data: bytes) -> Parsed: ...
 
 
-async def content_of(
+async def extract_content(
     page: Fetched, parsers: Parsers, *, with_links: bool = False, needs_text: bool = True, is_whole: bool = False
 ) -> Content:
     """Return the content of a page. Its bytes are taken from it.
@@ -79,7 +79,7 @@ async def content_of(
 
     Raises PageError for a page without text, PageBlockedError for a wall, and PageConfigError if the extra is not installed.
     """
-    media_type = page.media_type or _sniffed_type(page.body)
+    media_type = page.media_type or _sniff_type(page.body)
     try:
         if media_type == PDF:
             parsed, html = await parsers.pdf(page.take_body()), ""
@@ -101,7 +101,10 @@ async def content_of(
     sample = bot_walls.PageSample(page.address.host, path, title, text, html)
     bot_walls.check_bot_wall(sample, needs_text=needs_text or not has_links)
     title = (
-        title or _heading(text) or unquote(path.rstrip("/").rpartition("/")[2], errors="replace") or page.address.host
+        title
+        or _find_heading(text)
+        or unquote(path.rstrip("/").rpartition("/")[2], errors="replace")
+        or page.address.host
     )
     return Content(
         title[:MAX_TITLE_CHARS],
@@ -135,7 +138,7 @@ def published(html: str) -> str | None:
     return next((found[1] for pattern in _PUBLISHED if (found := pattern.search(head))), None)
 
 
-def _sniffed_type(body: bytes) -> str:
+def _sniff_type(body: bytes) -> str:
     start = body[:SNIFFED_BYTES]
     if start.startswith(b"%PDF-"):
         return PDF
@@ -149,7 +152,7 @@ def _unreadable(why: str, media_type: str) -> PageError | PageConfigError:
     return PageError(f"The {kinds[media_type == PDF]} cannot be read: {why}")
 
 
-def _heading(text: str) -> str:
+def _find_heading(text: str) -> str:
     found = _FIRST_HEADING.search(text[:5000])
     return found[1].strip() if found else ""
 

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.research.page_links import keeps_links
 from modules.llm_platform.domain.text.page_starts import moved_starts
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, follow, parse_address
-from modules.llm_platform.infrastructure.pages.content import PAGE_REQUEST, Content, Parsers, content_of, text_hash
+from modules.llm_platform.infrastructure.pages.content import PAGE_REQUEST, Content, Parsers, extract_content, text_hash
 from modules.llm_platform.infrastructure.pages.fetch import Fetched, SafeFetcher
 from modules.llm_platform.infrastructure.pages.robots import MAX_SITES, Robots
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
@@ -83,7 +83,7 @@ class DirectPageReader(IPageReader):
         page = _page(fetched, content, self._redactor, self._now())
         if content.hyperlinks is None:
             return page
-        base = _resolved(fetched.address, content.hyperlinks.base) or fetched.address
+        base = _resolve_link(fetched.address, content.hyperlinks.base) or fetched.address
         links = tuple((href, text) for href, text in content.hyperlinks.links if text)
         return page.model_copy(update={"links": links, "link_base": base.url})
 
@@ -99,7 +99,7 @@ async def _content(
 ) -> Content:
     """Return the content of a page. A host whose page ended its parser has to wait."""
     try:
-        return await content_of(fetched, parsers, with_links=with_links, needs_text=needs_text, is_whole=is_whole)
+        return await extract_content(fetched, parsers, with_links=with_links, needs_text=needs_text, is_whole=is_whole)
     except PageError as error:
         if isinstance(error.__cause__, ParserEndedError):
             fetcher.pause(fetched.address.host)
@@ -211,12 +211,12 @@ class DirectSiteReader(ISiteReader):
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
         found = content.hyperlinks or Hyperlinks()
-        base = _resolved(fetched.address, found.base) or fetched.address
+        base = _resolve_link(fetched.address, found.base) or fetched.address
         return LinkedPage(
             page=_page(fetched, content, self._redactor, self._now()),
             links=_links(fetched, content),
             images=tuple(target.url for target, _ in _targets(base, ((image, "") for image in found.images))),
-            favicon=icon.url if found.icon and (icon := _resolved(base, found.icon)) else None,
+            favicon=icon.url if found.icon and (icon := _resolve_link(base, found.icon)) else None,
             size_bytes=size_bytes,
         )
 
@@ -231,17 +231,17 @@ class DirectSiteReader(ISiteReader):
 
 def _links(fetched: Fetched, content: Content) -> tuple[PageLink, ...]:
     found = content.hyperlinks or Hyperlinks()
-    base = _resolved(fetched.address, found.base) or fetched.address
+    base = _resolve_link(fetched.address, found.base) or fetched.address
     return tuple(PageLink(url=target.url, text=text) for target, text in _targets(base, found.links))
 
 
 def _targets(base: PageAddress, links: Iterable[tuple[str, str]]) -> Iterator[tuple[PageAddress, str]]:
     for href, text in links:
-        if target := _resolved(base, href):
+        if target := _resolve_link(base, href):
             yield target, text
 
 
-def _resolved(base: PageAddress, href: str) -> PageAddress | None:
+def _resolve_link(base: PageAddress, href: str) -> PageAddress | None:
     """Return the address that a link leads to, or None if it is not a web address."""
     try:
         return follow(base, href.strip())

@@ -59,12 +59,12 @@ class Robots:
             raise PageBlockedError(
                 "The site's robots.txt cannot be read now; crawls and direct-robots of READERS obey it: try again later"
             ) from error
-        return rules_for(response.body.decode("utf-8", "replace"))
+        return parse_rules(response.body.decode("utf-8", "replace"))
 
 
-def rules_for(text: str, product: str = PRODUCT) -> Protego:
+def parse_rules(text: str, product: str = PRODUCT) -> Protego:
     """Return the rules of all groups for `product`, else those for all programs."""
-    return Protego.parse("\n".join([_normalized(line, product) for line in text.removeprefix("\ufeff").splitlines()]))
+    return Protego.parse("\n".join([_normalize(line, product) for line in text.removeprefix("\ufeff").splitlines()]))
 
 
 def allows(rules: Protego, target: str) -> bool:
@@ -72,7 +72,7 @@ def allows(rules: Protego, target: str) -> bool:
     return rules.can_fetch(f"https://site.invalid{target}", PRODUCT)
 
 
-def _normalized(line: str, product: str) -> str:
+def _normalize(line: str, product: str) -> str:
     """Return a User-agent line reduced to `product`, `*` or another program. Any other line does not change.
 
     Protego stores each rule for each program of its group, and a hostile file can list 16,000 programs before 16,000 rules. It

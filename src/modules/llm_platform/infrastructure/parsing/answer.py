@@ -14,7 +14,7 @@ BLANK_LINES = re.compile(r"\n[ \t]*\n(?:[ \t]*\n)+")
 _GENERATED_TITLE = re.compile(r"^(?:Microsoft Word|untitled|PowerPoint)|\.(?:docx?|odt|tex|dvi|indd|pptx?|rtf)$", re.I)
 
 
-def opened_file(file: File) -> IO[bytes]:
+def open_file(file: File) -> IO[bytes]:
     return open(file, "rb") if isinstance(file, str) else io.BytesIO(file)  # noqa: PTH123
 
 
@@ -24,7 +24,7 @@ def own_title(title: Any) -> str | None:
     return title if title and not _GENERATED_TITLE.search(title) else None
 
 
-def bounded_text(pieces: list[str]) -> Answer:
+def limit_text(pieces: list[str]) -> Answer:
     text = "\n\n".join(filter(None, pieces))
     cut = f"only its first {MAX_CHARS:,} characters were read" if len(text) > MAX_CHARS else None
     return {"text": text[:MAX_CHARS], "note": cut}

@@ -11,14 +11,7 @@ from typing import IO, Any
 from urllib.parse import unquote
 from xml.parsers import expat
 
-from modules.llm_platform.infrastructure.parsing.answer import (
-    MAX_CHARS,
-    Answer,
-    File,
-    bounded_text,
-    opened_file,
-    own_title,
-)
+from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, limit_text, open_file, own_title
 from modules.llm_platform.infrastructure.parsing.html_page import html_text
 
 MAX_UNPACKED_BYTES = 100_000_000  # Bytes that are read from one archive.
@@ -86,9 +79,9 @@ def _directory_bytes(file: IO[bytes]) -> int:
     return size if is_large else int.from_bytes(end[at + 12 : at + 16], "little") if at >= 0 else 0
 
 
-def _unpacked(file: File, read: Callable[[_Archive], Answer], broken: str) -> Answer:
+def _unpack(file: File, read: Callable[[_Archive], Answer], broken: str) -> Answer:
     try:
-        with opened_file(file) as opened:
+        with open_file(file) as opened:
             if _directory_bytes(opened) > MAX_DIRECTORY_BYTES:
                 return {"error": "it is an archive of too many files"}
             with zipfile.ZipFile(opened) as archive:
@@ -116,7 +109,7 @@ class _Xml:
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self.text
-        self._parser.EntityDeclHandler = _refused
+        self._parser.EntityDeclHandler = _refuse
         self._depth = 0
 
     def read(self, chunks: Iterable[bytes]) -> None:
@@ -161,7 +154,7 @@ def _local(name: str) -> str:
     return name.rpartition(" ")[2]
 
 
-def _refused(*_: Any) -> None:
+def _refuse(*_: Any) -> None:
     raise ValueError
 
 
@@ -290,7 +283,7 @@ class _Paragraphs(_Xml):
 
 def docx_text(file: File) -> Answer:
     """Return the body of a Word document, without notes, comments and deleted text."""
-    return _unpacked(file, _docx, "it is not a Word document that can be read (an encrypted one is not)")
+    return _unpack(file, _docx, "it is not a Word document that can be read (an encrypted one is not)")
 
 
 def _docx(archive: _Archive) -> Answer:
@@ -304,7 +297,7 @@ def _docx(archive: _Archive) -> Answer:
     except KeyError:
         return {"error": "it is not a Word document"}
     reader.end("p")
-    answer = bounded_text(reader.paragraphs)
+    answer = limit_text(reader.paragraphs)
     if reader.is_full:
         answer["note"] = f"only its first {len(answer['text']):,} characters were read"
     return {"title": title, **answer}
@@ -312,7 +305,7 @@ def _docx(archive: _Archive) -> Answer:
 
 def epub_text(file: File) -> Answer:
     """Return the chapters of a book in reading order."""
-    return _unpacked(file, _epub, "it is not a book that can be read")
+    return _unpack(file, _epub, "it is not a book that can be read")
 
 
 def _epub(archive: _Archive) -> Answer:
@@ -322,7 +315,7 @@ def _epub(archive: _Archive) -> Answer:
     )
     folder, package = posixpath.dirname(path), _Elements(archive.part(path))
     chapters: list[str] = []
-    for href in _reading_order(package)[:MAX_CHAPTERS]:
+    for href in _find_reading_order(package)[:MAX_CHAPTERS]:
         data = archive.part(posixpath.normpath(posixpath.join(folder, unquote(href))))
         answer = html_text((data or b"").decode("utf-8", "replace"))
         if "error" in answer:
@@ -330,10 +323,10 @@ def _epub(archive: _Archive) -> Answer:
         chapters.append(answer["text"] or "")
         if sum(map(len, chapters)) > MAX_CHARS:
             break
-    return {"title": " ".join(package.title.split()) or None, **bounded_text(chapters)}
+    return {"title": " ".join(package.title.split()) or None, **limit_text(chapters)}
 
 
-def _reading_order(package: _Elements) -> list[str]:
+def _find_reading_order(package: _Elements) -> list[str]:
     files: dict[str, str] = {}
     order: list[str] = []
     for name, attributes, _ in package.found:

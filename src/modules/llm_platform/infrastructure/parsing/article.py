@@ -54,7 +54,7 @@ _SURROUNDING_NAME = re.compile(
 _COMMENTS_NAME = re.compile(r"^[Cc]omment(?!ary)|(?:article|post)-comments|^(?:comol|disqus_thread|dsq-comments)")
 
 
-def article_of(tree: Any, page: str) -> str:
+def find_article(tree: Any, page: str) -> str:
     """Return the article of a page whose text is `page`, or "" if none is found.
 
     The precise mode is tried first, without comments of readers.
@@ -100,14 +100,14 @@ def without_repeats(text: str) -> str:
 
 def _content(tree: Any, *, precise: bool) -> str:
     """Return the text of the first part of the page that its author names and that has enough of it."""
-    for part in _named_parts(tree.body):
+    for part in _find_named_parts(tree.body):
         text = _text_of_part(part, precise=precise)
         if len(text.split(maxsplit=MIN_ARTICLE_WORDS)) >= MIN_ARTICLE_WORDS:
             return text
     return ""
 
 
-def _named_parts(body: Any) -> Iterable[Any]:
+def _find_named_parts(body: Any) -> Iterable[Any]:
     """Yield the first element of each kind of name, the clearest first."""
     parts = [(part, part.tag, *_names(part)) for part in elements(body, _PARTS)]
     kinds: tuple[Callable[[Any, str, str, str], object], ...] = (

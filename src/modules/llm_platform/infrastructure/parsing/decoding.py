@@ -81,17 +81,17 @@ def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> D
     `declared` is the charset of the Content-Type header. Valid UTF-8 is read as UTF-8 in any case. Raises UnreadableDocument
     for a binary file.
     """
-    sent_as = encoding_named(declared) if declared else None
+    sent_as = find_encoding(declared) if declared else None
     found = _by_mark(data) or (
-        _decoded(data, sent_as) if sent_as and sent_as.startswith("utf-16") else _by_utf16_shape(data)
+        _decode_replacing(data, sent_as) if sent_as and sent_as.startswith("utf-16") else _by_utf16_shape(data)
     )
     if found is None and b"\0" in data:
         raise UnreadableDocument("it is a binary file, not text")
     found = found or _by_sender(data, sent_as) or _by_declaration(data, html) or _as_utf8(data) or _by_guess(data)
-    return found._replace(text=_tidied(found.text))
+    return found._replace(text=_tidy(found.text))
 
 
-def encoding_named(name: str) -> str | None:
+def find_encoding(name: str) -> str | None:
     """Return Python's name of a declared encoding, or None for one that pages do not use."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
     if plain in _SUPERSETS:
@@ -108,17 +108,17 @@ def _by_sender(data: bytes, encoding: str | None) -> Decoded | None:
     if encoding is None:
         return None
     as_utf8 = None if _SEVEN_BIT.match(encoding) else _as_utf8(data)
-    return as_utf8 or _decoded(data, encoding)
+    return as_utf8 or _decode_replacing(data, encoding)
 
 
-def _tidied(text: str) -> str:
+def _tidy(text: str) -> str:
     if "\r" in text:  # asked first: to look for two characters takes 70 times as long
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     plain = text.encode("utf-8", "surrogatepass")
     return text if len(plain.translate(None, _CONTROL_BYTES)) == len(plain) else text.translate(_CONTROLS)
 
 
-def _decoded(data: bytes, encoding: str) -> Decoded:
+def _decode_replacing(data: bytes, encoding: str) -> Decoded:
     text = codecs.getincrementaldecoder(encoding)("replace").decode(
         data
     )  # an incomplete character at the end is dropped
@@ -128,7 +128,7 @@ def _decoded(data: bytes, encoding: str) -> Decoded:
 def _by_mark(data: bytes) -> Decoded | None:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
-            return _decoded(data[len(mark) :], encoding)
+            return _decode_replacing(data[len(mark) :], encoding)
     return None
 
 
@@ -138,14 +138,14 @@ def _by_utf16_shape(data: bytes) -> Decoded | None:
     even, odd = sample[::2].count(0), sample[1::2].count(0)
     if even + odd < NULS_OF_UTF16 * len(sample) / 2 or (even and odd):
         return None
-    return _decoded(data, "utf-16-be" if even else "utf-16-le") if even + odd else None
+    return _decode_replacing(data, "utf-16-be" if even else "utf-16-le") if even + odd else None
 
 
 def _by_declaration(data: bytes, html: bool) -> Decoded | None:
     match = _DECLARED.search(data, 0, SAMPLE) if html else None
     if match is None:
         return None
-    encoding = encoding_named(match[1].decode("ascii"))
+    encoding = find_encoding(match[1].decode("ascii"))
     # The declaration is ASCII, so the page is not UTF-16.
     return _by_sender(data, encoding) if encoding and not encoding.startswith("utf-16") else None
 
@@ -158,7 +158,7 @@ def _as_utf8(data: bytes) -> Decoded | None:
 
 
 def _by_guess(data: bytes) -> Decoded:
-    encoding = _guessed(data)
+    encoding = _guess_encoding(data)
     try:
         text = codecs.getincrementaldecoder(encoding)("replace").decode(data)
     except LookupError:
@@ -167,7 +167,7 @@ def _by_guess(data: bytes) -> Decoded:
     return Decoded(text, f"it is not UTF-8 and was read as {encoding}: save it as UTF-8 if letters look wrong")
 
 
-def _guessed(data: bytes) -> str:
+def _guess_encoding(data: bytes) -> str:
     try:
         from resiliparse.parse.encoding import detect_encoding
     except ImportError:  # the extra is optional for plain text

@@ -87,7 +87,7 @@ def check_tree(document: Any) -> None:
         raise TooDeepError
 
 
-def bounded_html(html: str) -> tuple[str, str | None]:
+def limit_html(html: str) -> tuple[str, str | None]:
     """Return the page up to MAX_TAGS, and a note if that is not all of it. Raises TooDeepError beyond MAX_DEPTH.
 
     A parser takes quadratic time for deep trees, and for a page of few tags that is little: this one is left to `check_tree`.

@@ -6,13 +6,13 @@ from html import escape
 from typing import Any
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, NEEDS_EXTRA, Answer
-from modules.llm_platform.infrastructure.parsing.article import MAX_HTML_CHARS, article_of, without_repeats
+from modules.llm_platform.infrastructure.parsing.article import MAX_HTML_CHARS, find_article, without_repeats
 from modules.llm_platform.infrastructure.parsing.html_limits import (
     MAX_DEPTH,
     MAX_TAGS,
     TooDeepError,
     TooManyElementsError,
-    bounded_html,
+    limit_html,
 )
 from modules.llm_platform.infrastructure.parsing.nodes import TERM_MARK, char_count, elements, parse, plain_text, remove
 
@@ -115,7 +115,7 @@ def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
     The structure is marked first, because the limits hold for the text that is parsed.
     """
     try:
-        bounded, note = bounded_html(_with_structure(html))
+        bounded, note = limit_html(_with_structure(html))
         return {**read(bounded), "note": note}
     except ImportError:
         return {"error": NEEDS_EXTRA}
@@ -141,11 +141,11 @@ def _page_text(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Ans
     more = more_of(tree)
     page, visible_chars = _prepare_page(tree, _PAGE_BOILERPLATE)
     if len(page) < MIN_PAGE_CHARS < len(html) < MAX_REREAD_HTML_CHARS:
-        whole = parse(bounded_html(_with_structure(_NOSCRIPT.sub("", html)))[0])
+        whole = parse(limit_html(_with_structure(_NOSCRIPT.sub("", html)))[0])
         whole_page, whole_chars = _prepare_page(whole, "")
         if len(whole_page.split()) >= MIN_PAGE_WORDS:
             tree, page, visible_chars = whole, whole_page, whole_chars
-    article = article_of(tree, page) if len(html) <= MAX_HTML_CHARS else ""
+    article = find_article(tree, page) if len(html) <= MAX_HTML_CHARS else ""
     text = article or without_repeats(_main_text(tree, page))
     share = min(1.0, char_count(text) / visible_chars) if visible_chars else 1.0
     return {**_answer(tree, text), "extraction": round(share, 2), **more}
@@ -219,7 +219,7 @@ def _child_elements(node: Any) -> list[Any]:
 def _hidden(tree: Any) -> list[Any]:
     styled = elements(tree.body, "[style]")
     hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
-    hidden += [node for selector in _hiding_selectors(tree) for node in _matching(tree, selector)]
+    hidden += [node for selector in _find_hiding_selectors(tree) for node in _find_matching(tree, selector)]
     return hidden + elements(tree.body, _HIDDEN)
 
 
@@ -255,7 +255,7 @@ def _is_invisible(style: str) -> bool:
     return bool(colour and background and colour[1].strip() == background[1].strip())
 
 
-def _hiding_selectors(tree: Any) -> list[str]:
+def _find_hiding_selectors(tree: Any) -> list[str]:
     """Return the selectors that the page's own style sheets hide, without rules for print or some screen sizes."""
     css = "\n".join(str(style.text) for style in elements(tree.document, "style"))[:MAX_CSS_CHARS]
     found: list[str] = []
@@ -270,7 +270,7 @@ def _hiding_selectors(tree: Any) -> list[str]:
     return found[:MAX_HIDING_RULES]
 
 
-def _matching(tree: Any, selector: str) -> list[Any]:
+def _find_matching(tree: Any, selector: str) -> list[Any]:
     from resiliparse.parse.html import CSSParserException
 
     try:
@@ -298,7 +298,7 @@ def _with_structure(html: str) -> str:
     """Mark headings, code and definitions as Markdown does. The source is changed, because changing the tree is slow."""
     has_code = False
 
-    def marked(tag: re.Match[str]) -> str:
+    def mark_tag(tag: re.Match[str]) -> str:
         nonlocal has_code
         if tag[1]:
             return tag[0] + "#" * int(tag[1]) + " "
@@ -309,7 +309,7 @@ def _with_structure(html: str) -> str:
         has_code = True
         return tag[0]
 
-    html = _MARKED_TAG.sub(marked, html.replace(TERM_MARK, ""))
+    html = _MARKED_TAG.sub(mark_tag, html.replace(TERM_MARK, ""))
     if not has_code:
         return html
     end = max((end.end() for end in _CODE_END.finditer(html)), default=0)

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from modules.llm_platform.infrastructure.parsing.answer import Answer, File, bounded_text, opened_file
+from modules.llm_platform.infrastructure.parsing.answer import Answer, File, limit_text, open_file
 
 MAX_NOTEBOOK_BYTES = 50_000_000  # mostly images, which are not read
 MAX_VALUES = 1_500_000  # JSON values, about; each takes up to 200 bytes
@@ -12,7 +12,7 @@ MAX_VALUES = 1_500_000  # JSON values, about; each takes up to 200 bytes
 def notebook_text(file: File) -> Answer:
     """Return the cells of a notebook, text as written and code fenced, without outputs."""
     try:
-        with opened_file(file) as opened:
+        with open_file(file) as opened:
             data = opened.read(MAX_NOTEBOOK_BYTES + 1)
         if len(data) > MAX_NOTEBOOK_BYTES:
             return {"error": f"it is larger than {MAX_NOTEBOOK_BYTES // 1_000_000} MB"}
@@ -21,7 +21,7 @@ def notebook_text(file: File) -> Answer:
         notebook = json.loads(data)
         cells = notebook.get("cells") or [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
         language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", ""))
-        return {"title": None, **bounded_text([_cell(cell, language) for cell in cells])}
+        return {"title": None, **limit_text([_cell(cell, language) for cell in cells])}
     except OSError:
         return {"error": "it cannot be opened"}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

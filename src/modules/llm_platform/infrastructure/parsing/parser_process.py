@@ -131,7 +131,7 @@ class ParserProcess:
         return self._answer({"kind": "citations", "cpu_seconds": self._page_cpu_seconds}, json.dumps(request).encode())
 
     def _request(self, fields: dict[str, Any], content: bytes = b"") -> Parsed:
-        return parsed(self._answer(fields, content))
+        return read_answer(self._answer(fields, content))
 
     def _answer(self, fields: dict[str, Any], content: bytes) -> dict[str, Any]:
         """Return the answer of the child. Raises UnreadableDocument if there is none, or if it is an error."""
@@ -256,7 +256,7 @@ def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: b
         return None
 
 
-def parsed(answer: dict[str, Any]) -> Parsed:
+def read_answer(answer: dict[str, Any]) -> Parsed:
     return Parsed(
         answer.get("text") or "",
         answer.get("title") or None,

@@ -12,7 +12,7 @@ from modules.llm_platform.infrastructure.parsing.answer import (
     NEEDS_EXTRA,
     Answer,
     File,
-    opened_file,
+    open_file,
     own_title,
 )
 from modules.llm_platform.infrastructure.parsing.limits import cpu_seconds_left
@@ -44,7 +44,7 @@ def pdf_text(file: File) -> Answer:
     except ImportError:
         return {"error": NEEDS_EXTRA}
     try:
-        with opened_file(file) as opened:
+        with open_file(file) as opened:
             reader = PdfReader(opened, strict=False)
             if reader.is_encrypted and not reader.decrypt(""):
                 return {"error": "it is encrypted: save it without a password"}

@@ -9,7 +9,7 @@ from modules.llm_platform.domain.dtos.freshness import KEYWORDS, NO_LIMIT, Fresh
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.domain.urls.canonical_url import split_domains
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
+from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_list, read_number
 from modules.llm_platform.infrastructure.search.keyed_service import Found, KeyedWebSearch
 
 SEARCH: Final = "/v1/web-search"
@@ -48,10 +48,10 @@ class BochaWebSearchAdapter(KeyedWebSearch):
             "exclude": "|".join(excluded) or None,
         }
         answer = await self.post(SEARCH, body)
-        pages = dict_of(self._data(answer).get("webPages"))  # null when nothing was found
-        total = number_of(pages.get("totalEstimatedMatches"))
+        pages = read_dict(self._data(answer).get("webPages"))  # null when nothing was found
+        total = read_number(pages.get("totalEstimatedMatches"))
         return Found(
-            self.items(list_of(pages.get("value"))),
+            self.items(read_list(pages.get("value"))),
             answer,
             total_matches=None if total is None or total < 0 else int(total),
         )

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import site_operators
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, Rule, retry_after_s
-from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, dict_of, list_of, text_of
+from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, read_dict, read_list, read_text
 from modules.llm_platform.infrastructure.search.keyed_service import Found, KeyedWebSearch, cut_query
 from shared.exceptions import AppException
 
@@ -206,7 +206,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
             return await self._page(kind, parameters)
         if code in CODE_RULES or (reply.status == 429 and code is None):
             wait_s = retry_after_s(reply.headers)
-            resets = [window.reset_s for window in quota_of(reply.headers) if window.remaining <= 0]
+            resets = [window.reset_s for window in read_quota(reply.headers) if window.remaining <= 0]
             if wait_s is None and resets:
                 # Without Retry-After, the wait ends when the last exhausted window is renewed.
                 wait_s = min(float(max(resets)), MAX_RETRY_AFTER_S)
@@ -215,37 +215,37 @@ class BraveWebSearchAdapter(KeyedWebSearch):
 
     def _add_page(self, pages: Found, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
         """Add the results of a page, and return whether there is another page."""
-        rows = list_of(answer.get("results") if kind == "news" else dict_of(answer.get("web")).get("results"))
+        rows = read_list(answer.get("results") if kind == "news" else read_dict(answer.get("web")).get("results"))
         pages.items += self.items(rows)
-        query = dict_of(answer.get("query"))
-        pages.correction = pages.correction or text_of(query.get("altered")) or None
+        query = read_dict(answer.get("query"))
+        pages.correction = pages.correction or read_text(query.get("altered")) or None
         pages.raw = pages.raw or answer
-        if any(window.reset_s > MONTH_FROM_S and window.remaining <= 0 for window in quota_of(reply.headers)):
+        if any(window.reset_s > MONTH_FROM_S and window.remaining <= 0 for window in read_quota(reply.headers)):
             pages.notes.append("used up its quota with this search: the next one is refused until the quota is renewed")
         return bool(rows) and query.get("more_results_available") is not False
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
         """Return one web or news result. `page_age` is an ISO date. `age` (`3 days ago`) is not read."""
-        snippet = text_of(row.get("description"))
-        extra = [text_of(snippet) for snippet in list_of(row.get("extra_snippets"))]
+        snippet = read_text(row.get("description"))
+        extra = [read_text(snippet) for snippet in read_list(row.get("extra_snippets"))]
         return self.result(
             row.get("url"),
             row.get("title"),
             snippet,
             summary="\n\n".join(filter(None, (snippet, *extra))) if any(extra) else None,
-            site_name=dict_of(row.get("profile")).get("name") or dict_of(row.get("meta_url")).get("hostname"),
+            site_name=read_dict(row.get("profile")).get("name") or read_dict(row.get("meta_url")).get("hostname"),
             published_date=row.get("page_age"),
         )
 
-    def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
-        yield from super().unsupported(request)
+    def list_unsupported(self, request: WebSearchRequest) -> Iterator[str]:
+        yield from super().list_unsupported(request)
         if request.language and _language(request) is None:
             yield "cannot search in the requested language"
         if len(request.query) > BRAVE_QUERY_CHARS or len(request.query.split()) > MAX_QUERY_WORDS:
             yield f"takes at most {BRAVE_QUERY_CHARS} characters and {MAX_QUERY_WORDS} words: the query was cut"
 
 
-def quota_of(headers: Mapping[str, str]) -> list[QuotaWindow]:
+def read_quota(headers: Mapping[str, str]) -> list[QuotaWindow]:
     """Return the windows of `X-RateLimit-Limit`, `-Remaining` and `-Reset`: `1, 15000`, `0, 14523`, `1, 1419704`.
 
     There are none if a header is missing or unreadable.
@@ -266,10 +266,10 @@ def _error_code(reply: Reply) -> str | None:
     if reply.status // 100 == 2 or len(reply.body) > MAX_ERROR_DETAIL_BYTES:
         return None
     try:
-        answer = dict_of(decode_json(reply.body, reply.charset))
+        answer = read_dict(decode_json(reply.body, reply.charset))
     except ValueError:
         return None
-    return text_of(dict_of(answer.get("error")).get("code")) or None
+    return read_text(read_dict(answer.get("error")).get("code")) or None
 
 
 def _parameters(

@@ -107,7 +107,7 @@ class DdgsSession:
         self._find_engines = getattr(self._ddgs, "_get_engines", None)
         self.observes_requests = self._find_engines is not None
         if self.observes_requests:
-            vars(self._ddgs)["_get_engines"] = self._wrapped_engines
+            vars(self._ddgs)["_get_engines"] = self._wrap_engines
 
     def text(self, query: str, **options: Any) -> Any:
         return self._ddgs.text(query, **options)
@@ -119,7 +119,7 @@ class DdgsSession:
         """Call no further engine. Running requests end by their own timeout. Thread-safe."""
         self.is_stopped = True
 
-    def _wrapped_engines(self, *args: Any, **options: Any) -> Any:
+    def _wrap_engines(self, *args: Any, **options: Any) -> Any:
         engines = self._find_engines(*args, **options) if self._find_engines else []
         for engine in engines:
             if not isinstance(engine.http_client, _ObservedClient):
@@ -167,12 +167,12 @@ def _log_request(session: DdgsSession, url: object, options: Mapping[str, Any]) 
         session.egress_log.add(address.hostname or PROVIDER, "query", size, session.via)
 
 
-def kinds_of(request: WebSearchRequest) -> Sequence[Kind]:
+def choose_kinds(request: WebSearchRequest) -> Sequence[Kind]:
     news = "news" in request.sources
     return ("text", "news") if news and len(request.sources) > 1 else ("news",) if news else ("text",)
 
 
-def region_of(request: WebSearchRequest) -> str:
+def choose_region(request: WebSearchRequest) -> str:
     """Return the library's name of the region, `country-language`: at-de for de-AT, us-en for en."""
     tag = request.language or detect(request.query)
     if tag is None:
@@ -182,13 +182,13 @@ def region_of(request: WebSearchRequest) -> str:
     return f"{_TERRITORIES.get(territory, territory)}-{language}"
 
 
-def timelimit_of(window: Freshness | None) -> str | None:
+def choose_timelimit(window: Freshness | None) -> str | None:
     """Return the library's name of the shortest period that covers the window: d, w, m or y. Return None for no window."""
     span = window.time_range(datetime.now(UTC).date()) if window else None
     return span[0] if span else None
 
 
-def backends_of(kind: Kind, engines: Sequence[str]) -> tuple[str, tuple[Degraded, ...]]:
+def choose_backends(kind: Kind, engines: Sequence[str]) -> tuple[str, tuple[Degraded, ...]]:
     """Return the library's names of the requested engines, joined by commas, and an entry of `degraded` for unknown ones.
 
     Without a requested engine that is known, the name is "auto". Raises WebSearchConfigError if the library is not installed.
@@ -239,7 +239,7 @@ class DdgsCall:
         self._engine = self._new_engine()
         if self._is_stopped:
             self.stop()
-        backends, unknown_engines = backends_of(self._kind, self._request.engines)
+        backends, unknown_engines = choose_backends(self._kind, self._request.engines)
         query = f"{self._request.query} {site_operators(self._request.domains)}".strip()
         if not getattr(self._engine, "observes_requests", False):
             # The hosts that get the query are not known, so the library counts as one.
@@ -247,7 +247,7 @@ class DdgsCall:
         try:
             rows = getattr(self._engine, self._kind)(
                 query,
-                region=region_of(self._request),
+                region=choose_region(self._request),
                 safesearch="moderate",
                 timelimit=self._timelimit,
                 max_results=self._request.count,
@@ -265,10 +265,10 @@ class DdgsCall:
                 "ddgs failed on an engine's answer: try again, or name other engines"
             ) from error
         except _library_error() as error:
-            return DdgsResult(self._no_rows_or_raise(error), (*unknown_engines, *self._failed_engines()))
+            return DdgsResult(self._no_rows_or_raise(error), (*unknown_engines, *self._list_failed_engines()))
         if not isinstance(rows, list | tuple):
             raise exceptions.WebSearchError("ddgs returned no list of results: is its version supported?")
-        return DdgsResult(rows, (*unknown_engines, *self._failed_engines()))
+        return DdgsResult(rows, (*unknown_engines, *self._list_failed_engines()))
 
     def _no_rows_or_raise(self, error: BaseException) -> Sequence[Any]:
         """Return no rows if an engine answered and found nothing.
@@ -299,7 +299,7 @@ class DdgsCall:
         statuses = getattr(self._engine, "statuses", None)
         return statuses if isinstance(statuses, dict) else {}
 
-    def _failed_engines(self) -> Iterator[Degraded]:
+    def _list_failed_engines(self) -> Iterator[Degraded]:
         for engine, status in sorted(self._statuses().items()):
             if status != OK:
                 reason = (
@@ -338,7 +338,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         window = freshness_window(request)
-        searches = [self._search_kind(kind, request, window) for kind in kinds_of(request)]
+        searches = [self._search_kind(kind, request, window) for kind in choose_kinds(request)]
         answers = _collect_answers(await asyncio.gather(*searches, return_exceptions=True), self.name)
         rows = chain.from_iterable(zip_longest(*(answer.rows for answer in answers)))
         results = {item.url: item for item in map(self._item, rows) if item and is_admitted(item, request, window)}
@@ -377,7 +377,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         Shortly before the deadline the search calls no further engine, so that it returns the results of the others.
         """
         loop = asyncio.get_running_loop()
-        search = DdgsCall(self._new_engine, kind, request, timelimit_of(window))
+        search = DdgsCall(self._new_engine, kind, request, choose_timelimit(window))
         early_stop = loop.call_later(max(0.0, self._timeout - self._engine_timeout - MARGIN_S), search.stop)
         try:
             async with asyncio.timeout(self._timeout):

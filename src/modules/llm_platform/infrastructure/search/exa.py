@@ -8,7 +8,7 @@ from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.urls.canonical_url import split_domains
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import list_of, number_of, text_of
+from modules.llm_platform.infrastructure.http.untrusted_json import read_list, read_number, read_text
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
 CATEGORY_OF: Final[Mapping[SourceKind, str]] = {"news": "news", "academic": "publication"}
@@ -44,21 +44,21 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
             "excludeDomains": excluded or None,
             "startPublishedDate": _timestamp(first, "00:00:00"),
             "endPublishedDate": _timestamp(window.end if window else None, "23:59:59"),
-            "userLocation": keyed.territory_of(request.language),
+            "userLocation": keyed.get_territory(request.language),
             "contents": {"highlights": True},  # a result has no text without it; its price is the price of the search
         }
         answer = await self.post("/search", body)
-        return keyed.Found(self.items(list_of(answer.get("results"))), answer)
+        return keyed.Found(self.items(read_list(answer.get("results"))), answer)
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
-        excerpts = [text for highlight in list_of(row.get("highlights")) if (text := text_of(highlight))]
+        excerpts = [text for highlight in read_list(row.get("highlights")) if (text := read_text(highlight))]
         return self.result(
             row.get("url"),
             row.get("title"),
             next(iter(excerpts), ""),
             summary="\n\n".join(excerpts) if len(excerpts) > 1 else None,
             published_date=keyed.iso_date(row.get("publishedDate")),
-            score=number_of(row.get("score")),
+            score=read_number(row.get("score")),
         )
 
 

@@ -6,7 +6,7 @@ from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import site_operators
-from modules.llm_platform.infrastructure.search.keyed_service import territory_of
+from modules.llm_platform.infrastructure.search.keyed_service import get_territory
 
 GOOGLE_QUERY_CHARS: Final = 2048
 # Values of `hl` that differ from the language code.
@@ -109,7 +109,7 @@ NOTES: Final = {"domains": "operators of the query", "language": "language and c
 TIME_SPANS: Final = {"day": "qdr:d", "week": "qdr:w", "month": "qdr:m", "year": "qdr:y"}
 
 
-def language_of(request: WebSearchRequest) -> str | None:
+def choose_language(request: WebSearchRequest) -> str | None:
     """Return `hl`: the requested language or the language of the query. None leaves the choice to the service."""
     tag = request.language or detect(request.query) or ""
     primary = tag.partition("-")[0]
@@ -117,18 +117,18 @@ def language_of(request: WebSearchRequest) -> str | None:
     return code if code in LANGUAGES else None
 
 
-def country_of(request: WebSearchRequest) -> str | None:
+def choose_country(request: WebSearchRequest) -> str | None:
     """Return `gl`: the territory of the requested language."""
-    return (territory_of(request.language) or "").lower() or None
+    return (get_territory(request.language) or "").lower() or None
 
 
-def query_of(request: WebSearchRequest) -> str:
+def build_query(request: WebSearchRequest) -> str:
     """Return `q`: the query with its domains as operators. Many domains are left to the filter of the results."""
     whole = f"{request.query} {site_operators(request.domains)}".strip()
     return whole if len(whole) <= GOOGLE_QUERY_CHARS else request.query
 
 
-def dates_of(window: Freshness | None) -> str | None:
+def format_dates(window: Freshness | None) -> str | None:
     """Return `tbs`: a span that ends now, or a range of days."""
     if window is None:
         return None

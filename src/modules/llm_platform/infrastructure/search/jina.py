@@ -8,7 +8,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSear
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import list_of
+from modules.llm_platform.infrastructure.http.untrusted_json import read_list
 from modules.llm_platform.infrastructure.search import google
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
@@ -33,22 +33,22 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
         body = {
-            "q": google.query_of(request),
+            "q": google.build_query(request),
             "type": kind,
             "num": request.count,
             "page": request.page if request.page > 1 else None,
-            "hl": google.language_of(request),
-            "gl": google.country_of(request),
+            "hl": google.choose_language(request),
+            "gl": google.choose_country(request),
         }
         answer = await self.post("/", body)
         if not isinstance(answer.get("data"), list):
             raise WebSearchError("Jina's search answered without results")
-        return keyed.Found(self.items(list_of(answer.get("data"))), answer)
+        return keyed.Found(self.items(read_list(answer.get("data"))), answer)
 
-    def answer_of(self, reply: Reply) -> dict[str, Any]:
+    def read_answer(self, reply: Reply) -> dict[str, Any]:
         if reply.status == NOTHING_FOUND and NOTHING_FOUND_TEXT in reply.body:
             return {"data": []}
-        return super().answer_of(reply)
+        return super().read_answer(reply)
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
         return self.result(
@@ -59,7 +59,7 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
             published_date=keyed.iso_date(row.get("date")),
         )
 
-    def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
-        yield from super().unsupported(request)
-        if request.language and google.language_of(request) is None:
+    def list_unsupported(self, request: WebSearchRequest) -> Iterator[str]:
+        yield from super().list_unsupported(request)
+        if request.language and google.choose_language(request) is None:
             yield "cannot search in the requested language"

@@ -30,7 +30,7 @@ from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of, is_web_url
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, api_key_error
 from modules.llm_platform.infrastructure.http.errors import Rule, retry_after_s
-from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, line_of, text_of
+from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_line, read_text
 
 if TYPE_CHECKING:
     import httpx2
@@ -104,9 +104,9 @@ class KeyedWebSearch(IWebSearchProvider):
         if self._key_error:
             raise WebSearchConfigError(self._key_error)
         served = request.model_copy(update={"count": min(request.count, self.max_results)})
-        found = [await self.find(kind, served, window) for kind in self._requested_kinds(request)]
-        items = _interleaved([answer.items for answer in found])
-        notes = (*self.unsupported(request), *chain.from_iterable(answer.notes for answer in found))
+        found = [await self.find(kind, served, window) for kind in self._choose_kinds(request)]
+        items = _interleave([answer.items for answer in found])
+        notes = (*self.list_unsupported(request), *chain.from_iterable(answer.notes for answer in found))
         return WebSearchResponse(
             query=request.query,
             total_matches=found[0].total_matches if len(found) == 1 else None,
@@ -117,7 +117,7 @@ class KeyedWebSearch(IWebSearchProvider):
             raw=found[0].raw if len(found) == 1 else None,
         )
 
-    def _requested_kinds(self, request: WebSearchRequest) -> Iterator[SourceKind]:
+    def _choose_kinds(self, request: WebSearchRequest) -> Iterator[SourceKind]:
         lacks_one = not set(request.sources) <= set(self.kinds)
         return (kind for kind in self.kinds if kind in request.sources or (kind == "web" and lacks_one))
 
@@ -131,11 +131,11 @@ class KeyedWebSearch(IWebSearchProvider):
         """Return the error of an unsuccessful reply whose body says more than its status."""
         return None
 
-    def reported_error(self, answer: Mapping[str, Any]) -> Rule | None:
+    def find_reported_error(self, answer: Mapping[str, Any]) -> Rule | None:
         """Return the error that a field of a successful answer reports: some services send errors with status 200."""
         return None
 
-    def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
+    def list_unsupported(self, request: WebSearchRequest) -> Iterator[str]:
         """Yield the parts of the request that the service does not support."""
         if kinds := [kind for kind in request.sources if kind not in self.kinds]:
             yield f"has no search of its own for {', '.join(kinds)}: searched the web"
@@ -157,27 +157,27 @@ class KeyedWebSearch(IWebSearchProvider):
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """POST the body without its fields of None, and return the JSON object of the answer."""
         sent = {name: value for name, value in body.items() if value is not None}
-        return self.answer_of(await self._upstream.post_json(path, sent, sent_kind="query"))
+        return self.read_answer(await self._upstream.post_json(path, sent, sent_kind="query"))
 
     async def get(self, path: str, parameters: Mapping[str, str]) -> Reply:
-        """GET the path with these parameters. `answer_of` reads the reply."""
+        """GET the path with these parameters. `read_answer` reads the reply."""
         return await self._upstream.get(
             f"{path}?{urlencode({**parameters, **self._key_parameters})}", sent_kind="query"
         )
 
-    def answer_of(self, reply: Reply) -> dict[str, Any]:
+    def read_answer(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON object of a successful reply. Raises the error of the tables for any other reply."""
         is_small_error = reply.status // 100 != 2 and len(reply.body) <= MAX_ERROR_BYTES
         if is_small_error and (rule := self.refusal(reply)):
             raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
         answer = self._upstream.json_object(reply)
-        if rule := self.reported_error(answer):
+        if rule := self.find_reported_error(answer):
             raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
         return answer
 
     def items(self, rows: Iterable[Any]) -> list[WebSearchResultItem]:
         """Return the rows of an answer that have a usable address."""
-        return [item for row in rows if (item := self.item(dict_of(row)))]
+        return [item for row in rows if (item := self.item(read_dict(row)))]
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
         """Return a row of an answer by the names that most services use, or None without a usable address."""
@@ -185,21 +185,21 @@ class KeyedWebSearch(IWebSearchProvider):
 
     def result(self, url: Any, title: Any, snippet: Any, **fields: Any) -> WebSearchResultItem | None:
         """Return a result of untrusted values, or None without a usable address. `fields` are optional fields of a result."""
-        address = text_of(url)
+        address = read_text(url)
         if not is_web_url(address):
             return None
         optional: dict[str, Any] = {
-            name: text_of(value) or None if isinstance(value, str) else value for name, value in fields.items()
+            name: read_text(value) or None if isinstance(value, str) else value for name, value in fields.items()
         }
-        heading = line_of(title) or host_of(address)
-        return WebSearchResultItem(title=heading, url=address, snippet=text_of(snippet), source=self.name, **optional)
+        heading = read_line(title) or host_of(address)
+        return WebSearchResultItem(title=heading, url=address, snippet=read_text(snippet), source=self.name, **optional)
 
 
 def cut_query(query: str, max_chars: int) -> str:
     return query if len(query) <= max_chars else query[: max_chars + 1].rpartition(" ")[0] or query[:max_chars]
 
 
-def territory_of(language: str | None) -> str | None:
+def get_territory(language: str | None) -> str | None:
     """Return the two letters of the territory in a tag such as `de-AT`."""
     territory = (language or "").partition("-")[2].rpartition("-")[2]
     return territory if len(territory) == 2 else None
@@ -207,7 +207,7 @@ def territory_of(language: str | None) -> str | None:
 
 def iso_date(value: Any) -> str | None:
     """Return a date in ISO 8601 for `2026-03-31T…`, `Tue, 31 Mar 2026 …` or `Mar 31, 2026`, or None for any other text."""
-    text = text_of(value, 100)
+    text = read_text(value, 100)
     with suppress(ValueError):  # a day that does not exist
         if match := _ENGLISH_DATE.fullmatch(text):
             return date(int(match[3]), 1 + _MONTHS.index(match[1]), int(match[2])).isoformat()
@@ -218,7 +218,7 @@ def iso_date(value: Any) -> str | None:
     return None
 
 
-def _interleaved(lists: Iterable[list[WebSearchResultItem]]) -> Iterator[WebSearchResultItem]:
+def _interleave(lists: Iterable[list[WebSearchResultItem]]) -> Iterator[WebSearchResultItem]:
     """Yield the first result of each kind, then the second ones, each address once."""
     seen: set[str] = set()
     for item in chain.from_iterable(zip_longest(*lists)):

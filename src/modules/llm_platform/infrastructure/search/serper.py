@@ -9,7 +9,7 @@ from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import list_of
+from modules.llm_platform.infrastructure.http.untrusted_json import read_list
 from modules.llm_platform.infrastructure.search import google
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
@@ -34,16 +34,16 @@ class SerperWebSearchAdapter(keyed.KeyedWebSearch):
 
     async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
         body = {
-            "q": google.query_of(request),
+            "q": google.build_query(request),
             "num": request.count,
             "page": request.page if request.page > 1 else None,
-            "hl": google.language_of(request),
-            "gl": google.country_of(request),
-            "tbs": None if kind == "academic" else google.dates_of(window),
+            "hl": google.choose_language(request),
+            "gl": google.choose_country(request),
+            "tbs": None if kind == "academic" else google.format_dates(window),
         }
         answer = await self.post(PATHS[kind], body)
         notes = ["cannot limit the age of papers"] if kind == "academic" and window else []
-        return keyed.Found(self.items(list_of(answer.get(ROWS[kind]))), answer, notes)
+        return keyed.Found(self.items(read_list(answer.get(ROWS[kind]))), answer, notes)
 
     def refusal(self, reply: Reply) -> Rule | None:
         return NO_CREDITS if reply.status == BAD_REQUEST and b"credits" in reply.body.lower() else None
@@ -59,7 +59,7 @@ class SerperWebSearchAdapter(keyed.KeyedWebSearch):
             published_date=str(year) if isinstance(year, int) else keyed.iso_date(row.get("date")),
         )
 
-    def unsupported(self, request: WebSearchRequest) -> Iterator[str]:
-        yield from super().unsupported(request)
-        if request.language and google.language_of(request) is None:
+    def list_unsupported(self, request: WebSearchRequest) -> Iterator[str]:
+        yield from super().list_unsupported(request)
+        if request.language and google.choose_language(request) is None:
             yield "cannot search in the requested language"

@@ -141,7 +141,7 @@ class WebSearchChain(IWebSearchProvider):
         with record_sent() as egress_log:
             for provider, guard in self._web:
                 try:
-                    found = await (self._cached(provider, guard, request) if guard else provider.search(request))
+                    found = await (self._search_cached(provider, guard, request) if guard else provider.search(request))
                     break
                 except WebSearchRequestError:
                     raise
@@ -173,26 +173,26 @@ class WebSearchChain(IWebSearchProvider):
         entry = Degraded.of(self._web_name, error).model_copy(update={"reason": reason})
         return stored.response.model_copy(update={"cached": True}).with_degraded([entry])
 
-    async def _cached(
+    async def _search_cached(
         self, provider: IWebSearchProvider, guard: UpstreamGuard, request: WebSearchRequest
     ) -> WebSearchResponse:
         """Return the provider's answer from its cache, or from the provider."""
         caches = self._caches
         if caches is None:
-            return await self._searched(provider, guard, request)
+            return await self._search_and_store(provider, guard, request)
         key = search_key(provider.name, request)
         hit = await caches.answers.get(key)
         if hit is None and caches.lock is NO_KEY_LOCK:
-            return await self._searched(provider, guard, request, key)
+            return await self._search_and_store(provider, guard, request, key)
         if hit is None:
             async with caches.lock.hold(key) as has_waited:
                 hit = await caches.answers.get(key) if has_waited else None
                 if hit is None:
-                    return await self._searched(provider, guard, request, key)
+                    return await self._search_and_store(provider, guard, request, key)
         log_cached(hit.sent_to)
         return hit
 
-    async def _searched(
+    async def _search_and_store(
         self, provider: IWebSearchProvider, guard: UpstreamGuard, request: WebSearchRequest, key: str = ""
     ) -> WebSearchResponse:
         """Return the provider's answer, which is stored under the key if there is one."""

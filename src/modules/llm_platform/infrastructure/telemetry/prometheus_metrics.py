@@ -33,18 +33,18 @@ class PrometheusMetrics(IMetrics):
         self._series: dict[str, dict[tuple[str, ...], Any]] = {metric.name: {} for metric in SERVER_METRICS}
 
     def count(self, metric: Metric, *labels: str, by: float = 1.0) -> None:
-        self._of(metric, labels).inc(by)
+        self._get_series(metric, labels).inc(by)
 
     def set(self, metric: Metric, value: float, *labels: str) -> None:
-        self._of(metric, labels).set(value)
+        self._get_series(metric, labels).set(value)
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
-        self._of(metric, labels).observe(value)
+        self._get_series(metric, labels).observe(value)
 
     def exposition(self) -> str:
         return generate_latest(self._registry).decode()
 
-    def _of(self, metric: Metric, labels: tuple[str, ...]) -> Any:
+    def _get_series(self, metric: Metric, labels: tuple[str, ...]) -> Any:
         series = self._series[metric.name]
         return series[labels] if labels in series else self._add(metric, labels)
 

@@ -15,12 +15,12 @@ from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRe
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.infrastructure.search.searxng.form import (
     DEFAULT_ENGINES,
-    categories_of,
-    engines_of,
+    build_form,
+    build_query,
+    choose_categories,
+    choose_engines,
     escape_bangs,
-    form_of,
-    language_of,
-    query_of,
+    format_language,
 )
 
 TODAY = date(2026, 11, 20)
@@ -77,14 +77,14 @@ def test_no_query_contains_syntax(query: str) -> None:
 @for_each("query", ["!gon cats", ":de katze", "cats <5", "wow!! !g", "！！g", "!wp a"])
 def test_a_verbatim_query_is_unchanged(query: str) -> None:
     """The route that passes queries on uses the syntax."""
-    assert query_of(VerbatimWebSearchRequest(query=query)) == query
+    assert build_query(VerbatimWebSearchRequest(query=query)) == query
 
 
 @for_each("query", ["!!g cats", "cats !!g", "cats !!", "!!", "a\u2003!!b", "a\x1c!!b"])
 def test_a_redirect_is_refused(query: str) -> None:
     """`!!` would redirect to another site."""
     with pytest.raises(WebSearchRequestError, match="!!"):
-        query_of(VerbatimWebSearchRequest(query=query))
+        build_query(VerbatimWebSearchRequest(query=query))
 
 
 @for_each(
@@ -104,7 +104,7 @@ def test_a_redirect_is_refused(query: str) -> None:
 )
 def test_languages_in_searxngs_form(language: str | None, sent: str) -> None:
     """Scripts and numeric regions would be a 400; without a language it is `all`, so that no header decides."""
-    assert language_of(language) == sent
+    assert format_language(language) == sent
     assert re.fullmatch(r"[a-z]{2,3}(-[a-zA-Z]{2})?", sent)
 
 
@@ -112,7 +112,7 @@ def test_engines_are_the_union_of_the_source_kinds() -> None:
     """Each engine once; the request's own come first; documents have none; a verbatim request gets no default."""
 
     def of(request: WebSearchRequest) -> tuple[str, ...]:
-        return engines_of(request, DEFAULT_ENGINES)
+        return choose_engines(request, DEFAULT_ENGINES)
 
     assert of(WebSearchRequest(query="q")) == ("google", "bing", "duckduckgo")
     both = WebSearchRequest(query="q", sources=("news", "academic"))
@@ -120,18 +120,18 @@ def test_engines_are_the_union_of_the_source_kinds() -> None:
     assert of(both.with_(engines=("yep", "brave"))) == ("yep", "brave")
     assert of(WebSearchRequest(query="q", sources=("documents",))) == ("google", "bing", "duckduckgo")
     assert of(VerbatimWebSearchRequest(query="q")) == ()
-    assert engines_of(both, {"news": ("a", "b"), "academic": ("b", "c")}) == ("a", "b", "c")
+    assert choose_engines(both, {"news": ("a", "b"), "academic": ("b", "c")}) == ("a", "b", "c")
 
 
 def test_categories_stand_for_the_source_kinds() -> None:
     """Without named engines, SearXNG's categories select the kind of source."""
-    assert categories_of(WebSearchRequest(query="q", sources=("web", "academic", "news"))) == "general,science,news"
-    assert categories_of(WebSearchRequest(query="q", sources=("documents",))) == "general"
+    assert choose_categories(WebSearchRequest(query="q", sources=("web", "academic", "news"))) == "general,science,news"
+    assert choose_categories(WebSearchRequest(query="q", sources=("documents",))) == "general"
 
 
 def test_the_form_has_all_fields() -> None:
     """Always JSON, a language and safesearch; a time range if there is one; no count, which SearXNG does not support."""
-    form = form_of(
+    form = build_form(
         WebSearchRequest(query="cats", language="de"), ("google", "bing news"), Freshness("week"), 1, lambda: TODAY
     )
     assert form == {
@@ -142,13 +142,15 @@ def test_the_form_has_all_fields() -> None:
         "engines": "google,bing news",
         "time_range": "week",
     }
-    bare = form_of(WebSearchRequest(query="cats"), (), Freshness(start=date(2001, 1, 1), end=TODAY), 0, lambda: TODAY)
+    bare = build_form(
+        WebSearchRequest(query="cats"), (), Freshness(start=date(2001, 1, 1), end=TODAY), 0, lambda: TODAY
+    )
     assert set(bare) == {"q", "format", "language", "safesearch", "categories"}
 
 
 def test_domains_become_operators() -> None:
     """Several domains are joined by OR; catalogues of papers support no operators."""
     request = WebSearchRequest(query="asyncio", domains=("python.org", "pytest.example", "-pinterest.com"))
-    assert query_of(request) == "asyncio (site:python.org OR site:pytest.example) -site:pinterest.com"
-    assert query_of(request.with_(domains=("python.org",))) == "asyncio site:python.org"
-    assert query_of(request.with_(sources=("academic",))) == "asyncio"
+    assert build_query(request) == "asyncio (site:python.org OR site:pytest.example) -site:pinterest.com"
+    assert build_query(request.with_(domains=("python.org",))) == "asyncio site:python.org"
+    assert build_query(request.with_(sources=("academic",))) == "asyncio"

@@ -180,7 +180,7 @@ async def test_one_failing_round_is_not_the_last(opened: Opener, file: Path, mon
     store = opened()
     outcome = sample_outcome("a", body=b"1")
     with monkeypatch.context() as broken:
-        broken.setattr(OutcomeTable, "_opened", _cannot_open)
+        broken.setattr(OutcomeTable, "_get_connection", _cannot_open)
         with pytest.raises(OutcomeStoreError, match="disk I/O error"):
             await store.put_if_absent([outcome])
     assert await store.put_if_absent([outcome]) == [outcome]

@@ -18,14 +18,14 @@ from modules.llm_platform.infrastructure.stores.research_runs.entry_files import
     EntryLocation,
     OtherFormatError,
     read_header,
-    sealed,
-    unsealed,
+    seal,
+    unseal,
 )
 
 MADE = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
 HEAD = EntryHeader(EntryLocation("docs", "a-topic-0123456789", "k1"), "А topic, \"value\": {'x'}?", MADE.timestamp())
 VALUE = '{"text":"ünï","sha256":"no","list":[1,2]}'.encode()
-ENTRY = sealed(HEAD, VALUE)
+ENTRY = seal(HEAD, VALUE)
 
 
 def resealed(text: str) -> bytes:
@@ -36,8 +36,8 @@ def resealed(text: str) -> bytes:
 
 def test_written_entry_is_read() -> None:
     """EntryHeader and value come back, and the date to the microsecond."""
-    assert unsealed(ENTRY) == (HEAD, VALUE)
-    assert unsealed(ENTRY)[0].made == MADE
+    assert unseal(ENTRY) == (HEAD, VALUE)
+    assert unseal(ENTRY)[0].made == MADE
 
 
 def test_any_tool_can_read_it() -> None:
@@ -56,8 +56,8 @@ def test_any_tool_can_read_it() -> None:
 def test_any_question_and_value(query: str, value: dict[str, object], made_at: float) -> None:
     """Whatever stands in them, even what looks like our own marks."""
     head = EntryHeader(EntryLocation("answers", "t", "k"), query, made_at)
-    data = sealed(head, json.dumps(value).encode())
-    read, text = unsealed(data)
+    data = seal(head, json.dumps(value).encode())
+    read, text = unseal(data)
     assert (read.location, read.query, json.loads(text)) == (head.location, query, value)
     assert read_header(data[:MAX_HEAD_BYTES]) == read
 
@@ -68,20 +68,20 @@ def test_a_flipped_bit_is_seen(bit: int) -> None:
     data = bytearray(ENTRY)
     data[bit // 8] ^= 1 << bit % 8
     with pytest.raises((DamagedEntryError, OtherFormatError)):
-        unsealed(bytes(data))
+        unseal(bytes(data))
 
 
 @given(st.integers(0, len(ENTRY) - 1))
 def test_a_cut_is_seen(length: int) -> None:
     """A file that ends too early is no entry."""
     with pytest.raises(DamagedEntryError):
-        unsealed(ENTRY[:length])
+        unseal(ENTRY[:length])
 
 
 @given(st.binary(max_size=300))
 def test_other_bytes_are_damaged_or_of_another_format(data: bytes) -> None:
     """No bytes raise anything else."""
-    for read in (unsealed, read_header):
+    for read in (unseal, read_header):
         with pytest.raises((DamagedEntryError, OtherFormatError)):
             read(data)
 
@@ -112,12 +112,12 @@ def test_other_bytes_are_damaged_or_of_another_format(data: bytes) -> None:
 def test_damages(data: bytes) -> None:
     """Also with a seal that is right."""
     with pytest.raises(DamagedEntryError):
-        unsealed(data)
+        unseal(data)
 
 
 @for_each("data", [b'{"format":2,"anything":1}', b'{"format":10,', b'{"format":0,"x"'])
 def test_other_formats_are_known_as_such(data: bytes) -> None:
     """What another version wrote is not damaged."""
-    for read in (unsealed, read_header):
+    for read in (unseal, read_header):
         with pytest.raises(OtherFormatError):
             read(data)

@@ -141,7 +141,7 @@ class Guard:
         usual_port = not address.is_local_name and address.port in PORTS
         if not named and not usual_port and (address.is_local_name or not self._allowed.has_networks):
             raise PageRequestError(NOT_PUBLIC if address.is_local_name else WRONG_PORT)
-        ips = (address.ip,) if address.ip else await self._resolved(address)
+        ips = (address.ip,) if address.ip else await self._resolve_host(address)
         if named:
             return Checked(address, ips, is_private=True)
         return Checked(address, ips, is_private=self._is_in_networks(ips, usual_port=usual_port))
@@ -165,7 +165,7 @@ class Guard:
             raise PageRequestError(NOT_PUBLIC)
         return True
 
-    async def _resolved(self, address: PageAddress) -> tuple[IPAddress, ...]:
+    async def _resolve_host(self, address: PageAddress) -> tuple[IPAddress, ...]:
         try:
             async with asyncio.timeout(RESOLVE_TIMEOUT_S):
                 answer = await self._resolver.resolve(address.host, address.port)

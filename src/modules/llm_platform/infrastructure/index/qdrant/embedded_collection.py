@@ -95,13 +95,13 @@ def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
     return config
 
 
-def matching(edge: Any, fields: Iterable[tuple[str, Sequence[str]]]) -> qdrant_edge.Filter | None:
+def build_filter(edge: Any, fields: Iterable[tuple[str, Sequence[str]]]) -> qdrant_edge.Filter | None:
     conditions = [edge.FieldCondition(field, match=edge.MatchAny(list(values))) for field, values in fields]
     return edge.Filter(must=conditions) if conditions else None
 
 
 def delete_operation(edge: Any, doc_ids: Sequence[str]) -> qdrant_edge.UpdateOperation:
-    documents = matching(edge, [(payloads.DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
+    documents = build_filter(edge, [(payloads.DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
     operation: qdrant_edge.UpdateOperation = edge.UpdateOperation.delete_points_by_filter(documents)
     return operation
 
@@ -146,11 +146,11 @@ class EdgeCollection:
     ) -> list[dtos.FoundPassage]:
         edge = engine()
         with translated():
-            current = self._needed()
+            current = self._require()
             query = hybrid_query(current.facts, text, vector)
             if not query.lists:
                 return []
-            fields = matching(
+            fields = build_filter(
                 edge, [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in active_filters(filters)]
             )
             lists = []
@@ -169,18 +169,18 @@ class EdgeCollection:
             points = current.shard.query(request)
             return [
                 dtos.FoundPassage(
-                    passage=payloads.passage_of(point.id, point.payload or {}), score=query.score(point.score)
+                    passage=payloads.parse_passage(point.id, point.payload or {}), score=query.score(point.score)
                 )
                 for point in points
             ]
 
     def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         with translated():
-            records = self._needed().shard.retrieve(
+            records = self._require().shard.retrieve(
                 [payloads.document_point(doc_id) for doc_id in doc_ids], True, False
             )
             found = {
-                record.payload[payloads.DOC_ID]: payloads.document_of(record.payload)
+                record.payload[payloads.DOC_ID]: payloads.parse_document(record.payload)
                 for record in records
                 if record.payload
             }
@@ -195,24 +195,24 @@ class EdgeCollection:
         """
         edge = engine()
         with translated():
-            documents = matching(edge, [(payloads.KIND, [payloads.DOCUMENT])])
-            records, following = self._needed().shard.scroll(
+            documents = build_filter(edge, [(payloads.KIND, [payloads.DOCUMENT])])
+            records, following = self._require().shard.scroll(
                 edge.ScrollRequest(offset=after, limit=PAGE, filter=documents, with_payload=True, with_vector=False)
             )
-            return [payloads.document_of(record.payload) for record in records if record.payload], following
+            return [payloads.parse_document(record.payload) for record in records if record.payload], following
 
     def passages(self, doc_id: str) -> list[dtos.Passage]:
         edge = engine()
         with translated():
-            shard = self._needed().shard
-            fields = matching(
+            shard = self._require().shard
+            fields = build_filter(
                 edge, [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]
             )
             count = shard.count(edge.CountRequest(filter=fields))
             request = edge.ScrollRequest(limit=count + 1, filter=fields, with_payload=True, with_vector=False)
             records, _ = shard.scroll(request)
             found = [(record.id, record.payload) for record in records if record.payload]
-            return [payloads.passage_of(*point) for point in sorted(found, key=lambda point: point[1]["place"])]
+            return [payloads.parse_passage(*point) for point in sorted(found, key=lambda point: point[1]["place"])]
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 
@@ -241,7 +241,7 @@ class EdgeCollection:
                 work.shard.update(delete_operation(edge, replaced))
             points = [
                 edge.Point(point.id, vectors(edge, point.vector, point.words), point.payload)
-                for point in payloads.prepared(work.facts, *(passages for _, passages in new.values()))
+                for point in payloads.prepare_points(work.facts, *(passages for _, passages in new.values()))
             ]
             points += [
                 edge.Point(point, {}, payloads.document_payload(document)) for point, (document, _) in new.items()
@@ -307,7 +307,7 @@ class EdgeCollection:
 
     # --- opening ----------------------------------------------------------------------------------------------------------
 
-    def _needed(self) -> _Open:
+    def _require(self) -> _Open:
         current = self._current()
         if current is None:
             raise payloads.no_collection(self._name)
@@ -332,7 +332,7 @@ class EdgeCollection:
         try:
             require_free_space(path, folder_size(path).unfilled)
             shard = engine().EdgeShard.load(str(path))
-            opened = _Open(shard, self._facts_in(shard), lock, stamp)
+            opened = _Open(shard, self._read_facts(shard), lock, stamp)
             return opened
         finally:
             if opened is None:
@@ -345,11 +345,11 @@ class EdgeCollection:
             if reading.lock is not None:
                 reading.lock.release()
 
-    def _facts_in(self, shard: EdgeShard) -> dtos.Collection:
+    def _read_facts(self, shard: EdgeShard) -> dtos.Collection:
         records = shard.retrieve([payloads.FACTS_ID], True, False)
         if not records or not records[0].payload:
             raise payloads.unknown_collection(self._name)
-        return payloads.facts_of(self._name, records[0].payload)
+        return payloads.parse_facts(self._name, records[0].payload)
 
     def _check(self, facts: dtos.Collection) -> None:
         """Raise if the collection exists and was made with another embedder."""
@@ -370,12 +370,12 @@ class EdgeCollection:
         Raises VectorStoreBusyError if another process writes.
         """
         if self._work is None:
-            self._needed()
+            self._require()
             self._take()
             self._close_reading()
             self._generations.copy_newest()
             shard = engine().EdgeShard.load(str(self._generations.work))
-            self._work = _Open(shard, self._facts_in(shard))
+            self._work = _Open(shard, self._read_facts(shard))
         return self._work
 
     def _require_room(self, work: _Open) -> None:

@@ -54,7 +54,7 @@ def _copy_file(source: Path, target: Path) -> None:
         size = os.fstat(read.fileno()).st_size
         write.truncate(size)
         position = 0
-        while (start := _data_from(read.fileno(), position)) is not None:
+        while (start := _find_data(read.fileno(), position)) is not None:
             position = os.lseek(read.fileno(), start, os.SEEK_HOLE)
             read.seek(start)
             write.seek(start)
@@ -62,7 +62,7 @@ def _copy_file(source: Path, target: Path) -> None:
                 start += write.write(piece)
 
 
-def _data_from(file: int, position: int) -> int | None:
+def _find_data(file: int, position: int) -> int | None:
     try:
         return os.lseek(file, position, os.SEEK_DATA)
     except OSError as error:

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from qdrant_client.models import Filter, FilterSelector, PointStruct, UpdateOperation
 
 
-def matching(fields: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
+def build_filter(fields: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
     from qdrant_client import models
 
     conditions = [models.FieldCondition(key=field, match=models.MatchAny(any=list(values))) for field, values in fields]
     return models.Filter(must=list(conditions)) if conditions else None
 
 
-def points_of(doc_ids: Iterable[str], kind: str, except_ids: Sequence[Any] = ()) -> FilterSelector:
+def select_points(doc_ids: Iterable[str], kind: str, except_ids: Sequence[Any] = ()) -> FilterSelector:
     """Return the points of this kind of the documents, except those with the ids `except_ids`."""
     from qdrant_client import models
 
     selected = (
-        matching([(payloads.KIND, [kind]), (payloads.DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
+        build_filter([(payloads.KIND, [kind]), (payloads.DOC_ID, [replace_surrogates(doc_id) for doc_id in doc_ids])])
         or models.Filter()
     )
     if except_ids:
@@ -109,7 +109,7 @@ def translated(collection: str) -> Iterator[None]:
     except (KeyError, ValidationError) as error:  # a payload is damaged
         raise payloads.unknown_collection(collection) from error
     except _client_errors() as error:
-        failure = _error_of(error, collection)
+        failure = _translate_error(error, collection)
     else:
         return
     raise failure  # outside the handler: the client's error would be its context
@@ -124,7 +124,7 @@ def _client_errors() -> tuple[type[Exception], ...]:
     return tuple(known)
 
 
-def _error_of(error: Exception, collection: str) -> VectorStoreError | VectorStoreConfigError:
+def _translate_error(error: Exception, collection: str) -> VectorStoreError | VectorStoreConfigError:
     wait = getattr(error, "retry_after_s", None)
     if wait is not None:
         return VectorStoreError(

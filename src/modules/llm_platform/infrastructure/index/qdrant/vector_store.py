@@ -76,18 +76,18 @@ class QdrantVectorStore(IVectorStore):
         """
         with qdrant_server.translated(collection):
             facts = await self._known(collection)
-            points = [qdrant_server.passage_point(point) for point in payloads.prepared(facts, passages)]
+            points = [qdrant_server.passage_point(point) for point in payloads.prepare_points(facts, passages)]
             sent_before = max(0, (len(points) - 1) // BATCH_POINTS * BATCH_POINTS)
             for first in range(0, sent_before, BATCH_POINTS):
                 await self._upsert(collection, points[first : first + BATCH_POINTS])
             document_itself = qdrant_server.bare_point(
                 payloads.document_point(document.doc_id), payloads.document_payload(document)
             )
-            others = qdrant_server.points_of(
+            others = qdrant_server.select_points(
                 [document.doc_id], payloads.PASSAGE, except_ids=[point.id for point in points]
             )
             async with asyncio.timeout(self._timeout):
-                await self._connected().batch_update_points(
+                await self._get_client().batch_update_points(
                     collection,
                     qdrant_server.replace_operations(points[sent_before:], others, document_itself),
                     wait=True,
@@ -105,22 +105,22 @@ class QdrantVectorStore(IVectorStore):
         with qdrant_server.translated(collection):
             await self._known(collection)
             async for record in self._records(
-                collection, qdrant_server.matching([(payloads.KIND, [payloads.DOCUMENT])])
+                collection, qdrant_server.build_filter([(payloads.KIND, [payloads.DOCUMENT])])
             ):
-                yield payloads.document_of(record.payload or {})
+                yield payloads.parse_document(record.payload or {})
 
     async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         found: dict[str, dtos.IndexedDocument] = {}
         with qdrant_server.translated(collection):
             await self._known(collection)
-            client = self._connected()
+            client = self._get_client()
             for first in range(0, len(doc_ids), PAGE):
                 ids = [payloads.document_point(doc_id) for doc_id in doc_ids[first : first + PAGE]]
                 async with asyncio.timeout(self._timeout):
                     records = await client.retrieve(collection, ids, with_payload=True)
                 found |= {
                     document.doc_id: document
-                    for document in (payloads.document_of(record.payload or {}) for record in records)
+                    for document in (payloads.parse_document(record.payload or {}) for record in records)
                 }
         return {doc_id: found[replace_surrogates(doc_id)] for doc_id in doc_ids if replace_surrogates(doc_id) in found}
 
@@ -131,16 +131,16 @@ class QdrantVectorStore(IVectorStore):
             hybrid = hybrid_query(await self._known(collection), text, vector)
             if not hybrid.lists:
                 return []
-            fields = qdrant_server.matching(
+            fields = qdrant_server.build_filter(
                 [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in active_filters(filters)]
             )
             async with asyncio.timeout(self._timeout):
-                answer = await self._connected().query_points(
+                answer = await self._get_client().query_points(
                     collection, **qdrant_server.query(hybrid, fields), limit=limit
                 )
             return [
                 dtos.FoundPassage(
-                    passage=payloads.passage_of(point.id, point.payload or {}), score=hybrid.score(point.score)
+                    passage=payloads.parse_passage(point.id, point.payload or {}), score=hybrid.score(point.score)
                 )
                 for point in answer.points
             ]
@@ -148,11 +148,11 @@ class QdrantVectorStore(IVectorStore):
     async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
         with qdrant_server.translated(collection):
             await self._known(collection)
-            fields = qdrant_server.matching(
+            fields = qdrant_server.build_filter(
                 [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]
             )
             found = [(record.id, record.payload or {}) async for record in self._records(collection, fields)]
-            return [payloads.passage_of(*point) for point in sorted(found, key=lambda point: point[1]["place"])]
+            return [payloads.parse_passage(*point) for point in sorted(found, key=lambda point: point[1]["place"])]
 
     async def finish(self, collection: str) -> None:
         """Does nothing: writes to a server are visible at once."""
@@ -162,7 +162,7 @@ class QdrantVectorStore(IVectorStore):
             client, self._client = self._client, None
             await client.close()
 
-    def _connected(self) -> AsyncQdrantClient:
+    def _get_client(self) -> AsyncQdrantClient:
         if self._client is None:
             self._client = _connect(self._url, self._api_key, self._timeout)
         return self._client if current_span() is NO_SPAN else cast("AsyncQdrantClient", _TracedClient(self._client))
@@ -180,21 +180,21 @@ class QdrantVectorStore(IVectorStore):
     async def _read_collection_info(self, collection: str) -> dtos.Collection | None:
         if self._client is None:
             await asyncio.to_thread(_load_client)  # it takes a second or more, in which nothing else would be answered
-        client = self._connected()
+        client = self._get_client()
         self._facts.pop(collection, None)
         if not await client.collection_exists(collection):
             return None
         records = await client.retrieve(collection, [payloads.FACTS_ID], with_payload=True)
         if not records:
             raise payloads.unknown_collection(collection)
-        facts = payloads.facts_of(collection, records[0].payload or {})
+        facts = payloads.parse_facts(collection, records[0].payload or {})
         self._facts[collection] = time.monotonic(), facts
         return facts
 
     async def _make(self, facts: dtos.Collection) -> None:
         from qdrant_client import models
 
-        client = self._connected()
+        client = self._get_client()
         dense = {payloads.DENSE: models.VectorParams(size=facts.dimension, distance=models.Distance.COSINE)}
         await client.create_collection(
             facts.name,
@@ -207,17 +207,17 @@ class QdrantVectorStore(IVectorStore):
 
     async def _upsert(self, collection: str, points: list[PointStruct]) -> None:
         async with asyncio.timeout(self._timeout):
-            await self._connected().upsert(collection, points, wait=True)
+            await self._get_client().upsert(collection, points, wait=True)
 
     async def _forget(self, collection: str, doc_ids: Iterable[str], kind: str) -> None:
         async with asyncio.timeout(self._timeout):
-            await self._connected().delete(collection, qdrant_server.points_of(doc_ids, kind), wait=True)
+            await self._get_client().delete(collection, qdrant_server.select_points(doc_ids, kind), wait=True)
 
     async def _records(self, collection: str, fields: Filter | None) -> AsyncIterator[Record]:
         following: Any = None
         while True:
             async with asyncio.timeout(self._timeout):
-                records, following = await self._connected().scroll(
+                records, following = await self._get_client().scroll(
                     collection, fields, limit=PAGE, offset=following, with_payload=True
                 )
             for record in records:

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.retrieval.embeddable import beginnings
 from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
 from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, list_of, number_of
+from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_list, read_number
 from modules.llm_platform.infrastructure.models.kinds import (
     AZURE_API_VERSION,
     KINDS,
@@ -36,9 +36,9 @@ def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[V
     `count` vectors of length 1 in the order of the texts, None for a zero or invalid one. Raises EmbeddingError for another
     number of vectors or several dimensions.
     """
-    rows = [dict_of(row) for row in list_of(answer.get("data"))]
+    rows = [read_dict(row) for row in read_list(answer.get("data"))]
     by_index = {
-        row["index"] if type(row.get("index")) is int else position: list_of(row.get("embedding"))
+        row["index"] if type(row.get("index")) is int else position: read_list(row.get("embedding"))
         for position, row in enumerate(rows)
     }
     if len(rows) != count or sorted(by_index) != list(range(count)):
@@ -52,7 +52,7 @@ def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[V
 
 def _numbers(values: Sequence[Any]) -> list[float]:
     """Return the numbers, with NaN for other values. A vector with NaN is dropped."""
-    return [math.nan if (number := number_of(value)) is None else number for value in values]
+    return [math.nan if (number := read_number(value)) is None else number for value in values]
 
 
 TIMEOUT_S: Final = 60.0  # limit for one try

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.infrastructure.http.errors import ErrorFamily, retry_after_s, rule_of
+from modules.llm_platform.infrastructure.http.errors import ErrorFamily, find_rule, retry_after_s
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, decode_text
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 
@@ -62,7 +62,7 @@ _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECAS
 
 def transport_error(connection: LLMConnection, error: Exception, late: str) -> exceptions.LLMException:
     """Return the LLMException for one of TRANSPORT_ERRORS. `late` is the message for a timeout."""
-    rule = rule_of(error)
+    rule = find_rule(error)
     if rule.kind == "timeout":
         return exceptions.LLMTimeoutError(late)
     setting = connection.settings.address

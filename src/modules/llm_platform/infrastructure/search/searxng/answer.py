@@ -11,7 +11,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.urls.canonical_url import host_of, is_web_url
-from modules.llm_platform.infrastructure.http.untrusted_json import dict_of, line_of, list_of, number_of, text_of
+from modules.llm_platform.infrastructure.http.untrusted_json import (
+    read_dict,
+    read_line,
+    read_list,
+    read_number,
+    read_text,
+)
 from modules.llm_platform.infrastructure.search.searxng.form import CATEGORIES
 
 # The narrower categories that hold the engines of a kind without translators, data sets and the like.
@@ -95,49 +101,49 @@ class SearXNGAnswer:
     @property
     def rows(self) -> list[Any]:
         """The results without direct answers and infoboxes."""
-        return list_of(self.raw.get("results"))
+        return read_list(self.raw.get("results"))
 
     @property
     def all_blocked(self) -> bool:
         """True if nothing was returned, engines failed, and none is known to have answered, unlike "nothing found"."""
         raw = self.raw
-        if self.rows or list_of(raw.get("answers")) or list_of(raw.get("infoboxes")):
+        if self.rows or read_list(raw.get("answers")) or read_list(raw.get("infoboxes")):
             return False
-        return bool(list_of(raw.get("unresponsive_engines"))) and not self.answered()
+        return bool(read_list(raw.get("unresponsive_engines"))) and not self.list_answered()
 
     @property
     def is_no_engine_called(self) -> bool:
         """True if no engine was called: nothing was returned, nothing failed, and the header names no engine."""
         return "total;" in self.headers.get("server-timing", "") and not (
             self.rows
-            or self.answered()
-            or any(list_of(self.raw.get(part)) for part in ("unresponsive_engines", "answers", "infoboxes"))
+            or self.list_answered()
+            or any(read_list(self.raw.get(part)) for part in ("unresponsive_engines", "answers", "infoboxes"))
         )
 
-    def answered(self) -> frozenset[str]:
+    def list_answered(self) -> frozenset[str]:
         return frozenset(name.strip() for name in _ANSWERED.findall(self.headers.get("server-timing", "")))
 
-    def failed(self) -> list[FailedEngine]:
-        reported = list_of(self.raw.get("unresponsive_engines"))
+    def list_failed(self) -> list[FailedEngine]:
+        reported = read_list(self.raw.get("unresponsive_engines"))
         if not reported:
             return []
         pairs = [pair for pair in reported if isinstance(pair, list) and pair]
-        return [_failed(pair) for pair in pairs[:MAX_FAILED_ENGINES]]
+        return [_read_failed_engine(pair) for pair in pairs[:MAX_FAILED_ENGINES]]
 
     def urls(self) -> set[str]:
-        return {text_of(row.get("url")) for row in self.rows if isinstance(row, dict)}
+        return {read_text(row.get("url")) for row in self.rows if isinstance(row, dict)}
 
     def engines_in_results(self) -> set[str]:
         rows = [row for row in self.rows if isinstance(row, dict)]
-        named = {text_of(name) for row in rows for name in list_of(row.get("engines"))}
-        return named | {text_of(row.get("engine")) for row in rows}
+        named = {read_text(name) for row in rows for name in read_list(row.get("engines"))}
+        return named | {read_text(row.get("engine")) for row in rows}
 
     def items(self, search_page: Callable[[], str]) -> Iterator[Fields]:
         """Yield direct answers and infoboxes, then the results. `search_page` returns the address for an answer without one."""
-        for answer in list_of(self.raw.get("answers")):
+        for answer in read_list(self.raw.get("answers")):
             yield from _direct_answer(answer, search_page())
-        for box in list_of(self.raw.get("infoboxes")):
-            yield from _infobox(dict_of(box), search_page())
+        for box in read_list(self.raw.get("infoboxes")):
+            yield from _infobox(read_dict(box), search_page())
         for row in self.rows:
             if isinstance(row, dict) and (item := _item(row)):
                 yield item
@@ -152,35 +158,35 @@ class SearXNGAnswer:
 
     def total(self) -> int | None:
         """Return the number of hits, which only older instances report."""
-        number = number_of(self.raw.get("number_of_results"))
+        number = read_number(self.raw.get("number_of_results"))
         return int(number) if number and number > 0 else None
 
 
 def _item(row: Mapping[str, Any]) -> Fields | None:
-    url = text_of(row.get("url"))
+    url = read_text(row.get("url"))
     host = host_of(url)
     if not host:
         return None
     published = row.get("publishedDate")
     is_date = isinstance(published, str) and _ISO_DATE.fullmatch(published)
     return {
-        "title": line_of(row.get("title")) or host,
+        "title": read_line(row.get("title")) or host,
         "url": url,
-        "snippet": text_of(row.get("content")),
+        "snippet": read_text(row.get("content")),
         "site_name": host,
         "published_date": published if is_date else None,
-        "source": text_of(row.get("engine")) or None,
-        "score": number_of(row.get("score")),
+        "source": read_text(row.get("engine")) or None,
+        "score": read_number(row.get("score")),
     }
 
 
 def _direct_answer(answer: Any, search_page: str) -> Iterator[Fields]:
     """Yield an answer of a plugin or engine: an object since 2025, a string before."""
     fields = answer if isinstance(answer, dict) else {"answer": answer}
-    text = text_of(fields.get("answer")).strip()
+    text = read_text(fields.get("answer")).strip()
     if text:
-        engine = line_of(fields.get("engine"))
-        url = text_of(fields.get("url"))
+        engine = read_line(fields.get("engine"))
+        url = read_text(fields.get("url"))
         yield {
             "title": f"Answer by {engine}" if engine else "Answer",
             "url": url if is_web_url(url) else search_page,
@@ -190,27 +196,27 @@ def _direct_answer(answer: Any, search_page: str) -> Iterator[Fields]:
 
 
 def _infobox(box: Mapping[str, Any], search_page: str) -> Iterator[Fields]:
-    text = text_of(box.get("content")).strip()
+    text = read_text(box.get("content")).strip()
     if not text:
-        pairs = [dict_of(pair) for pair in list_of(box.get("attributes"))]
-        lines = [(line_of(pair.get("label")), line_of(pair.get("value"))) for pair in pairs]
+        pairs = [read_dict(pair) for pair in read_list(box.get("attributes"))]
+        lines = [(read_line(pair.get("label")), read_line(pair.get("value"))) for pair in pairs]
         text = "\n".join(f"{label}: {value}" for label, value in lines if label and value)
     if text:
-        links = [text_of(dict_of(link).get("url")) for link in list_of(box.get("urls"))]
-        urls = (url for url in (text_of(box.get("id")), *links) if is_web_url(url))
+        links = [read_text(read_dict(link).get("url")) for link in read_list(box.get("urls"))]
+        urls = (url for url in (read_text(box.get("id")), *links) if is_web_url(url))
         url = next(urls, search_page)
         yield {
-            "title": line_of(box.get("infobox")) or line_of(box.get("title")) or host_of(url),
+            "title": read_line(box.get("infobox")) or read_line(box.get("title")) or host_of(url),
             "url": url,
             "snippet": text,
             "site_name": host_of(url),
-            "source": line_of(box.get("engine")) or None,
+            "source": read_line(box.get("engine")) or None,
         }
 
 
-def _failed(pair: list[Any]) -> FailedEngine:
-    name = text_of(pair[0])
-    message = text_of(pair[1]).lower() if len(pair) > 1 else ""
+def _read_failed_engine(pair: list[Any]) -> FailedEngine:
+    name = read_text(pair[0])
+    message = read_text(pair[1]).lower() if len(pair) > 1 else ""
     rule = next((rule for rule in _FAILURE_RULES if rule.message in message), _UNKNOWN_FAILURE)
     return FailedEngine(
         name if _ENGINE.fullmatch(name) else "an engine",
@@ -222,8 +228,8 @@ def _failed(pair: list[Any]) -> FailedEngine:
 
 
 def _texts(values: Any) -> Iterator[str]:
-    for value in list_of(values):
-        text = line_of(value if isinstance(value, str) else dict_of(value).get("title"))
+    for value in read_list(values):
+        text = read_line(value if isinstance(value, str) else read_dict(value).get("title"))
         if text:
             yield text
 
@@ -234,9 +240,9 @@ def engines_not_called(requested: Iterable[str], pages: Sequence[SearXNGAnswer])
     Without the header, an engine that found nothing looks the same: then they only count when other engines answered and
     none of the requested ones did.
     """
-    answered = {name for page in pages for name in page.answered()}
+    answered = {name for page in pages for name in page.list_answered()}
     seen = {name for page in pages for name in page.engines_in_results()} | answered
-    seen |= {failed.engine for page in pages for failed in page.failed()}
+    seen |= {failed.engine for page in pages for failed in page.list_failed()}
     missing = [engine for engine in requested if engine not in seen]
     if answered or any(page.is_no_engine_called for page in pages):
         return missing
@@ -250,12 +256,14 @@ class SearXNGConfig:
     raw: Mapping[str, Any]
 
     def engines(self) -> dict[str, Mapping[str, Any]]:
-        rows = [dict_of(row) for row in list_of(self.raw.get("engines"))[:MAX_ENGINES]]
-        return {name: row for row in rows if _ENGINE.fullmatch(name := text_of(row.get("name")))}
+        rows = [read_dict(row) for row in read_list(self.raw.get("engines"))[:MAX_ENGINES]]
+        return {name: row for row in rows if _ENGINE.fullmatch(name := read_text(row.get("name")))}
 
     def check(self, kind: SourceKind, listed: Sequence[str]) -> EngineListCheck:
         engines = self.engines()
-        enabled = {name: list_of(row.get("categories")) for name, row in engines.items() if row.get("enabled") is True}
+        enabled = {
+            name: read_list(row.get("categories")) for name, row in engines.items() if row.get("enabled") is True
+        }
         of_kind = [name for name, categories in enabled.items() if CATEGORIES[kind] in categories]
         narrow = [name for name in of_kind if NARROW_CATEGORIES[kind] in enabled[name]] or of_kind
         return EngineListCheck(

@@ -34,7 +34,7 @@ _REDIRECT = re.compile(r"(?<!\S)!!")
 _CHINESE: Final = {"Hans": "zh-CN", "Hant": "zh-TW"}
 
 
-def form_of(
+def build_form(
     request: WebSearchRequest,
     engines: Sequence[str],
     window: Freshness | None,
@@ -51,16 +51,16 @@ def form_of(
         safesearch = safesearch if request.safesearch is None else request.safesearch
     else:
         language = request.language or _detect(request.query)
-        categories = "" if engines else categories_of(request)
+        categories = "" if engines else choose_categories(request)
     optional = {
         "engines": ",".join(engines),
         "categories": categories,
         "time_range": (window.time_range(today()) if window else None) or "",
     }
     return {
-        "q": query_of(request),
+        "q": build_query(request),
         "format": "json",
-        "language": language_of(language),
+        "language": format_language(language),
         "safesearch": str(safesearch),
         **dict(filter(itemgetter(1), optional.items())),
     }
@@ -69,7 +69,7 @@ def form_of(
 _detect = lru_cache(maxsize=256)(detect)  # a research run sends the same query several times
 
 
-def query_of(request: WebSearchRequest) -> str:
+def build_query(request: WebSearchRequest) -> str:
     """Return the query without SearXNG's syntax and with the domains. A verbatim query does not change.
 
     Raises WebSearchRequestError for a verbatim query that redirects.
@@ -92,7 +92,7 @@ def escape_bangs(query: str) -> str:
     return _SYNTAX.sub("", query).strip() or f'"{"".join(query.split())}"'
 
 
-def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[str]]) -> tuple[str, ...]:
+def choose_engines(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[str]]) -> tuple[str, ...]:
     """Return the request's own engines, else the engines of its source kinds. A verbatim request gets no default."""
     if request.engines or isinstance(request, VerbatimWebSearchRequest):
         return request.engines
@@ -100,7 +100,7 @@ def engines_of(request: WebSearchRequest, by_kind: Mapping[SourceKind, Sequence[
     return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
 
-def categories_of(request: WebSearchRequest) -> str:
+def choose_categories(request: WebSearchRequest) -> str:
     """Return SearXNG's categories for the source kinds, for a search without named engines."""
     return ",".join(CATEGORIES[kind] for kind in _web_kinds(request.sources))
 
@@ -109,7 +109,7 @@ def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
     return list(filter(CATEGORIES.__contains__, sources)) or ["web"]
 
 
-def language_of(language: str | None) -> str:
+def format_language(language: str | None) -> str:
     """Return a BCP 47 tag in SearXNG's form: `de`, `pt-BR`. SearXNG does not accept scripts and numeric regions."""
     if language is None:
         return ALL_LANGUAGES

@@ -83,14 +83,14 @@ class LimiterWindow:
         self._clock = clock
         self.refused_since: float | None = None
 
-    def refused(self) -> float:
+    def note_refusal(self) -> float:
         """Return the wait in seconds: the short window, or the long one when the short one has already passed."""
         now = self._clock()
         if self.refused_since is None:
             self.refused_since = now
         return BURST_WINDOW_S if now - self.refused_since < BURST_WINDOW_S else LONG_WINDOW_S
 
-    def passed(self) -> None:
+    def note_answer(self) -> None:
         """Note that a request was answered."""
         self.refused_since = None
 
@@ -105,13 +105,13 @@ class Suspensions:
         self._now = now
         self._suspensions: dict[str, tuple[str, datetime]] = {}
 
-    def degraded(self, provider: str, failed: Sequence[FailedEngine]) -> list[Degraded]:
+    def describe(self, provider: str, failed: Sequence[FailedEngine]) -> list[Degraded]:
         return [
-            Degraded(component=f"{provider}/{failure.engine}", reason=failure.reason, until=self._until(failure))
+            Degraded(component=f"{provider}/{failure.engine}", reason=failure.reason, until=self._find_end(failure))
             for failure in failed
         ]
 
-    def blocked(self, failed: Sequence[FailedEngine]) -> WebSearchBlockedError:
+    def make_blocked_error(self, failed: Sequence[FailedEngine]) -> WebSearchBlockedError:
         """Return the error for a search that no engine answered, with the time until the first one is available again."""
         failures = dict.fromkeys(
             f"{failure.engine}: {failure.reason}" for failure in failed
@@ -127,10 +127,10 @@ class Suspensions:
         return WebSearchBlockedError(message, retry_after_s=wait_s, engines_only=True)
 
     def _wait_s(self, failed: FailedEngine) -> float:
-        until = self._until(failed)
+        until = self._find_end(failed)
         return failed.min_suspension_s if until is None else float(max(ceil((until - self._now()).total_seconds()), 1))
 
-    def _until(self, failed: FailedEngine) -> datetime | None:
+    def _find_end(self, failed: FailedEngine) -> datetime | None:
         now = self._now()
         reason, until = self._suspensions.get(failed.engine, ("", now))
         if until > now and reason == failed.reason:
@@ -156,14 +156,14 @@ class LastOutcome:
         self._refused_until = 0.0
         self._json_until = 0.0
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         self._refusal = None
         self._json_until = self._clock() + JSON_CHECK_S
 
-    def json_received(self) -> None:
+    def note_json(self) -> None:
         self._json_until = self._clock() + JSON_CHECK_S
 
-    def failed(self, error: AppException) -> None:
+    def note_failure(self, error: AppException) -> None:
         self._json_until = 0.0
         if isinstance(error, WebSearchBlockedError):
             wait_s = error.retry_after_s or BURST_WINDOW_S

@@ -37,9 +37,9 @@ from modules.llm_platform.infrastructure.search.searxng.answer import (
 from modules.llm_platform.infrastructure.search.searxng.form import (
     CATEGORIES,
     DEFAULT_ENGINES,
-    categories_of,
-    engines_of,
-    form_of,
+    build_form,
+    choose_categories,
+    choose_engines,
     no_engine_called,
     not_called_cause,
 )
@@ -114,16 +114,16 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             # This is an error of the caller, and says nothing about the instance.
             raise
         except AppException as error:
-            self._last_outcome.failed(error)
+            self._last_outcome.note_failure(error)
             raise
         if response.results or not response.degraded:
-            self._last_outcome.answered()
+            self._last_outcome.note_answer()
         return response
 
     async def _search(self, request: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
         window = freshness_window(request)
-        engines = engines_of(request, self._engines)
-        form = form_of(request, engines, window, self._safesearch, self._today)
+        engines = choose_engines(request, self._engines)
+        form = build_form(request, engines, window, self._safesearch, self._today)
         pages = await self._fetch_pages(request, form, asyncio.get_running_loop().time() + self._upstream.timeout)
         if "documents" in request.sources:
             pages.degraded.append(Degraded(component=self.name, reason="does not search documents"))
@@ -149,9 +149,9 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             if reply.status != httpx2.codes.BAD_REQUEST or reply.is_html:
                 self._upstream.json_object(reply)
         except exceptions.WebSearchBlockedError as error:
-            self._last_outcome.failed(error)
+            self._last_outcome.note_failure(error)
             raise
-        self._last_outcome.json_received()
+        self._last_outcome.note_json()
         return REACHABLE
 
     async def engine_lists(self) -> tuple[EngineListCheck, ...]:
@@ -189,10 +189,10 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
 
     async def _first_page(self, request: dtos.WebSearchRequest, form: dict[str, str], send: _Send) -> _Pages:
         answer = await send(form)
-        failed = answer.failed()
+        failed = answer.list_failed()
         not_called: list[Degraded] = []
         if request.engines and isinstance(request, dtos.VerbatimWebSearchRequest):
-            return _Pages(form, [answer], self._degraded(failed), instance_chose=False)
+            return _Pages(form, [answer], self._list_degraded(failed), instance_chose=False)
         if request.engines and answer.is_no_engine_called:
             raise no_engine_called(form)
         instance_chose = not answer.rows and (answer.all_blocked or answer.is_no_engine_called) and "engines" in form
@@ -200,20 +200,20 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             if answer.is_no_engine_called:
                 not_called.extend(self._not_called(form["engines"].split(","), form, [answer], every=False))
             form = {name: value for name, value in form.items() if name != "engines"}
-            form["categories"] = categories_of(request)
+            form["categories"] = choose_categories(request)
             try:
                 answer = await send(form)
             except AppException as error:
                 if not failed:
                     raise
-                raise self._suspensions.blocked(failed) from error
-            failed += answer.failed()
+                raise self._suspensions.make_blocked_error(failed) from error
+            failed += answer.list_failed()
         if not answer.rows and answer.all_blocked:
-            raise self._suspensions.blocked(failed)
-        return _Pages(form, [answer], not_called + (self._degraded(failed) if failed else []), instance_chose)
+            raise self._suspensions.make_blocked_error(failed)
+        return _Pages(form, [answer], not_called + (self._list_degraded(failed) if failed else []), instance_chose)
 
-    def _degraded(self, failed: Sequence[FailedEngine]) -> list[Degraded]:
-        return self._suspensions.degraded(self.name, failed)
+    def _list_degraded(self, failed: Sequence[FailedEngine]) -> list[Degraded]:
+        return self._suspensions.describe(self.name, failed)
 
     async def _send(self, form: dict[str, str], deadline: float, finite: bool) -> SearXNGAnswer:
         reply = await self._upstream.post_form(SEARCH, form, deadline, sent_kind="query")
@@ -227,13 +227,13 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         if reply.status == httpx2.codes.TOO_MANY_REQUESTS:
             wait_s = retry_after_s(reply.headers)
             if wait_s is None and reply.body.strip() == refusals.LIMITER_BODY:
-                wait_s = self._limiter.refused()
+                wait_s = self._limiter.note_refusal()
             raise self._upstream.status_error(reply.status, wait_s)
         url = f"{self._upstream.base_url}{SEARCH}"
         if reply.status == httpx2.codes.FOUND and refusals.is_limiter_redirect(reply.headers.get("location", ""), url):
             raise exceptions.WebSearchBlockedError(refusals.BOT_DETECTION, retry_after_s=refusals.LONG_WINDOW_S)
         if self._limiter.refused_since is not None:
-            self._limiter.passed()
+            self._limiter.note_answer()
 
     def _not_called(
         self, engines: Sequence[str], form: Mapping[str, str], answers: Sequence[SearXNGAnswer], *, every: bool
@@ -258,7 +258,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             {
                 "query": request.query,
                 "total_matches": first.total(),
-                "results": list(islice(_admitted(items, request, window), request.count)),
+                "results": list(islice(_filter_items(items, request, window), request.count)),
                 "provider": self.name,
                 "degraded": tuple({degradation.component: degradation for degradation in pages.degraded}.values())
                 if pages.degraded
@@ -273,7 +273,9 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         return f"{self._upstream.base_url}{SEARCH}?q={quote_plus(query, errors='replace')}"
 
 
-def _admitted(items: Iterable[Fields], request: dtos.WebSearchRequest, window: Freshness | None) -> Iterator[Fields]:
+def _filter_items(
+    items: Iterable[Fields], request: dtos.WebSearchRequest, window: Freshness | None
+) -> Iterator[Fields]:
     """Yield the items that match domains and dates of the request, without repeated addresses."""
     seen: set[str] = set()
     for item in items:

@@ -12,7 +12,7 @@ from modules.llm_platform.infrastructure.stores.database.postgres import (
     DatabaseError,
     NewerTablesError,
     connect,
-    reason_of,
+    read_reason,
 )
 from modules.llm_platform.infrastructure.stores.database.research_schema import (
     ADD_ANSWER,
@@ -127,12 +127,12 @@ async def schema_version(connection: Connection) -> int:
     row = await found.fetchone()
     if row is None or not row[0]:
         return 0
-    return await _migrated_version(connection)
+    return await _read_version(connection)
 
 
 async def check_not_newer(connection: Connection) -> None:
     """Raise NewerTablesError if a newer program has changed the tables since this connection was opened."""
-    _check_not_newer(await _migrated_version(connection))
+    _check_not_newer(await _read_version(connection))
 
 
 async def check_schema(connection: Connection) -> None:
@@ -142,7 +142,7 @@ async def check_schema(connection: Connection) -> None:
     try:
         version = await schema_version(connection)
     except Error as error:
-        raise DatabaseError(f"PostgreSQL does not show the tables ({reason_of(error)}): see DATABASE_URL") from error
+        raise DatabaseError(f"PostgreSQL does not show the tables ({read_reason(error)}): see DATABASE_URL") from error
     if version == 0:
         raise DatabaseError(f"the database of DATABASE_URL has no tables of llm-platform: run `{COMMAND}`")
     if version < LATEST:
@@ -173,7 +173,7 @@ async def migrate(url: str) -> tuple[int, int]:
         return await _migrate(connection)
     except Error as error:
         remedy = NEEDS_RIGHTS if isinstance(error, InsufficientPrivilege) else "nothing was changed"
-        raise DatabaseError(f"the tables could not be migrated ({reason_of(error)}): {remedy}") from error
+        raise DatabaseError(f"the tables could not be migrated ({read_reason(error)}): {remedy}") from error
     finally:
         await connection.close()
 
@@ -192,7 +192,7 @@ async def _migrate(connection: Connection) -> tuple[int, int]:
     return before, LATEST
 
 
-async def _migrated_version(connection: Connection) -> int:
+async def _read_version(connection: Connection) -> int:
     found = await connection.execute("SELECT coalesce(max(version), 0) FROM llm_platform.migration")
     row = await found.fetchone()
     return 0 if row is None else int(row[0])

@@ -93,7 +93,7 @@ class Database:
         with database_call(POSTGRESQL) as call:
             named = work if call is None else partial(_run_named, call, work)
             try:
-                result = await self._run(partial(self._observed, named), timeout_s)
+                result = await self._run(partial(self._observe, named), timeout_s)
             except DatabaseError as error:
                 self._note_failure(error.__cause__)
                 raise
@@ -107,7 +107,7 @@ class Database:
             task.cancel()
         await self._discard(self._pool)
 
-    async def _observed(self, work: Callable[[Connection], Awaitable[Result]], connection: Connection) -> Result:
+    async def _observe(self, work: Callable[[Connection], Awaitable[Result]], connection: Connection) -> Result:
         """Return the result of the work.
 
         After a refused write, ask whether the database accepts writes again. A read that succeeds does not show that.
@@ -146,7 +146,7 @@ class Database:
         from psycopg import Error
         from psycopg_pool import PoolTimeout
 
-        pool = await self._opened()
+        pool = await self._open_pool()
 
         async def call() -> Result:
             async with pool.connection() as connection:
@@ -174,7 +174,7 @@ class Database:
                 raise _ConnectionLostError(unreachable(error)) from error
             await self._replace_after(error, pool)
             kind = _RepeatableError if (error.sqlstate or "").startswith(ROLLED_BACK) else DatabaseError
-            raise kind(refused(error)) from error
+            raise kind(describe_refusal(error)) from error
 
     async def _replace_after(self, error: Exception, pool: Pool) -> None:
         """Replace the connections if the refusal is about the database and not about one statement."""
@@ -222,7 +222,7 @@ class Database:
         if not task.cancelled():
             task.exception()  # asyncio warns of an exception that is not retrieved, and the caller may be gone.
 
-    async def _opened(self) -> Pool:
+    async def _open_pool(self) -> Pool:
         if self._pool is not None:
             return self._pool
         async with self._lock:
@@ -340,18 +340,18 @@ def connection_options() -> dict[str, Any]:
 
 def unreachable(error: Exception) -> str:
     """Return the message for a database that cannot be reached or refuses the login."""
-    return f"PostgreSQL cannot be used ({reason_of(error)}): see DATABASE_URL"
+    return f"PostgreSQL cannot be used ({read_reason(error)}): see DATABASE_URL"
 
 
-def refused(error: Exception) -> str:
+def describe_refusal(error: Exception) -> str:
     """Return the message for a statement that failed."""
     from psycopg.errors import ReadOnlySqlTransaction
 
     remedy = ": let DATABASE_URL name the primary" if isinstance(error, ReadOnlySqlTransaction) else ""
-    return f"PostgreSQL refused a statement ({reason_of(error)}){remedy}"
+    return f"PostgreSQL refused a statement ({read_reason(error)}){remedy}"
 
 
-def reason_of(error: Exception) -> str:
+def read_reason(error: Exception) -> str:
     """Return the first line of the message of libpq or the server. It has no password and address, as clients see it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return lines[0].rpartition(" failed: ")[2][:MAX_REASON_CHARS]

@@ -27,7 +27,7 @@ async def execute(connection: Connection, operation: Operation[Result]) -> Resul
     try:
         statement = next(operation)
         while True:
-            found = await connection.execute(_translated(statement.sql).encode(), statement.parameters)
+            found = await connection.execute(_translate(statement.sql).encode(), statement.parameters)
             statement = operation.send(await found.fetchall() if found.description else [])
     except StopIteration as end:
         result: Result = end.value
@@ -35,7 +35,7 @@ async def execute(connection: Connection, operation: Operation[Result]) -> Resul
 
 
 @lru_cache(64)
-def _translated(sql: str) -> str:
+def _translate(sql: str) -> str:
     """Return the statement with the parameters of psycopg. Rows that another worker has locked are skipped."""
     for mark, meaning in _MARKS.items():
         sql = sql.replace(mark, meaning)

@@ -76,20 +76,20 @@ class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
 
 
 def _key(request: FailedRequest) -> dict[str, Any]:
-    return {"stage": request.stage, "tenant": bytes_of(request.tenant), "request_id": bytes_of(request.request_id)}
+    return {"stage": request.stage, "tenant": encode_id(request.tenant), "request_id": encode_id(request.request_id)}
 
 
 def _request(row: Sequence[Any]) -> FailedRequest:
     stage, request_id, tenant, value, key, encoded, stored_at = row
     headers = tuple((name, None if value is None else b64decode(value)) for name, value in json.loads(encoded))
     content = bytes(value), None if key is None else bytes(key), headers
-    return FailedRequest(stage, text_of(request_id), text_of(tenant), *content, float(stored_at))
+    return FailedRequest(stage, decode_id(request_id), decode_id(tenant), *content, float(stored_at))
 
 
-def bytes_of(text: str) -> bytes:
+def encode_id(text: str) -> bytes:
     """Return UTF-8, in which a lone surrogate is allowed: an id may contain one."""
     return text.encode("utf-8", "surrogatepass")
 
 
-def text_of(raw: bytes) -> str:
+def decode_id(raw: bytes) -> str:
     return bytes(raw).decode("utf-8", "surrogatepass")

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, database_call, running
 from modules.llm_platform.infrastructure.stores.database.migrations import write_probe
 from modules.llm_platform.infrastructure.stores.database.postgres import POSTGRESQL, Database, DatabaseError
-from modules.llm_platform.infrastructure.stores.failed_requests.sql import bytes_of, text_of
+from modules.llm_platform.infrastructure.stores.failed_requests.sql import decode_id, encode_id
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.stores.database.postgres import Connection
@@ -105,7 +105,7 @@ class PostgresOutcomeStore(IOutcomeStore):
         while rows := await self._run(partial(_page, wanted=wanted, last=last)):
             for digest, stored_at, seconds, stage, request_id, kind, body, request_sha256, tenant in rows:
                 last = stored_at, digest
-                outcome = Outcome(stage, text_of(request_id), kind, bytes(body), request_sha256, text_of(tenant))
+                outcome = Outcome(stage, decode_id(request_id), kind, bytes(body), request_sha256, decode_id(tenant))
                 yield StoredOutcome(outcome, float(seconds))
 
     async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
@@ -149,7 +149,7 @@ class PostgresOutcomeStore(IOutcomeStore):
         try:
             return await self._database.run(work)
         except DatabaseError as error:
-            raise _translated(error) from error
+            raise _translate_error(error) from error
 
     async def _write_batches(self) -> None:
         """Store what waits, batch by batch, until nothing does."""
@@ -169,7 +169,7 @@ class PostgresOutcomeStore(IOutcomeStore):
         try:
             stored = iter(await self._database.run(partial(_insert, outcomes=outcomes)))
         except DatabaseError as error:
-            _fail(calls, _translated(error))
+            _fail(calls, _translate_error(error))
             return
         for call in calls:
             result = list(islice(stored, len(call.outcomes)))
@@ -214,8 +214,8 @@ async def _page(connection: Connection, wanted: OutcomeFilter, last: tuple[Any, 
     has_key = not (wanted.stage is None or wanted.request_id is None or wanted.tenant is None)
     fields = {
         **wanted._asdict(),
-        "request_id": None if wanted.request_id is None else bytes_of(wanted.request_id),
-        "tenant": None if wanted.tenant is None else bytes_of(wanted.tenant),
+        "request_id": None if wanted.request_id is None else encode_id(wanted.request_id),
+        "tenant": None if wanted.tenant is None else encode_id(wanted.tenant),
         "key": _digest(wanted.stage or "search", wanted.request_id or "", wanted.tenant or "") if has_key else None,
         "stored_at": last[0],
         "digest": last[1],
@@ -234,16 +234,16 @@ def _outcome(key: tuple[RagStage, str, str], row: Sequence[Any] | None) -> Outco
 
 
 def _row(outcome: Outcome) -> tuple[bytes, str, bytes, bytes, str, bytes, str]:
-    tenant, request_id = bytes_of(outcome.tenant), bytes_of(outcome.request_id)
+    tenant, request_id = encode_id(outcome.tenant), encode_id(outcome.request_id)
     digest = _digest(outcome.stage, outcome.request_id, outcome.tenant)
     return digest, outcome.stage, tenant, request_id, outcome.kind, outcome.body, outcome.request_sha256
 
 
 def _digest(stage: RagStage, request_id: str, tenant: str) -> bytes:
     """Return the key. The tenant's length is part of it, so that tenant and id cannot run into each other."""
-    owner = bytes_of(tenant)
-    return sha256(b"%s %d %s%s" % (stage.encode(), len(owner), owner, bytes_of(request_id))).digest()
+    owner = encode_id(tenant)
+    return sha256(b"%s %d %s%s" % (stage.encode(), len(owner), owner, encode_id(request_id))).digest()
 
 
-def _translated(error: DatabaseError) -> OutcomeStoreError:
+def _translate_error(error: DatabaseError) -> OutcomeStoreError:
     return OutcomeStoreError(f"{error}; nothing is answered until it can be used")

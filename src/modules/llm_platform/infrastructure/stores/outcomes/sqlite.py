@@ -22,7 +22,7 @@ from modules.llm_platform.domain.exceptions import OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.infrastructure.files.private_files import require_free_space
 from modules.llm_platform.infrastructure.stores.database.sqlite import open_shared_file, transaction
-from modules.llm_platform.infrastructure.stores.failed_requests.sql import bytes_of, text_of
+from modules.llm_platform.infrastructure.stores.failed_requests.sql import decode_id, encode_id
 
 log = logging.getLogger(__name__)
 
@@ -176,10 +176,10 @@ class OutcomeTable:
 
     def _connection(self) -> sqlite3.Connection:
         if self._open is None:
-            self._open = self._opened()
+            self._open = self._get_connection()
         return self._open
 
-    def _opened(self) -> sqlite3.Connection:
+    def _get_connection(self) -> sqlite3.Connection:
         with ExitStack() as undo:
             connection = open_shared_file(self._file)
             undo.callback(connection.close)
@@ -219,10 +219,10 @@ def _key(request_id: str, tenant: str) -> bytes:
     The prefix is _TENANT_PREFIX, the length of the tenant in _LENGTH_BYTES, and the tenant, so that keys are unique. Keys are
     bytes because SQLite rejects lone surrogates in text, and one such id would fail its whole batch.
     """
-    identity = bytes_of(request_id)
+    identity = encode_id(request_id)
     if not tenant:
         return identity
-    owner = bytes_of(tenant)
+    owner = encode_id(tenant)
     return _TENANT_PREFIX + len(owner).to_bytes(_LENGTH_BYTES) + owner + identity
 
 
@@ -232,7 +232,7 @@ def _read_key(key: bytes) -> tuple[str, str]:
         begin = len(_TENANT_PREFIX) + _LENGTH_BYTES
         end = begin + int.from_bytes(key[len(_TENANT_PREFIX) : begin])
         owner, key = key[begin:end], key[end:]
-    return text_of(key), text_of(owner)
+    return decode_id(key), decode_id(owner)
 
 
 Result = TypeVar("Result")

@@ -104,7 +104,7 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
         write: an open file can still be read.
         """
         if self._connection is None:
-            self._connection = self._opened()
+            self._connection = self._get_connection()
         try:
             return self._execute(self._connection, make, is_read=is_read)
         except (sqlite3.Error, OSError) as error:
@@ -132,11 +132,11 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
         self, connection: sqlite3.Connection, make: Callable[[], Operation[Result]], *, is_read: bool
     ) -> Result:
         with shared_file.transaction(connection, is_read=is_read):
-            if _format_of(connection) > FORMAT:
+            if _read_format(connection) > FORMAT:
                 raise sqlite3.DatabaseError(NEWER)
             return shared_file.execute(connection, make(), self._clock())
 
-    def _opened(self) -> sqlite3.Connection:
+    def _get_connection(self) -> sqlite3.Connection:
         with ExitStack() as undo:
             in_memory = self._file == MEMORY
             connection = (
@@ -145,7 +145,7 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
             undo.callback(connection.close)
             _define_functions(connection)
             with shared_file.transaction(connection):  # several servers may start at once
-                if (found := _format_of(connection)) > FORMAT:
+                if (found := _read_format(connection)) > FORMAT:
                     raise sqlite3.DatabaseError(NEWER)
                 for statement in chain.from_iterable(MIGRATIONS[found:]):
                     connection.execute(statement.format(number=_NUMBER).replace(shared_file.SCHEMA_OF_TABLES, ""))
@@ -168,7 +168,7 @@ def _define_functions(connection: sqlite3.Connection) -> None:
     connection.create_function("split_part", 3, _split_part, deterministic=True)
 
 
-def _format_of(connection: sqlite3.Connection) -> int:
+def _read_format(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 

@@ -92,11 +92,11 @@ def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
     """
     try:
         with _opened(file) as archive:
-            for info, location in _checked_members(archive):
+            for info, location in _check_members(archive):
                 # Without a limit, the library unpacks all of a member first. One byte more than declared shows a wrong size.
                 with archive.open(info) as member:
                     data = member.read(info.file_size + 1)
-                yield _verified(location, data)
+                yield _verify_entry(location, data)
     except OSError as error:
         raise StoreError(f"that file cannot be read ({_reason(error)})") from error
     except _BROKEN as error:
@@ -128,7 +128,7 @@ def _check_size(raw: IO[bytes]) -> None:
         raise StoreError(_BOMB)
 
 
-def _checked_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entry_files.EntryLocation]]:
+def _check_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entry_files.EntryLocation]]:
     infos = archive.infolist()
     members = [info for info in infos if not _is_folder(info)]
     if any(not _is_regular(info) for info in members):
@@ -174,10 +174,10 @@ def _location(name: str) -> entry_files.EntryLocation:
     return entry_files.EntryLocation(stage, topic, key.removesuffix(SUFFIX))
 
 
-def _verified(location: entry_files.EntryLocation, data: bytes) -> tuple[entry_files.EntryHeader, bytes]:
+def _verify_entry(location: entry_files.EntryLocation, data: bytes) -> tuple[entry_files.EntryHeader, bytes]:
     """Return the header and value of an entry. Raises StoreError if its seal, name or topic does not match."""
     try:
-        header, value = entry_files.unsealed(data)
+        header, value = entry_files.unseal(data)
         _JsonObject.model_validate_json(value)
     except entry_files.OtherFormatError as error:
         raise StoreError("that archive was written by another version of this program") from error

@@ -24,9 +24,9 @@ from modules.llm_platform.infrastructure.stores.research_runs import entry_files
 from modules.llm_platform.infrastructure.stores.research_runs.folder import StoredFile, StoreFolder
 from modules.llm_platform.infrastructure.stores.research_runs.overview import (
     HitCounters,
-    entries_of,
-    stats_of,
-    topics_of,
+    compute_stats,
+    list_entries,
+    list_topics,
 )
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         location = entry_files.EntryLocation(stage, topic.name, key)
         header = entry_files.EntryHeader(location, topic.query, self._clock(), isinstance(value, dtos.EndsTopic))
         try:
-            data = entry_files.sealed_value(header, value)
+            data = entry_files.seal_value(header, value)
             if len(data) > THREAD_BYTES:
                 await asyncio.to_thread(self._folder.write, location, data)
             else:
@@ -109,10 +109,10 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return await asyncio.to_thread(self._values, topic, stage, kind)
 
     async def topics(self) -> tuple[dtos.StoredTopic, ...]:
-        return topics_of(await _in_thread(self._listed))
+        return list_topics(await _in_thread(self._list_files))
 
     async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
-        return entries_of(await _in_thread(self._listed, name))
+        return list_entries(await _in_thread(self._list_files, name))
 
     async def clear(self, name: str | None = None) -> int:
         return await _in_thread(self._clear, name)
@@ -121,9 +121,9 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return await _in_thread(self._clean)
 
     async def stats(self) -> dtos.StoreStats:
-        found = await _in_thread(self._listed)
+        found = await _in_thread(self._list_files)
         counts = await _in_thread(self._counters.counts)
-        return stats_of(found, counts, await _in_thread(self._folder.damaged))
+        return compute_stats(found, counts, await _in_thread(self._folder.damaged))
 
     async def export(self, file: Path, name: str | None = None) -> int:
         return await _in_thread(self._export, file, name)
@@ -148,7 +148,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
 
     def _read(self, location: entry_files.EntryLocation, kind: type[Value]) -> Value | None:
         entry = self._entry(location)
-        return None if entry is None else entry_files.parsed_value(entry[1], kind)
+        return None if entry is None else entry_files.parse_value(entry[1], kind)
 
     def _values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         try:
@@ -159,7 +159,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         self._counters.note(stage, hits=len(values))
         return values
 
-    def _listed(self, name: str | None = None) -> list[StoredFile]:
+    def _list_files(self, name: str | None = None) -> list[StoredFile]:
         """Return all files, valid or not. Raises TopicNotFoundError for a topic without files, and OSError."""
         if name is not None and not is_topic_name(name):
             raise TopicNotFoundError
@@ -169,7 +169,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return files
 
     def _clear(self, name: str | None) -> int:
-        removed = sum(self._folder.remove(file.location) for file in self._listed(name))
+        removed = sum(self._folder.remove(file.location) for file in self._list_files(name))
         if name is None:
             self._folder.sweep(self._clock())
         return removed
@@ -182,9 +182,9 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
     def _export(self, file: Path, name: str | None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
-        entries = ((file.location, self._entry(file.location)) for file in self._listed(name))
+        entries = ((file.location, self._entry(file.location)) for file in self._list_files(name))
         return write_archive(
-            file, ((location, entry_files.sealed(*entry)) for location, entry in entries if entry is not None)
+            file, ((location, entry_files.seal(*entry)) for location, entry in entries if entry is not None)
         )
 
     def _import(self, file: Path) -> dtos.Imported:
@@ -202,7 +202,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
                 else:
                     # A time in the future becomes now, or else the entry would outlive all others.
                     dated = replace(head, made_at=min(head.made_at, self._clock()))
-                    drafts.append((self._folder.draft(head.location, entry_files.sealed(dated, value)), head.location))
+                    drafts.append((self._folder.draft(head.location, entry_files.seal(dated, value)), head.location))
             added = len(drafts)
         return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
@@ -210,7 +210,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         if not location.is_valid:
             return None
         try:
-            head, value = entry_files.unsealed(self._folder.read(location))
+            head, value = entry_files.unseal(self._folder.read(location))
             if head.location != location:
                 raise entry_files.DamagedEntryError
         except (OSError, entry_files.OtherFormatError):
@@ -274,7 +274,7 @@ class NoResearchStore(IResearchStore):
         return 0
 
     async def stats(self) -> dtos.StoreStats:
-        return stats_of((), {}, 0)
+        return compute_stats((), {}, 0)
 
     async def export(self, file: Path, name: str | None = None) -> NoReturn:
         raise StoreError(_OFF)

@@ -78,7 +78,7 @@ class EntryHeader:
         return datetime.fromtimestamp(self.made_at, UTC)
 
 
-def sealed(entry: EntryHeader, value: bytes) -> bytes:
+def seal(entry: EntryHeader, value: bytes) -> bytes:
     """Return the bytes of an entry. `value` is JSON."""
     header = {
         "format": _FORMAT,
@@ -93,19 +93,19 @@ def sealed(entry: EntryHeader, value: bytes) -> bytes:
     return b"".join((body, _SEAL, hashlib.sha256(body).hexdigest().encode(), _END))
 
 
-def sealed_value(entry: EntryHeader, value: BaseModel) -> bytes:
+def seal_value(entry: EntryHeader, value: BaseModel) -> bytes:
     """Return the bytes of a new entry. Raises UnstorableError."""
     try:
         written = value.__pydantic_serializer__.to_json(value)
     except PydanticSerializationError as error:
         raise UnstorableError(type(error).__name__) from error
-    data = sealed(entry, written)
+    data = seal(entry, written)
     if not entry.location.is_valid or len(data) > MAX_ENTRY_BYTES or len(data) - len(written) > MAX_HEAD_BYTES:
         raise UnstorableError("its name or size is invalid")
     return data
 
 
-def unsealed(data: bytes) -> tuple[EntryHeader, bytes]:
+def unseal(data: bytes) -> tuple[EntryHeader, bytes]:
     """Return the header and the value of an entry. Raises DamagedEntryError and OtherFormatError."""
     if not data.startswith(_BEGINNING):
         raise _format_error(data)
@@ -189,7 +189,7 @@ def read_regular_file(path: str, limit: int | None) -> bytes:
         os.close(file)
 
 
-def names_in(folder: str) -> list[str]:
+def list_names(folder: str) -> list[str]:
     """Return the names in the folder. There are none if it is missing or not a folder."""
     try:
         return os.listdir(folder)
@@ -216,7 +216,7 @@ def unlink(path: str) -> bool:
 
 def remove_older(folder: str, suffix: str, before: float) -> None:
     """Remove files with that suffix that were written before that time, and the folder if it is empty then."""
-    for path in [f"{folder}/{name}" for name in names_in(folder) if name.endswith(suffix)]:
+    for path in [f"{folder}/{name}" for name in list_names(folder) if name.endswith(suffix)]:
         try:
             if os.lstat(path).st_mtime < before:
                 os.unlink(path)
@@ -232,7 +232,7 @@ def remove_if_empty(folder: str) -> None:
         return
 
 
-def parsed_value(value: bytes, kind: type[Value]) -> Value | None:
+def parse_value(value: bytes, kind: type[Value]) -> Value | None:
     """Return the value, or None if another version wrote it in another form, so that it has to be made again."""
     try:
         return kind.model_validate_json(value)

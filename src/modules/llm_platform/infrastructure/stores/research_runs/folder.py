@@ -125,20 +125,20 @@ class StoreFolder:
             return
         for stage_name in STAGES if stage is None else (stage,):
             at = f"{self._root}/{stage_name}"
-            for name in entry_files.names_in(at) if topic is None else (topic,):
+            for name in entry_files.list_names(at) if topic is None else (topic,):
                 if is_topic_name(name) and entry_files.is_folder(f"{at}/{name}"):
-                    found = _files_in(f"{at}/{name}", stage_name, name)
+                    found = _list_files(f"{at}/{name}", stage_name, name)
                     yield from sorted(found, key=lambda file: (file.made_at, file.location.key))
 
     def damaged(self) -> int:
-        return len(entry_files.names_in(f"{self._root}/{_DAMAGED}"))
+        return len(entry_files.list_names(f"{self._root}/{_DAMAGED}"))
 
     def sweep(self, before: float) -> None:
         """Remove drafts of killed processes, and damaged files from before this time (seconds since 1970)."""
         entry_files.remove_older(f"{self._root}/{_DAMAGED}", SUFFIX, before)
         for stage in STAGES:
             at = f"{self._root}/{stage}"
-            for folder in [f"{at}/{name}" for name in entry_files.names_in(at) if is_topic_name(name)]:
+            for folder in [f"{at}/{name}" for name in entry_files.list_names(at) if is_topic_name(name)]:
                 if entry_files.is_folder(folder):
                     entry_files.remove_older(folder, DRAFT, time.time() - DRAFT_TTL_S)
 
@@ -161,8 +161,8 @@ class StoreFolder:
             entry_files.write_new(f"{self._root}/.gitignore", b"*\n")
 
 
-def _files_in(folder: str, stage: StoreStage, topic: str) -> Iterator[StoredFile]:
-    for name in entry_files.names_in(folder):
+def _list_files(folder: str, stage: StoreStage, topic: str) -> Iterator[StoredFile]:
+    for name in entry_files.list_names(folder):
         key = name.removesuffix(SUFFIX)
         if key == name or not is_entry_key(key):
             continue

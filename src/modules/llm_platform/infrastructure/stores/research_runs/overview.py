@@ -11,14 +11,14 @@ from modules.llm_platform.infrastructure.stores.research_runs.entry_files import
 from modules.llm_platform.infrastructure.stores.research_runs.folder import STAGES, StoredFile
 
 
-def topics_of(found: Iterable[StoredFile]) -> tuple[StoredTopic, ...]:
+def list_topics(found: Iterable[StoredFile]) -> tuple[StoredTopic, ...]:
     """Return the topics, the most recently changed first."""
     entries = sorted(_readable(found), key=lambda entry: (entry[0].location.topic, entry[0].made_at))
     topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda entry: entry[0].location.topic)]
     return tuple(sorted(topics, key=lambda topic: topic.newest, reverse=True))
 
 
-def entries_of(found: Iterable[StoredFile]) -> tuple[StoredEntry, ...]:
+def list_entries(found: Iterable[StoredFile]) -> tuple[StoredEntry, ...]:
     """Return the entries in the order of the stages, oldest first."""
     return tuple(
         StoredEntry(stage=file.location.stage, key=file.location.key, made_at=head.made, bytes=file.size)
@@ -26,7 +26,9 @@ def entries_of(found: Iterable[StoredFile]) -> tuple[StoredEntry, ...]:
     )
 
 
-def stats_of(found: Iterable[StoredFile], counts: Mapping[StoreStage, tuple[int, int]], damaged: int) -> StoreStats:
+def compute_stats(
+    found: Iterable[StoredFile], counts: Mapping[StoreStage, tuple[int, int]], damaged: int
+) -> StoreStats:
     entries = _readable(found)
     by_stage: dict[str, list[tuple[EntryHeader, int]]] = {stage: [] for stage in STAGES}
     for head, file in entries:

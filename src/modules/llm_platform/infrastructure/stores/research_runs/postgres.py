@@ -28,7 +28,7 @@ from modules.llm_platform.infrastructure.stores.database.migrations import write
 from modules.llm_platform.infrastructure.stores.database.postgres import CALL_TIMEOUT_S, Database, DatabaseError
 from modules.llm_platform.infrastructure.stores.research_runs import entry_files
 from modules.llm_platform.infrastructure.stores.research_runs.folder import STAGES, StoredFile
-from modules.llm_platform.infrastructure.stores.research_runs.overview import entries_of, stats_of, topics_of
+from modules.llm_platform.infrastructure.stores.research_runs.overview import compute_stats, list_entries, list_topics
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.stores.database.postgres import Connection
@@ -77,7 +77,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
         entry = await self._entry(entry_files.EntryLocation(stage, topic.name, key))
-        value = None if entry is None else entry_files.parsed_value(entry[1], kind)
+        value = None if entry is None else entry_files.parse_value(entry[1], kind)
         self._count(stage, hits=int(value is not None))
         return value
 
@@ -89,7 +89,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
             isinstance(value, dtos.EndsTopic),
         )
         try:
-            data = entry_files.sealed_value(head, value)
+            data = entry_files.seal_value(head, value)
         except entry_files.UnstorableError as error:
             log.warning("an entry could not be stored", extra={"stage": stage, "error": str(error)})
             return
@@ -100,18 +100,18 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         if is_topic_name(topic.name):
             rows = await self._run(lambda connection: _fetch(connection, _VALUES, (topic.name, stage)))
         entries = [
-            await self._opened(entry_files.EntryLocation(stage, topic.name, key), bytes(data)) for key, data in rows
+            await self._open_entry(entry_files.EntryLocation(stage, topic.name, key), bytes(data)) for key, data in rows
         ]
-        parsed = [entry_files.parsed_value(entry[1], kind) for entry in entries if entry is not None]
+        parsed = [entry_files.parse_value(entry[1], kind) for entry in entries if entry is not None]
         values = tuple(value for value in parsed if value is not None)
         self._count(stage, hits=len(values))
         return values
 
     async def topics(self) -> tuple[dtos.StoredTopic, ...]:
-        return topics_of(await self._listed())
+        return list_topics(await self._list_files())
 
     async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
-        return entries_of(await self._listed(name))
+        return list_entries(await self._list_files(name))
 
     async def clear(self, name: str | None = None) -> int:
         if name is not None and not is_topic_name(name):
@@ -133,13 +133,13 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         counts, damaged = "SELECT stage, hits, misses FROM llm_platform.research_lookup", f"FROM {_TABLE} WHERE damaged"
         lookups = await self._run(lambda connection: _fetch(connection, counts))
         [(set_aside,)] = await self._run(lambda connection: _fetch(connection, f"SELECT count(*) {damaged}"))
-        found = await self._listed()
-        return stats_of(found, {stage: (hits, misses) for stage, hits, misses in lookups}, set_aside)
+        found = await self._list_files()
+        return compute_stats(found, {stage: (hits, misses) for stage, hits, misses in lookups}, set_aside)
 
     async def export(self, file: Path, name: str | None = None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
-        locations = [file.location for file in await self._listed(name)]
+        locations = [file.location for file in await self._list_files(name)]
         loop, cancelled = asyncio.get_running_loop(), threading.Event()
 
         def entries() -> Iterator[tuple[entry_files.EntryLocation, bytes]]:
@@ -149,7 +149,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
                     raise StoreError("the export was cancelled")
                 entry = asyncio.run_coroutine_threadsafe(self._entry(location), loop).result()
                 if entry is not None:
-                    yield location, entry_files.sealed(*entry)
+                    yield location, entry_files.seal(*entry)
 
         try:
             return await asyncio.to_thread(write_archive, file, entries())
@@ -181,19 +181,19 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
                 head, value = replace(entry[0], made_at=min(entry[0].made_at, self._clock())), entry[1]
                 if self._is_old(head):
                     expired += 1
-                elif await _execute(connection, _PUT_NEWER, _row(head, entry_files.sealed(head, value))):
+                elif await _execute(connection, _PUT_NEWER, _row(head, entry_files.seal(head, value))):
                     added += 1
                 else:
                     skipped += 1
         return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
-    async def _listed(self, name: str | None = None) -> list[StoredFile]:
+    async def _list_files(self, name: str | None = None) -> list[StoredFile]:
         """Return the entries of a topic or all, in the order of the stages, oldest first. Raises TopicNotFoundError."""
         if name is not None and not is_topic_name(name):
             raise TopicNotFoundError
         statement, parameters = (_LIST, ()) if name is None else (f"{_LIST} AND topic = %s", (name,))
         rows = await self._run(lambda connection: _fetch(connection, statement, parameters))
-        found = [_listed_row(row) for row in rows if row[0] in STAGES]
+        found = [_read_row(row) for row in rows if row[0] in STAGES]
         if name is not None and not found:
             raise TopicNotFoundError
         return sorted(found, key=lambda file: (STAGES.index(file.location.stage), file.made_at, file.location.key))
@@ -204,13 +204,13 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         rows = await self._run(
             lambda connection: _fetch(connection, _GET, (location.stage, location.topic, location.key))
         )
-        return await self._opened(location, bytes(rows[0][0])) if rows else None
+        return await self._open_entry(location, bytes(rows[0][0])) if rows else None
 
-    async def _opened(
+    async def _open_entry(
         self, location: entry_files.EntryLocation, data: bytes
     ) -> tuple[entry_files.EntryHeader, bytes] | None:
         try:
-            head, value = entry_files.unsealed(data)
+            head, value = entry_files.unseal(data)
             if head.location != location:
                 raise entry_files.DamagedEntryError
         except entry_files.OtherFormatError:
@@ -261,7 +261,7 @@ def _row(head: entry_files.EntryHeader, data: bytes) -> tuple[str, str, str, flo
     return head.location.stage, head.location.topic, head.location.key, head.made.timestamp(), data
 
 
-def _listed_row(row: Sequence[Any]) -> StoredFile:
+def _read_row(row: Sequence[Any]) -> StoredFile:
     stage, topic, key, made_at, size, beginning = row
     location = entry_files.EntryLocation(stage, topic, key)
     try:
