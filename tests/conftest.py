@@ -27,7 +27,7 @@ from tests.guard import network_guard
 from tests.support.clock import Clock
 
 from modules.llm_platform.testing.waiting import Elapse
-from shared.config import Settings, setting_prefixes, variable_names
+from shared.config import Settings, list_prefixes, variable_names
 from shared.logging import QUIET_LOGGERS
 
 GUARD = Path(network_guard.__file__).parent
@@ -152,9 +152,7 @@ def _runs_workers(config: pytest.Config) -> bool:
 def _scrub_environment() -> None:
     ours = {name for field in Settings.model_fields for name in variable_names(field)}
     for name in list(os.environ):
-        if not KEPT.fullmatch(name) and (
-            name in ours or name.startswith(setting_prefixes()) or FOREIGN.fullmatch(name)
-        ):
+        if not KEPT.fullmatch(name) and (name in ours or name.startswith(list_prefixes()) or FOREIGN.fullmatch(name)):
             del os.environ[name]
     # Images of Python forbid to keep bytecode; then each of the hundreds of processes would compile the whole project again.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -822,10 +822,10 @@ def _secret_values(value: Any) -> Iterator[str]:
 
 
 known_names = partial(setting_names.known_names, Settings.model_fields)
-variable_names = partial(setting_names.names_of, Settings.model_fields)
-example_line = partial(setting_names.example_of, Settings.model_fields)
+variable_names = partial(setting_names.list_names, Settings.model_fields)
+example_line = partial(setting_names.make_example, Settings.model_fields)
 environment_variables = partial(setting_names.read_variables, Settings)
-setting_origin = partial(setting_names.origin_of, Settings)
+setting_origin = partial(setting_names.find_origin, Settings)
 
 
 def opentelemetry_variables() -> Mapping[str, str]:
@@ -847,6 +847,6 @@ def _variables_set() -> set[str]:
 
 
 @cache
-def setting_prefixes() -> tuple[str, ...]:
+def list_prefixes() -> tuple[str, ...]:
     """Return the prefixes of the settings' names, such as `KAFKA_`."""
     return setting_names.prefixes(known_names())

@@ -78,7 +78,7 @@ def setting(
     )
 
 
-def names_of(fields: Fields, field: str) -> tuple[str, ...]:
+def list_names(fields: Fields, field: str) -> tuple[str, ...]:
     """Return the variables that set a field, the one with precedence first."""
     alias = fields[field].validation_alias
     return tuple(str(choice) for choice in alias.choices) if isinstance(alias, AliasChoices) else (field,)
@@ -86,7 +86,7 @@ def names_of(fields: Fields, field: str) -> tuple[str, ...]:
 
 def known_names(fields: Fields) -> set[str]:
     """Return all variables of all settings."""
-    return {name for field in fields for name in names_of(fields, field)}
+    return {name for field in fields for name in list_names(fields, field)}
 
 
 def prefixes(names: Iterable[str]) -> tuple[str, ...]:
@@ -102,10 +102,10 @@ def read_variables(table: type[BaseSettings]) -> Mapping[SettingOrigin, Mapping[
     return {"environment": EnvSettingsSource(table).env_vars, ".env": DotEnvSettingsSource(table).env_vars}
 
 
-def origin_of(table: type[BaseSettings], field: str, arguments: Mapping[str, Any]) -> tuple[str, SettingOrigin]:
+def find_origin(table: type[BaseSettings], field: str, arguments: Mapping[str, Any]) -> tuple[str, SettingOrigin]:
     """Return the name that set a field and where it was set."""
     sources: Mapping[SettingOrigin, Mapping[str, Any]] = {"argument": arguments, **read_variables(table)}
-    names = names_of(table.model_fields, field)
+    names = list_names(table.model_fields, field)
     return next(
         ((name, source) for source, held in sources.items() for name in names if name in held), (field, "default")
     )
@@ -140,7 +140,7 @@ def format_value(value: Any) -> str:
     return _URL_USER.sub("://***@", str(value))
 
 
-def example_of(fields: Fields, field: str) -> str:
+def make_example(fields: Fields, field: str) -> str:
     """Return `NAME=value` with a valid value."""
     info = fields[field]
     return f"{field}={info.examples[0] if info.examples else format_value(info.get_default(call_default_factory=True))}"
@@ -193,14 +193,14 @@ def _rewrite_detail(
     detail: Mapping[str, Any], table: type[BaseSettings], arguments: Mapping[str, Any]
 ) -> InitErrorDetails:
     first, *rest = detail["loc"]
-    field = next(name for name in table.model_fields if first in names_of(table.model_fields, name))
+    field = next(name for name in table.model_fields if first in list_names(table.model_fields, name))
     position = ".".join(str(part) for part in rest if part != "[key]")
     inside = f"({position}) " if len(rest) > 1 else ""  # JSON values need it, comma lists do not
-    shown = example_of(table.model_fields, field)
+    shown = make_example(table.model_fields, field)
     if shown.endswith("="):  # a secret has no default and no example
         shown += "your-key"
     message = f"{inside}{_plain_message(detail['type'], detail['msg'])}. Example: {shown}"
-    return error_detail(detail["type"], origin_of(table, field, arguments)[0], message)
+    return error_detail(detail["type"], find_origin(table, field, arguments)[0], message)
 
 
 def _plain_message(kind: str, text: str) -> str:

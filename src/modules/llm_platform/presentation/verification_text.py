@@ -48,28 +48,30 @@ def counts_line(verified: VerifiedText) -> str:
     names = COUNTED if has_findings else VERDICTS
     found = [f"{count} {label}" for name, label in names.items() if (count := getattr(counts, name))]
     uncited = f"; {counts.uncited} without a citation" if counts.uncited else ""
-    sources = f"{counts.read} of {_counted(counts.sources, 'source')} read"
-    return f"{_counted(counts.sentences, 'sentence')}: {', '.join(found) or 'nothing to check'}{uncited}. {sources}."
+    sources = f"{counts.read} of {_format_count(counts.sources, 'source')} read"
+    return (
+        f"{_format_count(counts.sentences, 'sentence')}: {', '.join(found) or 'nothing to check'}{uncited}. {sources}."
+    )
 
 
-def unsupported_line(verified: VerifiedText) -> str:
+def describe_unsupported(verified: VerifiedText) -> str:
     """Return one line: how many sentences are not supported, and how many of these a source contradicts."""
     count, contradicted = verified.counts.unsupported, verified.counts.contradicted
     verb = "is not supported by its" if count == 1 else "are not supported by their"
-    line = f"{count} of {_counted(verified.counts.sentences, 'sentence')} {verb} sources"
+    line = f"{count} of {_format_count(verified.counts.sentences, 'sentence')} {verb} sources"
     return f"{line}, {contradicted} of them contradicted" if contradicted else line
 
 
 def no_longer_hold_line(verified: VerifiedAgain) -> str:
     count = verified.no_longer_hold
-    return f"{count} of {_counted(verified.counts.sentences, 'sentence')} no longer {'holds' if count == 1 else 'hold'}"
+    return f"{count} of {_format_count(verified.counts.sentences, 'sentence')} no longer {'holds' if count == 1 else 'hold'}"
 
 
-def _counted(count: int, noun: str) -> str:
+def _format_count(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def doubted(verified: VerifiedText) -> Iterator[VerifiedSentence]:
+def find_doubted(verified: VerifiedText) -> Iterator[VerifiedSentence]:
     """Yield the sentences that are not supported, and those that cite a source that was not read."""
     for sentence in verified.sentences:
         if sentence.verdict in ("partial", "unsupported") or (sentence.verdict == "unchecked" and sentence.is_cited):
@@ -87,8 +89,8 @@ def verdict_line(text: str, sentence: VerifiedSentence, verified: VerifiedText) 
     if citation.page is not None:
         number += f", {page_label([citation.page])}"
     if sentence.difference is not None:
-        claimed = shortened(text[sentence.difference.claimed.start : sentence.difference.claimed.end])
-        found = shortened(found_text(citation, sentence.difference))
+        claimed = shorten(text[sentence.difference.claimed.start : sentence.difference.claimed.end])
+        found = shorten(found_text(citation, sentence.difference))
         return f"{verdict} by {number}: it has “{found}”, the text “{claimed}”" if found else f"{verdict} by {number}"
     if source is not None and source.state != "read":
         return f"{verdict}: {number} {source_problem(source)}"
@@ -113,7 +115,7 @@ def source_problem(source: VerifiedSource) -> str:
     return f"{STATES[source.state]} ({source.reason})" if source.reason else STATES[source.state]
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """Return the text in one line, cut at MAX_SHOWN_CHARS."""
     line = one_line(text)
     return line if len(line) <= MAX_SHOWN_CHARS else f"{line[: MAX_SHOWN_CHARS - 1]}…"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.cases import for_each
 
-from modules.llm_platform.presentation.cli.commands.config import setting_values
+from modules.llm_platform.presentation.cli.commands.config import list_setting_values
 from modules.llm_platform.presentation.kafka.worker.clients import client_settings
 from shared.config import Settings, SettingsError
 
@@ -34,7 +34,7 @@ def test_kafka_secret_is_redacted_and_reaches_the_client(name: str) -> None:
     assert PASSWORD in settings.secrets()
     assert PASSWORD not in repr(settings)
     assert PASSWORD not in repr(settings.KAFKA_CONFIG)
-    assert PASSWORD not in str(list(setting_values(settings, {})))
+    assert PASSWORD not in str(list(list_setting_values(settings, {})))
     assert client_settings(settings) == given
 
 
@@ -89,7 +89,7 @@ def test_config_of_a_file_reaches_the_client(tmp_path: Path, monkeypatch: pytest
     assert client_settings(settings) == options
     assert settings.kafka_topics() == {"rag_failed": "acme.failed"}
     assert PASSWORD in settings.secrets()
-    assert PASSWORD not in repr(settings) + str(list(setting_values(settings, {})))
+    assert PASSWORD not in repr(settings) + str(list(list_setting_values(settings, {})))
 
 
 @for_each(

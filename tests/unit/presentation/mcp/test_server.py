@@ -626,13 +626,13 @@ def test_found_texts_are_the_callers_own_few_and_new() -> None:
     ]
     texts.remember("alice", results)
     newest = results[-1].url
-    page = texts.instead_of("alice", newest, error)
+    page = texts.find_replacement("alice", newest, error)
     assert page is not None
     assert len(page.text) == 2000
-    assert texts.instead_of("bob", newest, error) is None
-    assert texts.instead_of("alice", results[0].url, error) is None
+    assert texts.find_replacement("bob", newest, error) is None
+    assert texts.find_replacement("alice", results[0].url, error) is None
     now[0] = 3601.0
-    assert texts.instead_of("alice", newest, error) is None
+    assert texts.find_replacement("alice", newest, error) is None
 
 
 async def test_long_snippets_are_cut() -> None:

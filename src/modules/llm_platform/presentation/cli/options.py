@@ -104,7 +104,7 @@ def reject(option: str, message: str) -> NoReturn:
     raise WrongUseError(message, param_hint=option)
 
 
-def setting_arguments(
+def make_setting_arguments(
     *, provider: str | None = None, documents: Path | None = None, offline: bool = False, **others: Any
 ) -> dict[str, Any]:
     """Return the arguments of Settings that the options stand for. WrongUseError for options that exclude each other."""

@@ -12,7 +12,7 @@ NO_LINE_END = frozenset("（［｛〈《「『【〔〖([{“‘«")
 
 
 @lru_cache(maxsize=4096)
-def columns_of(char: str) -> int:
+def count_columns(char: str) -> int:
     """Return the terminal columns of a character: 2 for wide ones, 0 for combining ones."""
     if unicodedata.category(char) in ("Mn", "Me", "Cf"):
         return 0
@@ -20,7 +20,7 @@ def columns_of(char: str) -> int:
 
 
 def columns(text: str) -> int:
-    return len(text) if text.isascii() else sum(map(columns_of, text))
+    return len(text) if text.isascii() else sum(map(count_columns, text))
 
 
 def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -> list[int]:
@@ -48,7 +48,7 @@ def wrap(text: str, width: int) -> str:
     """Return the text with line breaks between words. Continuations have the indentation of their first line."""
     pieces: list[str] = []
     for line in text.split("\n"):
-        indent = hanging_indent(line, width)
+        indent = measure_indent(line, width)
         starts = line_starts(line, width, indent=indent)
         pieces += (
             (" " * indent if start else "") + (line[start:end].rstrip() if end else line[start:])
@@ -57,7 +57,7 @@ def wrap(text: str, width: int) -> str:
     return "\n".join(pieces)
 
 
-def hanging_indent(line: str, width: int) -> int:
+def measure_indent(line: str, width: int) -> int:
     """Return the indent of the continuation: the indent of the line, unless it takes more than a quarter of the width."""
     indent = len(line) - len(line.lstrip(" "))
     return indent if indent <= width // 4 else 0
@@ -82,15 +82,15 @@ def _may_break(before: str, after: str) -> bool:
         return True
     if before.isascii() and after.isascii():
         return False
-    has_no_spaces = columns_of(before) == 2 or columns_of(after) == 2
-    return has_no_spaces and columns_of(after) > 0 and after not in NO_LINE_START and before not in NO_LINE_END
+    has_no_spaces = count_columns(before) == 2 or count_columns(after) == 2
+    return has_no_spaces and count_columns(after) > 0 and after not in NO_LINE_START and before not in NO_LINE_END
 
 
 def _folds(text: str, start: int, end: int, room: int) -> list[int]:
     folds: list[int] = []
     used = 0
     for position in range(start, end):
-        wide = columns_of(text[position])
+        wide = count_columns(text[position])
         if used and used + wide > room and not text[position].isspace():
             folds.append(position)
             used = 0

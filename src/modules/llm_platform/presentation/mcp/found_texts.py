@@ -51,7 +51,7 @@ class FoundTexts:
         while len(self._found) > MAX_FOUND_TEXTS:
             self._found.popitem(last=False)
 
-    def instead_of(self, owner: str, url: str, error: AppException) -> Page | None:
+    def find_replacement(self, owner: str, url: str, error: AppException) -> Page | None:
         """Return the text of the result with the address, with a warning that names the error, or None if it is not known."""
         found_at, page = self._found.get((owner, url), (0.0, None))
         if page is None or self._clock() - found_at > FOUND_TEXT_S:

@@ -96,8 +96,8 @@ class _Handlers:
             raise MCPError(code=types.INTERNAL_ERROR, message="the client left") from None
         except AppException as error:
             code = types.INVALID_PARAMS if error.status_code in (404, 422) else types.INTERNAL_ERROR
-            data = {**_problem(error), "detail": self._redacted_text(_detail(error))}
-            raise MCPError(code=code, message=self._redacted_text(_message(error)), data=data) from None
+            data = {**_problem(error), "detail": self._redact_text(_detail(error))}
+            raise MCPError(code=code, message=self._redact_text(_message(error)), data=data) from None
         except Exception:  # the outermost handler of a message
             log.exception("unexpected error in an MCP request")
             if ctx.method == "tools/call":
@@ -120,7 +120,7 @@ class _Handlers:
             # The client chooses the name, so an unknown one is not logged.
             name = params.name if any(spec.name == params.name for spec in TOOLS) else ""
             log.info("tool failed", extra={"tool": name, "error": error.code})
-            return self._redacted(_failure(_message(error), _problem(error)))
+            return self._redact_result(_failure(_message(error), _problem(error)))
 
     async def _run_tool(
         self, context: Context, params: types.CallToolRequestParams, call: Call
@@ -133,11 +133,11 @@ class _Handlers:
         request = spec.parse(params.arguments or {}, Choices.of(platform))
 
         async def send_progress(progress: float, message: str) -> None:
-            await context.session.report_progress(progress, message=self._redacted_text(message))
+            await context.session.report_progress(progress, message=self._redact_text(message))
 
         result = await spec.run(ToolRun(platform, call, send_progress, self._found_texts), request)
         content = [types.TextContent(type="text", text=spec.text(result))]
-        return self._redacted(
+        return self._redact_result(
             types.CallToolResult(content=cast(Any, content), structured_content=spec.structured_content(result))
         )
 
@@ -146,13 +146,13 @@ class _Handlers:
     ) -> types.ListResourcesResult:
         """Return the finished reports of the caller, newest first."""
         call = self._call_of(context.request)
-        topics = await run_call(self._finished_topics(call), call.closed)
+        topics = await run_call(self._list_finished_topics(call), call.closed)
         return types.ListResourcesResult(
             resources=[
                 types.Resource(
                     uri=REPORT_SCHEME + quote(topic.name, safe=""),
                     name=topic.name,
-                    title=self._redacted_text(topic.query),
+                    title=self._redact_text(topic.query),
                     description=f"Report of {topic.newest:%Y-%m-%d}",
                     mime_type=MARKDOWN,
                 )
@@ -160,7 +160,7 @@ class _Handlers:
             ]
         )
 
-    async def _finished_topics(self, call: Call) -> Sequence[StoredTopic]:
+    async def _list_finished_topics(self, call: Call) -> Sequence[StoredTopic]:
         await call.start_reading()
         store = self._platform().store
         if not call.owns_all_reports:
@@ -184,11 +184,11 @@ class _Handlers:
     ) -> types.ReadResourceResult:
         """Return a stored report as Markdown."""
         call = self._call_of(context.request)
-        report = await run_call(self._stored_report(str(params.uri), call), call.closed)
-        content = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=self._redacted_text(report))
+        report = await run_call(self._read_stored_report(str(params.uri), call), call.closed)
+        content = types.TextResourceContents(uri=params.uri, mime_type=MARKDOWN, text=self._redact_text(report))
         return types.ReadResourceResult(contents=[content])
 
-    async def _stored_report(self, uri: str, call: Call) -> str:
+    async def _read_stored_report(self, uri: str, call: Call) -> str:
         await call.start_reading()
         name = unquote(uri.removeprefix(REPORT_SCHEME)) if uri.startswith(REPORT_SCHEME) else ""
         if not is_topic_name(name):
@@ -197,10 +197,10 @@ class _Handlers:
         report = await (store.report(name) if call.owns_all_reports else store.report_of(call.owner, name))
         return f"# {report.query}\n\n{research_text(report)}"
 
-    def _redacted_text(self, text: str) -> str:
+    def _redact_text(self, text: str) -> str:
         return self._redactor.text(text) if self._redactor else text
 
-    def _redacted(self, result: types.CallToolResult) -> types.CallToolResult:
+    def _redact_result(self, result: types.CallToolResult) -> types.CallToolResult:
         if self._redactor is None:
             return result
         data = self._redactor.data(result.model_dump_json(by_alias=True).encode())

@@ -18,8 +18,8 @@ from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, on
 from modules.llm_platform.presentation.mcp.results import FetchedText, FoundItems, RunState, VerifiedTextAndSource
 from modules.llm_platform.presentation.verification_text import (
     counts_line,
-    doubted,
-    shortened,
+    find_doubted,
+    shorten,
     source_problem,
     verdict_line,
 )
@@ -48,7 +48,7 @@ def search_text(response: FoundItems) -> str:
             "id": item.id,
             "title": _title(item.title),
             "url": item.url,
-            "text": _shortened(item.text, MAX_SNIPPET_CHARS),
+            "text": _shorten(item.text, MAX_SNIPPET_CHARS),
             **({"published": _title(item.published_date)} if item.published_date else {}),
         }
         for item in response.results
@@ -60,16 +60,16 @@ def search_text(response: FoundItems) -> str:
 def verified_text(verified: VerifiedTextAndSource) -> str:
     """Return the counts, the sentences that are not supported with the reason, and the sources that were not read."""
     sentences = [
-        f"- “{shortened(verified.text[sentence.start : sentence.end])}”: "
+        f"- “{shorten(verified.text[sentence.start : sentence.end])}”: "
         f"{neutralised(verdict_line(verified.text, sentence, verified))}"
-        for sentence in doubted(verified)
+        for sentence in find_doubted(verified)
     ]
     unread = [
         f"- [{source.index}] {source.url or 'no address'}: {source_problem(source)}"
         for source in verified.sources
         if source.state != "read"
     ]
-    return _joined(
+    return _join(
         [
             counts_line(verified),
             "\n".join(["Sentences to look at:", *sentences]) if sentences else "",
@@ -88,7 +88,7 @@ def research_text(response: ResearchResponse) -> str:
         label = page_label(pages.get(source.index, ()))
         title = f"{_title(source.title)}, {label}" if label else _title(source.title)
         sources.append(f"[{source.index}] {title} — {cited_url(source.url, source.index, pages)}")
-    return _joined(
+    return _join(
         [
             response.synthesis,
             f"Output:\n{_json(response.output)}" if response.output is not None else "",
@@ -124,11 +124,11 @@ def run_text(run: RunState) -> str:
     if run.response is not None:
         return research_text(run.response)
     if run.problem is not None:
-        return _joined(
+        return _join(
             [f"The research {run.id} has no answer.", f"{run.problem.get('code')}: {run.problem.get('detail')}"]
         )
     done = ", ".join(f"{name} {count}" for name, count in run.progress.model_dump(exclude={"step"}).items() if count)
-    return _joined(
+    return _join(
         [
             f"The research {run.id} is {run.status}{f' ({done})' if done else ''}.",
             f"Call get_research with id={run.id}.",
@@ -181,7 +181,7 @@ def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iter
     parts = {source.index: f" (only {source.extraction:.0%} of its visible text was read)" for source in in_part}
     for citation in citations:
         if citation.verdict != "supported":
-            claim = _shortened(response.synthesis[citation.start : citation.end], MAX_QUOTE_CHARS)
+            claim = _shorten(response.synthesis[citation.start : citation.end], MAX_QUOTE_CHARS)
             excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
             read = parts.get(citation.source_index, "") if citation.verdict == "unsupported" else ""
             page = f", {page_label([citation.page])}" if citation.page else ""
@@ -203,10 +203,10 @@ def _title(title: str) -> str:
     return printable(neutralised(one_line(title))[:MAX_TITLE_CHARS])
 
 
-def _shortened(text: str, max_chars: int) -> str:
+def _shorten(text: str, max_chars: int) -> str:
     line = one_line(text)
     return printable(neutralised(line if len(line) <= max_chars else f"{line[:max_chars].rsplit(' ', 1)[0]} …"))
 
 
-def _joined(blocks: Iterable[str]) -> str:
+def _join(blocks: Iterable[str]) -> str:
     return printable("\n\n".join(block for block in blocks if block))

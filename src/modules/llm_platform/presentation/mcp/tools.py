@@ -210,9 +210,9 @@ class ToolSpec:
     is_available: Callable[[LLMPlatform], bool] = lambda platform: bool(platform.source_kinds)
 
     def input_schema(self, choices: Choices) -> dict[str, Any]:
-        schema, offered = self.request.model_json_schema(), self.offered_arguments(choices)
+        schema, offered = self.request.model_json_schema(), self.list_offered_arguments(choices)
         properties = {
-            name: {"description": text, **_untitled(schema["properties"][name])}
+            name: {"description": text, **_remove_titles(schema["properties"][name])}
             for name, text in self.parameters.items()
             if name in offered
         }
@@ -230,10 +230,10 @@ class ToolSpec:
         required = [name for name in schema.get("required", ()) if name in properties]
         used = _definitions(properties, schema.get("$defs", {}))
         cut = {"type": "object", "properties": properties, "required": required}
-        shortened: dict[str, Any] = _untitled(cut | ({"$defs": used} if used else {}))
+        shortened: dict[str, Any] = _remove_titles(cut | ({"$defs": used} if used else {}))
         return shortened
 
-    def offered_arguments(self, choices: Choices) -> list[str]:
+    def list_offered_arguments(self, choices: Choices) -> list[str]:
         """Return the names of the arguments that a client may use with these choices."""
         return [name for name in self.parameters if choices.models or name not in MODEL_ARGUMENTS]
 
@@ -246,19 +246,19 @@ class ToolSpec:
         if unknown := sorted(arguments.keys() - self.parameters.keys()):
             # The message may name a field of ours. Any other name is the sender's text, which is not repeated.
             name = next((name for name in unknown if name in self.request.model_fields), "a name")
-            known = ", ".join(self.offered_arguments(choices))
+            known = ", ".join(self.list_offered_arguments(choices))
             raise InvalidArgumentsError(f"{name}: is not an argument of this tool, which has {known}")
         arguments = {name: value for name, value in arguments.items() if value is not None}
         arguments = read_written_values(self.request, arguments)
         if "sources" in self.parameters:
             arguments = {"sources": default_sources(choices.kinds), **arguments}
         try:
-            return self.request.model_validate({name: self._decoded(name, value) for name, value in arguments.items()})
+            return self.request.model_validate({name: self._decode(name, value) for name, value in arguments.items()})
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False, include_input=False)
             raise InvalidArgumentsError("; ".join(map(_problem, problems[:MAX_REPORTED_ERRORS]))) from None
 
-    def _decoded(self, name: str, value: Any) -> Any:
+    def _decode(self, name: str, value: Any) -> Any:
         """Parse a list that a host has sent as a string: JSON, or values separated by commas or white space.
 
         A comma inside a URL separates nothing. Any other value is returned unchanged.
@@ -344,7 +344,7 @@ async def _fetch(run: ToolRun, request: FetchRequest) -> FetchedText:
     try:
         page = await run.platform.result_pages.read(request.id)
     except (PageConnectionError, PageError) as error:
-        found = run.found_texts.instead_of(run.call.owner, request.id, error)
+        found = run.found_texts.find_replacement(run.call.owner, request.id, error)
         if found is None:
             raise
         page = found
@@ -523,19 +523,19 @@ def _problem(problem: Mapping[str, Any]) -> str:
     return f"{position}: {validation_message(problem['type'], problem['msg'])}"
 
 
-def _untitled(schema: Any) -> Any:
+def _remove_titles(schema: Any) -> Any:
     """Return a JSON schema without the texts that pydantic generates for programmers.
 
     These are the titles, which it derives from names, and the descriptions of objects, which it takes from docstrings.
     """
     if isinstance(schema, list):
-        return [_untitled(entry) for entry in schema]
+        return [_remove_titles(entry) for entry in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        name: {key: _untitled(value) for key, value in part.items()}
+        name: {key: _remove_titles(value) for key, value in part.items()}
         if name in ("properties", "$defs")
-        else _untitled(part)
+        else _remove_titles(part)
         for name, part in schema.items()
         if name != "title" and not (name == "description" and "properties" in schema)
     }

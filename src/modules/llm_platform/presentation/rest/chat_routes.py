@@ -24,10 +24,10 @@ from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
-from modules.llm_platform.presentation.rest.http.openapi import body_of, event_stream_response
+from modules.llm_platform.presentation.rest.http.openapi import describe_body, event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
-from modules.llm_platform.presentation.rest.http.responses import excluded_fields, json_response
+from modules.llm_platform.presentation.rest.http.responses import find_excluded_fields, json_response
 
 router = APIRouter(tags=["chat"])
 
@@ -75,7 +75,7 @@ class ChatApiResponse(LLMResponse, frozen=True):
     degraded: tuple[Degraded, ...] = Field(default=(), exclude=True)
 
 
-HIDDEN_FIELDS = excluded_fields(ChatApiResponse)
+HIDDEN_FIELDS = find_excluded_fields(ChatApiResponse)
 
 
 class ModelPart(BaseModel, frozen=True):
@@ -106,7 +106,7 @@ ChatEvent = Token | ModelPart | ChatDone
         **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
         **event_stream_response(Token, ChatDone, Failed),
     },
-    openapi_extra=body_of(ChatApiRequest),
+    openapi_extra=describe_body(ChatApiRequest),
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, ChatApiRequest)

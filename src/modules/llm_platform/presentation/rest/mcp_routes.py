@@ -103,15 +103,15 @@ class McpEndpoint:
         attempt = _Attempt(send, 503 if session is None else 404)  # unknown session; too many sessions
         try:
             if session in self._ended:
-                await managers.with_sessions.handle_request(_owned(scope), _replayed(body, receive), send)  # 404
+                await managers.with_sessions.handle_request(_add_owner(scope), _replay(body, receive), send)  # 404
             elif message.get("method") == "initialize" and not await self._may_open_session(scope[CALLER].id):
                 attempt.has_no_session = True
             else:
-                await managers.with_sessions.handle_request(_owned(scope), _replayed(body, receive), attempt)
+                await managers.with_sessions.handle_request(_add_owner(scope), _replay(body, receive), attempt)
             if scope["method"] == "DELETE" and session is not None and not attempt.has_no_session:
                 self._ended.append(session)
             if attempt.has_no_session:
-                await managers.without.handle_request(scope, _replayed(body, receive), send)
+                await managers.without.handle_request(scope, _replay(body, receive), send)
         finally:
             closed.set()
 
@@ -222,7 +222,7 @@ def _fail(starting: asyncio.Future[_Managers], done: asyncio.Task[None]) -> None
         )
 
 
-def _owned(scope: Scope) -> Scope:
+def _add_owner(scope: Scope) -> Scope:
     """Return the scope with the caller as the SDK's user: a session belongs to the caller who opened it."""
     from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
     from mcp.server.auth.provider import AccessToken
@@ -232,7 +232,7 @@ def _owned(scope: Scope) -> Scope:
     return scope
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
+def _replay(body: bytes, receive: Receive) -> Receive:
     """Return an ASGI `receive` that has this body, then what follows it."""
     messages: list[dict[str, Any]] = [{"type": "http.request", "body": body, "more_body": False}]
 

@@ -20,7 +20,7 @@ from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.openapi import event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state, services
-from modules.llm_platform.presentation.rest.http.responses import know_questions, stored_response
+from modules.llm_platform.presentation.rest.http.responses import know_questions, make_stored_response
 from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 
@@ -45,7 +45,9 @@ async def submit(request: Request, body: ResearchRequest, webhook: str | None, t
     """Queue a research run: 202 with its state and Location."""
     jobs = services(request).research_jobs
     job = await jobs.submit(body, webhook=webhook, owner=caller_id(request), thread_id=thread_id)
-    return stored_response(request, job, status=202, headers={"Location": f"{quote(request.scope['path'])}/{job.id}"})
+    return make_stored_response(
+        request, job, status=202, headers={"Location": f"{quote(request.scope['path'])}/{job.id}"}
+    )
 
 
 @router.get(
@@ -59,7 +61,7 @@ async def list_researches(
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = PAGE,
     before: Annotated[str | None, Query(description="`next` of the page before")] = None,
 ) -> Response:
-    return stored_response(
+    return make_stored_response(
         request, await services(request).research_jobs.list(owner=caller_id(request), limit=limit, before=before)
     )
 
@@ -71,7 +73,9 @@ async def list_researches(
     responses=problem_responses(404, 405, 422),
 )
 async def get_research(request: Request, research_id: ResearchId) -> Response:
-    return stored_response(request, await services(request).research_jobs.get(research_id, owner=caller_id(request)))
+    return make_stored_response(
+        request, await services(request).research_jobs.get(research_id, owner=caller_id(request))
+    )
 
 
 @router.delete(
@@ -81,7 +85,9 @@ async def get_research(request: Request, research_id: ResearchId) -> Response:
     responses=problem_responses(404, 405, 422),
 )
 async def cancel_research(request: Request, research_id: ResearchId) -> Response:
-    return stored_response(request, await services(request).research_jobs.cancel(research_id, owner=caller_id(request)))
+    return make_stored_response(
+        request, await services(request).research_jobs.cancel(research_id, owner=caller_id(request))
+    )
 
 
 @router.post(
@@ -92,7 +98,7 @@ async def cancel_research(request: Request, research_id: ResearchId) -> Response
 )
 async def finish_research(request: Request, research_id: ResearchId) -> Response:
     job = await services(request).research_jobs.finish_early(research_id, owner=caller_id(request))
-    return stored_response(request, job)
+    return make_stored_response(request, job)
 
 
 @router.get(

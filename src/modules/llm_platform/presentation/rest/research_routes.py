@@ -29,10 +29,10 @@ from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS, join_context, split_message
 from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.access import HEADERS
-from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, BodyLimit, declared_length, read_body
+from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, BodyLimit, read_body, read_declared_length
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields
-from modules.llm_platform.presentation.rest.http.openapi import body_of, event_stream_response
+from modules.llm_platform.presentation.rest.http.openapi import describe_body, event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import (
     BODY_STATUSES,
     UPSTREAM_STATUSES,
@@ -166,7 +166,7 @@ class JsonLines(Response):
         **event_stream_response(*EVENT_TYPES.values()),
         202: {"model": ResearchJobDetail, "description": "With `background`: the queued research, at `Location`"},
     },
-    openapi_extra=body_of(ResearchApiRequest, note=FILES_NOTE),
+    openapi_extra=describe_body(ResearchApiRequest, note=FILES_NOTE),
 )
 async def research(request: Request) -> Response:
     body = await _read(request)
@@ -187,7 +187,7 @@ async def research(request: Request) -> Response:
 
 async def _read(request: Request) -> ResearchApiRequest:
     """Return the body. A large one has files: few such bodies are received at once."""
-    if declared_length(request.scope[HEADERS]) <= MAX_BODY_BYTES:
+    if read_declared_length(request.scope[HEADERS]) <= MAX_BODY_BYTES:
         return await read_body(request, ResearchApiRequest)
     async with server_state(request).uploads.slot():
         body = await read_body(request, ResearchApiRequest, limit=WITH_FILES)
@@ -210,7 +210,7 @@ async def _record(
     summary="Split a question into sub-questions, for the `plan` of a report",
     response_model=ResearchPlan,
     responses=problem_responses(*BODY_STATUSES, 404),
-    openapi_extra=body_of(PlanApiRequest),
+    openapi_extra=describe_body(PlanApiRequest),
 )
 async def plan(request: Request) -> Response:
     body = await read_body(request, PlanApiRequest)

@@ -12,10 +12,10 @@ from modules.llm_platform.presentation.rest import searxng_shape
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
 from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields
-from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
+from modules.llm_platform.presentation.rest.http.openapi import describe_body, describe_query
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.request_scope import services
-from modules.llm_platform.presentation.rest.http.responses import excluded_fields, json_response, raw_json_response
+from modules.llm_platform.presentation.rest.http.responses import find_excluded_fields, json_response, raw_json_response
 
 router = APIRouter(tags=["search"])
 
@@ -43,11 +43,11 @@ class WebSearchApiResponse(dtos.WebSearchResponse, frozen=True):
 
 
 HIDDEN_FIELDS: dict[str, Any] = {
-    **excluded_fields(WebSearchApiResponse),
-    "results": {"__all__": excluded_fields(WebSearchApiResult)},
+    **find_excluded_fields(WebSearchApiResponse),
+    "results": {"__all__": find_excluded_fields(WebSearchApiResult)},
 }
 
-PASS_THROUGH = query_of(
+PASS_THROUGH = describe_query(
     q=(
         {"type": "string", "minLength": 1, "maxLength": MAX_MESSAGE_CHARS},
         True,
@@ -76,7 +76,7 @@ PASS_THROUGH = query_of(
     summary="Search the web",
     response_model=WebSearchApiResponse,
     responses=problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-    openapi_extra=body_of(WebSearchApiRequest),
+    openapi_extra=describe_body(WebSearchApiRequest),
 )
 async def web_search(request: Request) -> Response:
     body = await read_body(request, WebSearchApiRequest)
@@ -106,7 +106,7 @@ async def search_by_query(request: Request) -> Response:
     summary="Search in the format of SearXNG",
     response_model=searxng_shape.SearxngAnswer,
     responses=problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-    openapi_extra=body_of(searxng_shape.SearchApiRequest, form=PASS_THROUGH),
+    openapi_extra=describe_body(searxng_shape.SearchApiRequest, form=PASS_THROUGH),
 )
 async def search_by_body(request: Request) -> Response:
     return await search_passed_through(

@@ -140,13 +140,13 @@ def to_searxng(response: dtos.WebSearchResponse) -> dict[str, Any]:
     if raw is None or not isinstance(raw.get("results"), list):
         raw = _in_searxng_format(response)
     else:
-        raw = {name: _cleaned(value, name) for name, value in raw.items()}
+        raw = {name: _clean(value, name) for name, value in raw.items()}
     total = raw.get("number_of_results", response.total_matches)
     number = total if isinstance(total, int | float) and not isinstance(total, bool) else 0
     return {**raw, "number_of_results": max(number, len(raw["results"]))}
 
 
-def _cleaned(value: Any, name: str) -> Any:
+def _clean(value: Any, name: str) -> Any:
     """Return a value of the JSON without control characters, credentials in addresses, and addresses that run or read files.
 
     A result or a link is left out if its own address is unsafe. Of anything else, only the unsafe field is left out. `name` is
@@ -155,12 +155,12 @@ def _cleaned(value: Any, name: str) -> Any:
     if isinstance(value, str):
         return without_userinfo(without_controls(value))
     if isinstance(value, list):
-        return [_cleaned(item, name) for item in value if not _is_unsafe_item(item, name)]
+        return [_clean(item, name) for item in value if not _is_unsafe_item(item, name)]
     if not isinstance(value, dict):
         return value
-    cleaned = {key: _cleaned(item, key) for key, item in value.items() if not _is_unsafe_address(item, key)}
+    cleaned = {key: _clean(item, key) for key, item in value.items() if not _is_unsafe_address(item, key)}
     if isinstance(cleaned.get("parsed_url"), list) and isinstance(url := cleaned.get("url"), str):
-        cleaned["parsed_url"] = _parsed_url(url)
+        cleaned["parsed_url"] = _parse_url(url)
     return cleaned
 
 
@@ -207,12 +207,12 @@ def _result(position: int, item: dtos.WebSearchResultItem, provider: str) -> dic
         "score": 1 / position if item.score is None else item.score,
         "positions": [position],
         "template": "default.html",
-        "parsed_url": _parsed_url(item.url),
+        "parsed_url": _parse_url(item.url),
         "publishedDate": item.published_date,
     }
 
 
-def _parsed_url(url: str) -> list[str]:
+def _parse_url(url: str) -> list[str]:
     """Return six parts, as urllib's urlparse does, or only the URL if it cannot be parsed."""
     try:
         parts = urlsplit(url)

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.openapi import body_of
+from modules.llm_platform.presentation.rest.http.openapi import describe_body
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
-from modules.llm_platform.presentation.rest.http.responses import stored_response
+from modules.llm_platform.presentation.rest.http.responses import make_stored_response
 
 router = APIRouter(prefix="/research/threads", tags=["research"])
 
@@ -34,7 +34,9 @@ async def list_threads(
     ] = "",
 ) -> Response:
     jobs = services(request).research_jobs
-    return stored_response(request, await jobs.threads(owner=caller_id(request), limit=limit, before=before, text=q))
+    return make_stored_response(
+        request, await jobs.threads(owner=caller_id(request), limit=limit, before=before, text=q)
+    )
 
 
 @router.get(
@@ -44,7 +46,7 @@ async def list_threads(
     responses=problem_responses(404, 422),
 )
 async def get_thread(request: Request, run_id: RunId) -> Response:
-    return stored_response(request, await services(request).research_jobs.thread(run_id, owner=caller_id(request)))
+    return make_stored_response(request, await services(request).research_jobs.thread(run_id, owner=caller_id(request)))
 
 
 @router.patch(
@@ -52,12 +54,12 @@ async def get_thread(request: Request, run_id: RunId) -> Response:
     summary="Rename a thread",
     response_model=dtos.ResearchThreadDetail,
     responses=problem_responses(*BODY_STATUSES, 404),
-    openapi_extra=body_of(dtos.ThreadChange),
+    openapi_extra=describe_body(dtos.ThreadChange),
 )
 async def rename_thread(request: Request, run_id: RunId) -> Response:
     change = await read_body(request, dtos.ThreadChange)
     jobs = services(request).research_jobs
-    return stored_response(request, await jobs.rename_thread(run_id, change.title, owner=caller_id(request)))
+    return make_stored_response(request, await jobs.rename_thread(run_id, change.title, owner=caller_id(request)))
 
 
 @router.delete(
@@ -67,6 +69,6 @@ async def rename_thread(request: Request, run_id: RunId) -> Response:
     responses=problem_responses(404, 422),
 )
 async def delete_thread(request: Request, run_id: RunId) -> Response:
-    return stored_response(
+    return make_stored_response(
         request, await services(request).research_jobs.delete_thread(run_id, owner=caller_id(request))
     )

@@ -19,7 +19,7 @@ from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields, tell_in_last_event
-from modules.llm_platform.presentation.rest.http.openapi import body_of, event_stream_response
+from modules.llm_platform.presentation.rest.http.openapi import describe_body, event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
 from modules.llm_platform.presentation.rest.http.request_scope import (
     ANSWER,
@@ -74,7 +74,7 @@ class VerifyAgainApiRequest(BaseModel):
         **event_stream_response(*VERIFICATION_EVENT_TYPES.values()),
         202: {"model": VerificationJob, "description": "With `background`: the queued verification, at `Location`"},
     },
-    openapi_extra=body_of(VerificationApiRequest),
+    openapi_extra=describe_body(VerificationApiRequest),
 )
 async def verify(request: Request) -> Response:
     body = await read_body(request, VerificationApiRequest)
@@ -111,7 +111,7 @@ async def get_verification(
     summary="Compare a stored answer with what its sources say now",
     response_model=VerifiedAgain,
     responses=problem_responses(404, 405, *BODY_STATUSES, *UPSTREAM_STATUSES),
-    openapi_extra=body_of(VerifyAgainApiRequest, is_required=False),
+    openapi_extra=describe_body(VerifyAgainApiRequest, is_required=False),
 )
 async def verify_again(request: Request, research_id: ResearchId) -> Response:
     body = await read_body(request, VerifyAgainApiRequest, if_empty=VerifyAgainApiRequest())

@@ -13,7 +13,7 @@ from tests.unit.presentation.cli.fakes import FakePlatform, piped_console, termi
 
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.presentation.cli.commands import doctor as doctor_module
-from modules.llm_platform.presentation.cli.commands.config import setting_values, setting_warnings
+from modules.llm_platform.presentation.cli.commands.config import list_setting_values, list_setting_warnings
 from modules.llm_platform.presentation.cli.commands.doctor import check_extras, check_settings
 from modules.llm_platform.presentation.cli.main import run
 from shared.config import Settings
@@ -27,7 +27,7 @@ class TestConfig:
         (tmp_path / ".env").write_text("LLM_MODEL=m\n")
         monkeypatch.setenv("RESEARCH_BRIDGE_SEARXNG_URL", "http://a.example")
         arguments = {"LLM_PLATFORM_OFFLINE": True}
-        printed = {setting.name: setting for setting in setting_values(Settings.load(**arguments), arguments)}
+        printed = {setting.name: setting for setting in list_setting_values(Settings.load(**arguments), arguments)}
         assert set(printed) == set(Settings.model_fields)
         assert printed["LLM_PLATFORM_OFFLINE"][1:3] == ("true", "argument")
         assert printed["SEARXNG_URL"][1:] == ("http://a.example", "environment", "RESEARCH_BRIDGE_SEARXNG_URL")
@@ -64,13 +64,13 @@ class TestConfig:
 
     def test_short_secret_is_a_warning(self) -> None:
         """Whoever sets a key that cannot be searched for should know."""
-        (warning,) = setting_warnings(Settings(BOCHA_API_KEY="short"))
+        (warning,) = list_setting_warnings(Settings(BOCHA_API_KEY="short"))
         assert warning.startswith("BOCHA_API_KEY is shorter than 8 characters")
 
     def test_api_key_that_can_be_guessed_is_a_warning(self) -> None:
         """With its place, and without the key."""
         keys = f"a-long-random-word,alice:{'k' * 20},bob:short-key-of-bob"
-        first, third = setting_warnings(Settings(LLM_PLATFORM_API_KEYS=keys))
+        first, third = list_setting_warnings(Settings(LLM_PLATFORM_API_KEYS=keys))
         assert first.startswith("Key 1 of LLM_PLATFORM_API_KEYS has fewer than 20 characters")
         assert third.startswith("Key 3 of")
         assert "short-key-of-bob" not in third

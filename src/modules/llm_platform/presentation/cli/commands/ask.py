@@ -93,7 +93,7 @@ def ask(
         "language": language,
     }
     request = build_request(RagQuestion, values, argument="QUESTION")
-    settings = configure(console, options.setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
+    settings = configure(console, options.make_setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
     if any(item.url and not item.snippet for item in request.context):
         warn_about_jina(console, settings)
     console.print_progress("answering …")

@@ -35,16 +35,16 @@ def config(
 ) -> None:
     """Show every setting and where it comes from."""
     console, wiring = command_context(ctx)
-    arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
+    arguments = options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
     settings = Settings.load(**arguments)
     wiring.search_order(settings)  # Raises SettingsError for an unknown provider.
-    values = [value._asdict() for value in setting_values(settings, arguments)]
+    values = [value._asdict() for value in list_setting_values(settings, arguments)]
     print_result(console, {"settings": values}, _lines(settings, arguments), as_json=as_json)
-    for warning in setting_warnings(settings):
+    for warning in list_setting_warnings(settings):
         console.warn(warning)
 
 
-def setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[SettingValue]:
+def list_setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[SettingValue]:
     """Yield the value of each setting, in the order of the documentation."""
     for name in Settings.model_fields:
         value = getattr(settings, name)
@@ -56,7 +56,7 @@ def setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Iterator
         yield SettingValue(name, text, value_origin, variable)
 
 
-def setting_warnings(settings: Settings) -> list[str]:
+def list_setting_warnings(settings: Settings) -> list[str]:
     """Return likely mistakes: unknown variables, secrets too short to be redacted, API keys that can be guessed."""
     too_short = [
         f"{name} is shorter than {SECRET_MIN_CHARS} characters: it is not removed from answers and logs"
@@ -68,7 +68,7 @@ def setting_warnings(settings: Settings) -> list[str]:
 
 
 def _lines(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[Line]:
-    for setting in setting_values(settings, arguments):
+    for setting in list_setting_values(settings, arguments):
         if heading := SECTIONS.get(setting.name):
             yield Line()
             yield Line(heading, "bold")

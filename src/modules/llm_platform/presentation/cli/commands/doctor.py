@@ -13,7 +13,7 @@ import typer
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllama
 from modules.llm_platform.presentation.cli import options
-from modules.llm_platform.presentation.cli.commands.config import setting_warnings
+from modules.llm_platform.presentation.cli.commands.config import list_setting_warnings
 from modules.llm_platform.presentation.cli.commands.worker import check_brokers
 from modules.llm_platform.presentation.cli.output import print_check_results
 from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform
@@ -58,7 +58,9 @@ def doctor(
 ) -> None:
     """Check the configuration, and say how to repair it."""
     console, wiring = command_context(ctx)
-    settings = configure(console, options.setting_arguments(provider=provider, documents=documents, offline=offline))
+    settings = configure(
+        console, options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
+    )
     console.print_progress("checking what is configured …")
     service_results = run_with_platform(wiring, settings, partial(_examine, settings, yes, judge))
     results = [*check_settings(settings), *service_results]
@@ -78,7 +80,7 @@ async def _examine(settings: Settings, spend: bool, judge: bool, platform: LLMPl
 
 
 def check_settings(settings: Settings) -> Iterator[CheckResult]:
-    for warning in setting_warnings(settings):
+    for warning in list_setting_warnings(settings):
         yield CheckResult("settings", "warning", warning)
     for name in ENGINE_LISTS:
         for engine in getattr(settings, name):

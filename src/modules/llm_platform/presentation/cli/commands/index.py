@@ -42,7 +42,7 @@ REMOVED_ELSEWHERE: Final = (
 INTERRUPTED: Final = "interrupted: what was indexed is stored, and the same command continues from there"
 
 
-def _existing_path(value: str) -> Path:
+def _check_path(value: str) -> Path:
     """Return the path. An empty value, as of a variable that is not set, must not mean the current folder."""
     if not value:
         raise typer.BadParameter("one of them is empty: name a folder or a file")
@@ -60,7 +60,7 @@ def index(
         list[Path],
         typer.Argument(
             metavar="PATH...",
-            parser=_existing_path,
+            parser=_check_path,
             help="Folders and files: Markdown, text, reStructuredText, HTML, PDF, Word, EPUB, notebooks, and JSON lines.",
         ),
     ],
@@ -76,7 +76,7 @@ def index(
 ) -> None:
     """Index documents for search and answers; unchanged documents are skipped."""
     console, wiring = command_context(ctx)
-    settings = configure(console, options.setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
+    settings = configure(console, options.make_setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
     try:
         with _progress_bar(console) as show_progress:
             report = run_with_platform(

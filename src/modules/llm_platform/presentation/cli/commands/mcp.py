@@ -23,7 +23,7 @@ def mcp(
     """Serve an MCP host, such as Claude Desktop, on standard input and output."""
     console, wiring = command_context(ctx)
     settings = load_settings(
-        console, options.setting_arguments(provider=provider, documents=documents, offline=offline)
+        console, options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
     )
     try:
         from modules.llm_platform.presentation.mcp.server import serve_stdio

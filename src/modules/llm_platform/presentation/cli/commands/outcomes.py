@@ -58,7 +58,7 @@ DoIt = Annotated[bool, typer.Option("--yes", help="Do it; without this option it
 All = Annotated[bool, typer.Option("--all", help="All outcomes, where no id and no filter is given.")]
 
 
-def _configured(ctx: typer.Context) -> tuple[CommandContext, Settings]:
+def _configure(ctx: typer.Context) -> tuple[CommandContext, Settings]:
     context = command_context(ctx)
     return context, configure(context.console, {})
 
@@ -102,7 +102,7 @@ def show(
     as_json: options.PlainJson = False,
 ) -> None:
     """List outcomes, the newest first; with ids, print them in full."""
-    context, settings = _configured(ctx)
+    context, settings = _configure(ctx)
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
     entries = _run(context, settings, lambda outcomes, failed: _entries(outcomes, failed, chosen, limit))
     _reject_unknown(chosen, entries)
@@ -131,7 +131,7 @@ def forget(
     as_json: options.PlainJson = False,
 ) -> None:
     """Remove outcomes: a request that is sent again is computed again."""
-    context, settings = _configured(ctx)
+    context, settings = _configure(ctx)
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than, everything=everything)
 
     async def work(outcomes: IOutcomeStore, failed: IFailedRequestStore) -> tuple[list[Entry], int]:
@@ -154,7 +154,7 @@ def forget(
     _reject_unknown(chosen, entries)
     changed = len(entries) - removed if yes else 0
     result = {"dry_run": not yes, "matched": len(entries), "removed": removed, "changed_meanwhile": changed}
-    lines = [Line(f"{plural(removed, 'outcome')} forgotten{_changed_text(changed)}.")]
+    lines = [Line(f"{plural(removed, 'outcome')} forgotten{_describe_changed(changed)}.")]
     if not yes:
         lines = _dry_run_lines(entries, f"{plural(len(entries), 'outcome')} would be forgotten.")
     print_result(context.console, result, lines, as_json=as_json)
@@ -174,7 +174,7 @@ def replay(
     as_json: options.PlainJson = False,
 ) -> None:
     """Send failed requests again, under their ids; they need workers with --keep-failed."""
-    context, settings = _configured(ctx)
+    context, settings = _configure(ctx)
     chosen = selection(settings, ids, None, code, topic, tenant, older_than, newer_than, everything=everything)
     chosen = chosen._replace(wanted=chosen.wanted._replace(kind="failed"))
     require_brokers(settings)
@@ -271,7 +271,7 @@ async def _entries(
         outcome = stored.outcome
         code = OK
         if outcome.kind != "result":
-            body = _parsed(stored)
+            body = _parse_body(stored)
             code = str(body.get("error_code", "")) if isinstance(body, dict) else ""
         if (chosen.ids and outcome.request_id not in chosen.ids) or chosen.code not in (None, code):
             continue
@@ -301,7 +301,7 @@ async def _find_interrupted(
     return [request for request, outcome in zip(requests, stored, strict=True) if outcome is None]
 
 
-def _parsed(stored: StoredOutcome) -> Any:
+def _parse_body(stored: StoredOutcome) -> Any:
     """Return the JSON value of the outcome's body, or None if it is not JSON."""
     try:
         return json.loads(without_header(stored.outcome.body))
@@ -320,7 +320,7 @@ def _as_json(entry: Entry) -> dict[str, Any]:
         "stored_at": datetime.fromtimestamp(entry.stored.stored_at, UTC).isoformat(),
         "bytes": len(outcome.body),
         "can_be_replayed": entry.request is not None,
-        "outcome": _parsed(entry.stored),
+        "outcome": _parse_body(entry.stored),
     }
 
 
@@ -332,7 +332,7 @@ def _line(entry: Entry) -> Line:
     return Line(f"{when}  {outcome.stage:<6}  {entry.code:<17}  {printable(outcome.request_id)}{owner}{replayable}")
 
 
-def _changed_text(count: int) -> str:
+def _describe_changed(count: int) -> str:
     return f", {count} left that changed meanwhile" if count else ""
 
 
@@ -362,7 +362,7 @@ def _print_replay(
         "not_accepted": unsent,
         "not_stored": not_stored,
     }
-    lines = [Line(f"{plural(sent, 'request')} sent{_changed_text(changed)}.")]
+    lines = [Line(f"{plural(sent, 'request')} sent{_describe_changed(changed)}.")]
     if result is None:
         again = f" and {plural(len(interrupted), 'request')} of an interrupted replay" if interrupted else ""
         lines = _dry_run_lines(ready, f"{plural(len(ready), 'request')}{again} would be sent.")

@@ -76,13 +76,13 @@ class PlanReview:
     def run(self) -> tuple[str, ...]:
         """Return the sub-questions that the user accepts. Raises CommandError if the user quits."""
         with open_egress_log() as self._egress_log:
-            questions = self._stored_plan() or self.make_plan().questions
+            questions = self._load_stored_plan() or self.make_plan().questions
             return PlanEditor(self._console, questions, self.make_plan, self._estimate_line).run()
 
     def make_plan(self, other_than: tuple[str, ...] = ()) -> ResearchPlan:
         self._console.print_progress("planning …")
         plan_request = _plan_request(self._request, other_than)
-        if 0 in self.remaining_limits().values():
+        if 0 in self.get_remaining_limits().values():
             return run_async(_decompose(plan_request))
         plan = run_with_platform(self._wiring, self._settings, lambda platform: platform.research.plan(plan_request))
         self._made = plan
@@ -91,7 +91,7 @@ class PlanReview:
             self._console.warn(note)
         return plan
 
-    def remaining_limits(self) -> dict[str, Any]:
+    def get_remaining_limits(self) -> dict[str, Any]:
         """Return the limits of the request, less the requests and dollars of planning. It sends requests only to models."""
         calls, dollars = self._request.max_llm_calls, self._request.max_cost_usd
         requests_sent = sum(entry.requests for entry in self._egress_log.sent())
@@ -113,7 +113,7 @@ class PlanReview:
             return ""
         return estimate_line(self._made.estimate, questions - len(self._made.questions), self._request)
 
-    def _stored_plan(self) -> tuple[str, ...]:
+    def _load_stored_plan(self) -> tuple[str, ...]:
         """Return the plan that the user accepted earlier for the same question, such as before the process was killed."""
         if self._request.fresh:
             return ()
@@ -262,13 +262,13 @@ class PlanEditor:
         number, _, text = rest.partition(" ")
         index = self._index(number)
         if typed := text.strip() or self._prompt(f"new text of {index + 1} (Enter keeps it):"):
-            self.questions[index] = self._validated(typed, replaced=index)
+            self.questions[index] = self._validate(typed, replaced=index)
 
     def _add(self, rest: str) -> None:
         if len(self.questions) >= dtos.MAX_PLAN_QUESTIONS:
             raise _InputError(f"a plan has at most {dtos.MAX_PLAN_QUESTIONS} sub-questions: remove one first")
         if typed := rest or self._prompt("another sub-question (Enter for none):"):
-            self.questions.append(self._validated(typed))
+            self.questions.append(self._validate(typed))
 
     def _move(self, rest: str) -> None:
         numbers = rest.replace(",", " ").split()
@@ -295,7 +295,7 @@ class PlanEditor:
             raise _InputError(f"type a number from 1 to {count}" if count else "the plan is empty")
         return value - 1
 
-    def _validated(self, typed: str, replaced: int | None = None) -> str:
+    def _validate(self, typed: str, replaced: int | None = None) -> str:
         """Return a sub-question that a request accepts and that is not in the plan yet."""
         try:
             question = _QUESTION.validate_python(typed)

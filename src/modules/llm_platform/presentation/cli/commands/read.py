@@ -35,7 +35,7 @@ def read(
     address = url.strip()
     if not is_openable(address):
         options.reject("URL", "must begin with http:// or https:// and name a host, such as https://example.org/page")
-    arguments = options.setting_arguments(offline=offline, READERS=(reader,) if reader else None)
+    arguments = options.make_setting_arguments(offline=offline, READERS=(reader,) if reader else None)
     settings = configure(console, arguments)
     warn_about_jina(console, settings, or_option="--reader direct")
     console.print_progress("reading …")

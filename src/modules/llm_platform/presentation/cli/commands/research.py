@@ -169,7 +169,7 @@ def research(
 ) -> None:
     """Answer a question, with citations that were checked."""
     console, wiring = setup.command_context(ctx)
-    arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
+    arguments = options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
     output_options = OutputOptions(as_json, output, not yes, csl, evidence, show_sent, prints_object=schema is not None)
     if plan_only:
         _check_plan_only(depth, output_options)
@@ -266,7 +266,7 @@ class _ResearchCommand:
             review = PlanReview(self.console, self.wiring, self.settings, request)
             is_reviewed = review.is_needed(self.output_options)
             if is_reviewed:
-                accepted = {"plan": review.run(), **review.remaining_limits()}
+                accepted = {"plan": review.run(), **review.get_remaining_limits()}
                 request = build_request(ResearchRequest, {**self.fields, **accepted}, argument="QUESTION")
             with self._resume_hint(request):
                 work = partial(self._answer, request, store_plan=is_reviewed)
@@ -405,7 +405,7 @@ def deliver_research(
         marked = terminal.mark_unsupported(response)
         if not is_live:
             console.print_markdown(marked)
-        elif blocks := terminal.marked_blocks(marked):
+        elif blocks := terminal.select_marked_blocks(marked):
             # The text was printed before its citations were checked: print the blocks with unsupported ones again.
             console.print_lines([Line(), Line(terminal.MARKED_NOTICE, "yellow"), Line()])
             console.print_markdown(blocks)

@@ -44,7 +44,7 @@ def search(
 ) -> None:
     """Search, and list the results."""
     console, wiring = setup.command_context(ctx)
-    arguments = options.setting_arguments(provider=provider, documents=documents, offline=offline)
+    arguments = options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
     values = {
         "query": query,
         "count": count,

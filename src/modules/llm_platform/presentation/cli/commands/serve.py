@@ -32,7 +32,7 @@ def serve(
 ) -> None:
     """Serve the HTTP interface until stopped."""
     console, wiring = command_context(ctx)
-    arguments = options.setting_arguments(
+    arguments = options.make_setting_arguments(
         provider=provider, documents=documents, offline=offline, LLM_PLATFORM_HOST=host, LLM_PLATFORM_PORT=port
     )
     settings = load_settings(console, arguments)

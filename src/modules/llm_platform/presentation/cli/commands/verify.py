@@ -30,7 +30,7 @@ from modules.llm_platform.presentation.cli.options import build_request, reject
 from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers
 from modules.llm_platform.presentation.cli.render import verification as render
 from modules.llm_platform.presentation.cli.render.json import model_json
-from modules.llm_platform.presentation.verification_text import no_longer_hold_line, unsupported_line
+from modules.llm_platform.presentation.verification_text import describe_unsupported, no_longer_hold_line
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def verify(
         request = build_request(VerificationRequest, values, argument="FILE")
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
     output_options.check(console)
-    paths = _files_of(sources) if sources else []
-    settings = setup.configure(console, options.setting_arguments(documents=sources, offline=offline))
+    paths = _list_files(sources) if sources else []
+    settings = setup.configure(console, options.make_setting_arguments(documents=sources, offline=offline))
     if find_sources:
         setup.warn_about_keyless_search(console, wiring, settings)
     console.print_progress("reading the sources …")
@@ -103,7 +103,7 @@ def verify(
             job = await platform.research_jobs.get(research or "")
             again = await platform.verification.verify_again(job, on_event=print_progress)
             return job.response.synthesis if job.response else "", again
-        documents = await _documents_of(platform, paths)
+        documents = await _read_documents(platform, paths)
         return text, await platform.verification.run(request, on_event=print_progress, given=documents)
 
     text, verified = setup.run_with_platform(wiring, settings, run)
@@ -126,7 +126,7 @@ def verify(
         if verified.no_longer_hold:
             raise CommandError(no_longer_hold_line(verified))
     elif strict and verified.counts.unsupported:
-        raise CommandError(unsupported_line(verified))
+        raise CommandError(describe_unsupported(verified))
 
 
 def _read_text(console: Console, file: Path) -> str:
@@ -146,7 +146,7 @@ def _read_text(console: Console, file: Path) -> str:
     return text.replace("\r\n", "\n")
 
 
-async def _documents_of(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[GivenSource, ...]:
+async def _read_documents(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[GivenSource, ...]:
     """Return the documents of the searched folder as sources. Files without a text are left out."""
     turns = asyncio.Semaphore(MAX_CONCURRENT_FILES)
 
@@ -171,7 +171,7 @@ async def _documents_of(platform: LLMPlatform, paths: Sequence[Path]) -> tuple[G
     )
 
 
-def _files_of(folder: Path) -> list[Path]:
+def _list_files(folder: Path) -> list[Path]:
     """Return the files of a folder without hidden ones, as paths below it. Raises WrongUseError for too many files."""
     below = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     paths = sorted(path for path in below if not any(part.startswith(".") for part in path.parts))

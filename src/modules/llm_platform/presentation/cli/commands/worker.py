@@ -95,7 +95,7 @@ def worker(
 ) -> None:
     """Answer requests from Kafka until stopped."""
     console, wiring = command_context(ctx)
-    arguments = options.setting_arguments(offline=offline)
+    arguments = options.make_setting_arguments(offline=offline)
     stage_list = parse_stages(stages)
     if check:
         check_worker(console, wiring.worker_parts, kafka_settings(console, arguments), stage_list, as_json=as_json)

@@ -23,10 +23,10 @@ _CONTROL = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 def json_text(value: Any) -> str:
     """Return indented JSON in which terminal control characters and lone surrogates are escaped."""
-    return _escaped(json.dumps(value, ensure_ascii=False, indent=2))
+    return _escape(json.dumps(value, ensure_ascii=False, indent=2))
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
@@ -38,7 +38,7 @@ def search_json(response: WebSearchResponse) -> str:
 def evidence_json_lines(response: ResearchResponse) -> str:
     """Return the lines of GET /research/{request_id}/evidence."""
     lines = evidence_lines(response.evidence, response.sources)
-    return "".join(f"{_escaped(line.model_dump_json())}\n" for line in lines)
+    return "".join(f"{_escape(line.model_dump_json())}\n" for line in lines)
 
 
 def model_json(answer: BaseModel) -> str:

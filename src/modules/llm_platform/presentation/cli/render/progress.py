@@ -126,7 +126,7 @@ def _step_text(event: events.ResearchEvent) -> str | None:
         case events.Searched():
             return f"{plural(event.count, 'result')} from {event.provider}" + (" (cached)" if event.cached else "")
         case events.Ranked():
-            return _ranked_text(event)
+            return _describe_ranked(event)
         case events.Read():
             return _read_text(event)
         case events.Summarized():
@@ -145,7 +145,7 @@ def _step_text(event: events.ResearchEvent) -> str | None:
             assert_never(event)
 
 
-def _ranked_text(event: events.Ranked) -> str | None:
+def _describe_ranked(event: events.Ranked) -> str | None:
     """Return the number of ranked results and the best one, or None if results have no scores."""
     scored = [result for result in event.kept if result.score is not None]
     if not scored:

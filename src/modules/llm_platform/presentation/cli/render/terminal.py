@@ -98,7 +98,7 @@ def mark_unsupported(response: dtos.ResearchResponse) -> str:
     return marked + response.synthesis[done:]
 
 
-def marked_blocks(marked: str) -> str:
+def select_marked_blocks(marked: str) -> str:
     return "\n\n".join(block for block in _BLANK_LINE.split(marked) if CONTRADICTED in block or ABSENT in block)
 
 
@@ -213,20 +213,20 @@ def estimate_line(estimate: ReportEstimate, more: int, request: dtos.ResearchReq
     `more` is the number of sub-questions beyond those for which the estimate was made.
     """
     amounts = estimate.with_more(more)
-    calls = round(_limited(amounts.llm_calls, request.max_llm_calls))
+    calls = round(_limit(amounts.llm_calls, request.max_llm_calls))
     parts = [plural(amounts.searches, "search", "searches"), plural(amounts.pages, "page")]
     if calls:
-        cost = request.max_cost_usd if amounts.cost_usd is None else _limited(amounts.cost_usd, request.max_cost_usd)
+        cost = request.max_cost_usd if amounts.cost_usd is None else _limit(amounts.cost_usd, request.max_cost_usd)
         parts += [
             f"{plural(calls, 'call')} of language models",
             plural(amounts.tokens, "token"),
             "price not known" if cost is None else f"${cost:.2f}" if cost else "no cost",
         ]
-    parts.append(f"{_limited(estimate.max_seconds, request.max_seconds) / 60:.0f} min")
+    parts.append(f"{_limit(estimate.max_seconds, request.max_seconds) / 60:.0f} min")
     return f"At most: {' · '.join(parts)}"
 
 
-def _limited(amount: float, limit: float | None) -> float:
+def _limit(amount: float, limit: float | None) -> float:
     return amount if limit is None else min(amount, limit)
 
 

@@ -17,9 +17,9 @@ from modules.llm_platform.presentation.verification_text import (
     VERDICTS,
     counts_line,
     decisive,
-    doubted,
+    find_doubted,
     no_longer_hold_line,
-    shortened,
+    shorten,
     source_problem,
     verdict_line,
 )
@@ -38,13 +38,13 @@ def verification_lines(text: str, verified: VerifiedText, name: str) -> Iterator
     """Yield the counts, the sentences to look at with their reason, and the sources that were not read."""
     yield Line(counts_line(verified), "bold")
     lines = _line_starts(text)
-    for sentence in doubted(verified):
+    for sentence in find_doubted(verified):
         mark, style = terminal.MARKS[shown_verdict(sentence)]
         yield Line()
-        yield Line(f"{mark} line {_line_of(lines, sentence)}: {shortened(text[sentence.start : sentence.end])}", style)
+        yield Line(f"{mark} line {_find_line(lines, sentence)}: {shorten(text[sentence.start : sentence.end])}", style)
         yield Line(f"  {verdict_line(text, sentence, verified)}")
         if sentence.citations and (citation := decisive(sentence)).quote:
-            yield Line(f"  “{shortened(citation.quote)}”", "dim", citation.quote_url)
+            yield Line(f"  “{shorten(citation.quote)}”", "dim", citation.quote_url)
     yield from _unread_lines(verified)
 
 
@@ -68,11 +68,11 @@ def change_lines(text: str, verified: VerifiedAgain) -> Iterator[Line]:
         mark, style = terminal.MARKS[verdict]
         yield Line()
         yield Line(
-            f"{mark} {shortened(text[change.sentence.start : change.sentence.end])} [{change.was.source_index}]", style
+            f"{mark} {shorten(text[change.sentence.start : change.sentence.end])} [{change.was.source_index}]", style
         )
         page = terminal.page_text(change.was)
-        yield Line(f"  was {VERDICTS[change.was.verdict]}{then}{page}: “{shortened(change.was.quote)}”")
-        quote = shortened(change.now.quote) if change.now else ""
+        yield Line(f"  was {VERDICTS[change.was.verdict]}{then}{page}: “{shorten(change.was.quote)}”")
+        quote = shorten(change.now.quote) if change.now else ""
         page = terminal.page_text(change.now) if change.now else ""
         yield Line(
             f"  is {VERDICTS[verdict]} on {verified.verified_at:%Y-%m-%d}{page}" + (f": “{quote}”" if quote else "")
@@ -83,13 +83,13 @@ def change_lines(text: str, verified: VerifiedAgain) -> Iterator[Line]:
 def github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
     """Yield a workflow command for each sentence to look at (docs.github.com, "Workflow commands")."""
     lines = _line_starts(text)
-    for sentence in doubted(verified):
-        first = _line_of(lines, sentence)
+    for sentence in find_doubted(verified):
+        first = _find_line(lines, sentence)
         last = bisect_right(lines, max(sentence.start, sentence.end - 1))
-        file = _escaped(name).replace(":", "%3A").replace(",", "%2C")
+        file = _escape(name).replace(":", "%3A").replace(",", "%2C")
         position = f"file={file},line={first},endLine={last}," if name else ""
-        message = f"{verdict_line(text, sentence, verified)}: {shortened(text[sentence.start : sentence.end])}"
-        yield Line(f"::{LEVELS[shown_verdict(sentence)]} {position}title=Citation::{_escaped(message)}")
+        message = f"{verdict_line(text, sentence, verified)}: {shorten(text[sentence.start : sentence.end])}"
+        yield Line(f"::{LEVELS[shown_verdict(sentence)]} {position}title=Citation::{_escape(message)}")
     yield Line(counts_line(verified))
 
 
@@ -97,14 +97,14 @@ def verification_markdown(text: str, verified: VerifiedText, name: str) -> str:
     blocks = [f"# {HEADING}{f' of {escape_line(name)}' if name else ''}", escape_line(counts_line(verified))]
     items = []
     lines = _line_starts(text)
-    for sentence in doubted(verified):
+    for sentence in find_doubted(verified):
         mark, _ = terminal.MARKS[shown_verdict(sentence)]
         item = (
-            f"- {mark} line {_line_of(lines, sentence)}: {escape_line(shortened(text[sentence.start : sentence.end]))}\n"
+            f"- {mark} line {_find_line(lines, sentence)}: {escape_line(shorten(text[sentence.start : sentence.end]))}\n"
             f"  {escape_line(verdict_line(text, sentence, verified))}"
         )
         if sentence.citations and (citation := decisive(sentence)).quote:
-            quote = escape_line(shortened(citation.quote))
+            quote = escape_line(shorten(citation.quote))
             item += f"\n  > [{quote}](<{citation.quote_url}>)" if citation.quote_url else f"\n  > {quote}"
         items.append(item)
     if items:
@@ -122,7 +122,7 @@ def verification_html(text: str, verified: VerifiedText, name: str) -> str:
     """Return the text with its sentences in the colours of their verdicts, as one page without script."""
     parts, done = [], 0
     for number, sentence in enumerate(verified.sentences):
-        parts += [html.escape(text[done : sentence.start]), _marked(text, sentence, verified, number)]
+        parts += [html.escape(text[done : sentence.start]), _mark_sentence(text, sentence, verified, number)]
         done = max(done, sentence.end)
     parts.append(html.escape(text[done:]))
     sources = [
@@ -141,7 +141,7 @@ def verification_html(text: str, verified: VerifiedText, name: str) -> str:
     return html_page(title, body, verified.metadata.language)
 
 
-def _marked(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:
+def _mark_sentence(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:
     said = html.escape(text[sentence.start : sentence.end])
     if not sentence.citations and sentence.verdict != "unsupported":
         return said
@@ -162,7 +162,7 @@ def _receipt(text: str, sentence: VerifiedSentence, verified: VerifiedText, numb
         if citation.quote_url:
             quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
         quote = f"<blockquote>{quote}</blockquote>"
-    said = html.escape(shortened(text[sentence.start : sentence.end]))
+    said = html.escape(shorten(text[sentence.start : sentence.end]))
     return f'<li id="receipt-{number}"><span class="{shown_verdict(sentence)}">{reason}</span> {said}{quote}</li>'
 
 
@@ -174,9 +174,9 @@ def _line_starts(text: str) -> list[int]:
     return starts
 
 
-def _line_of(lines: list[int], sentence: VerifiedSentence) -> int:
+def _find_line(lines: list[int], sentence: VerifiedSentence) -> int:
     return bisect_right(lines, sentence.start)
 
 
-def _escaped(message: str) -> str:
+def _escape(message: str) -> str:
     return message.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")

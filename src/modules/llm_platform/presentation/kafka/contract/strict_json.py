@@ -69,7 +69,7 @@ def _read_members(text: str, echoed: Collection[str]) -> Members:
     members = Members()
     opening = _OBJECT_START.match(text)
     if opening is None:
-        json.loads(text, parse_int=_bounded_int)
+        json.loads(text, parse_int=_parse_bounded_int)
         raise UnreadableError("not_an_object")
     position = opening.end()
     if _OBJECT_END.match(text, position):
@@ -149,11 +149,11 @@ def _reject_constant(name: str) -> Any:
     raise _FlawError("not_a_number")
 
 
-def _bounded_int(digits: str) -> int:
+def _parse_bounded_int(digits: str) -> int:
     return int(digits[:_MAX_INT_CHARS])
 
 
 _decode = json.JSONDecoder(
-    object_pairs_hook=_unique_keys, parse_constant=_reject_constant, parse_int=_bounded_int
+    object_pairs_hook=_unique_keys, parse_constant=_reject_constant, parse_int=_parse_bounded_int
 ).raw_decode
-_decode_leniently = json.JSONDecoder(parse_int=_bounded_int).raw_decode
+_decode_leniently = json.JSONDecoder(parse_int=_parse_bounded_int).raw_decode

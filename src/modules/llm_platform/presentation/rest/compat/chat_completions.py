@@ -38,7 +38,7 @@ from modules.llm_platform.domain.research.long_message import (
 )
 from modules.llm_platform.domain.urls.canonical_url import page_url
 from modules.llm_platform.presentation.rest.compat import structured
-from modules.llm_platform.presentation.rest.compat.content import Content, require_text, text_of
+from modules.llm_platform.presentation.rest.compat.content import Content, join_text, require_text
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, problem_object
 from shared.exceptions import AppException
@@ -67,7 +67,7 @@ class CompletionMessage(BaseModel, frozen=True):
 
     @property
     def text(self) -> str:
-        return text_of(self.content)
+        return join_text(self.content)
 
 
 class OpenaiMessage(CompletionMessage, frozen=True):
@@ -205,10 +205,10 @@ def refuse_fields(body: BaseModel, reasons: Mapping[str, str]) -> None:
     """
     for name, reason in reasons.items():
         if getattr(body, name, None) not in HARMLESS:
-            raise refused(name, reason)
+            raise make_refusal(name, reason)
 
 
-def refused(name: str, message: str) -> InvalidRequestError:
+def make_refusal(name: str, message: str) -> InvalidRequestError:
     return InvalidRequestError.at(("body", name), message)
 
 

@@ -31,7 +31,7 @@ class ForcedTool:
     schema: dict[str, Any]
 
 
-def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: object) -> ForcedTool | None:
+def find_forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: object) -> ForcedTool | None:
     """Return the tool that `choice` forces, or None if the answer may come without a call, as the answer of a research run does.
 
     Raises InvalidRequestError that names the field or, if no language model is configured, the setting.
@@ -41,21 +41,21 @@ def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: ob
         if tool.get("type", "function") in ("function", "custom", None):
             name = _inner(tool).get("name")
             functions[position] = name if isinstance(name, str) else ""
-    mode, allowed = _mode_of(choice)
+    mode, allowed = _read_mode(choice)
     if mode == "named":
         found = [position for position, name in functions.items() if name in allowed]
         if not found:
-            raise _refused(UNKNOWN)
+            raise _make_refusal(UNKNOWN)
     elif mode in REQUIRED:
         found = [position for position, name in functions.items() if not allowed or name in allowed]
         if not functions and len(tools):
             return None  # The tools are the service's own, such as a search, which a research run makes in any case.
         if len(found) != 1:
-            raise _refused(SEVERAL if found else UNKNOWN)
+            raise _make_refusal(SEVERAL if found else UNKNOWN)
     else:
         return None
     if not services(request).llm.models:
-        raise _refused(
+        raise _make_refusal(
             "asks for a call, whose arguments a language model writes, and none is set up: set LLM_API_KEY with LLM_MODEL"
         )
     position = found[0]
@@ -65,7 +65,7 @@ def forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choice: ob
     inner = _inner(tools[position])
     parameters = inner.get("parameters", inner.get("input_schema"))
     schema = NO_PARAMETERS if parameters is None else parameters
-    return ForcedTool(name, structured.checked_schema(schema, "tools", position))
+    return ForcedTool(name, structured.check_schema(schema, "tools", position))
 
 
 def _inner(value: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -74,7 +74,7 @@ def _inner(value: Mapping[str, Any]) -> Mapping[str, Any]:
     return inner if isinstance(inner, Mapping) else value
 
 
-def _mode_of(choice: object) -> tuple[str, frozenset[str]]:
+def _read_mode(choice: object) -> tuple[str, frozenset[str]]:
     """Return the mode of a choice and the names that it allows. No name means all."""
     if isinstance(choice, str):
         return choice, frozenset()
@@ -95,11 +95,11 @@ def _mode_of(choice: object) -> tuple[str, frozenset[str]]:
     return kind if isinstance(kind, str) else "auto", frozenset()
 
 
-def _refused(message: str) -> InvalidRequestError:
+def _make_refusal(message: str) -> InvalidRequestError:
     return InvalidRequestError.at(("body", "tool_choice"), message)
 
 
-def ignored_fields(names: Iterable[str], tool: ForcedTool | None, tools: Sequence[Any]) -> tuple[str, ...]:
+def list_ignored_fields(names: Iterable[str], tool: ForcedTool | None, tools: Sequence[Any]) -> tuple[str, ...]:
     """Return the names of the fields without effect.
 
     With a forced tool, `tool_choice` has an effect, and so has `tools` if it has no other tool. The format of a text has none.

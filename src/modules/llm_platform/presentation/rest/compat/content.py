@@ -38,7 +38,7 @@ def _text_or_parts(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
 Content = Annotated[str | _Parts, WrapValidator(_text_or_parts)]
 
 
-def text_of(content: str | Sequence[ContentPart]) -> str:
+def join_text(content: str | Sequence[ContentPart]) -> str:
     return content if isinstance(content, str) else "\n".join(part.text or "" for part in content if part.type in TEXTS)
 
 
@@ -53,8 +53,8 @@ def require_text(content: str | Sequence[ContentPart] | None, *location: str | i
 
 def for_model(content: str | Sequence[ContentPart] | None) -> dict[str, Any]:
     if content is None or isinstance(content, str) or all(part.type in TEXTS for part in content):
-        return {"content": "" if content is None else text_of(content)}
-    return {"content": text_of(content), "parts": [_chat_part(part) for part in content]}
+        return {"content": "" if content is None else join_text(content)}
+    return {"content": join_text(content), "parts": [_chat_part(part) for part in content]}
 
 
 def _chat_part(part: ContentPart) -> dict[str, Any]:

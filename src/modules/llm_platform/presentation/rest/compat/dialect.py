@@ -36,7 +36,7 @@ from modules.llm_platform.domain.urls.site_names import MAX_SITES, parse_unsigne
 from modules.llm_platform.presentation.rest.http import ignored_fields, problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
-from modules.llm_platform.presentation.rest.http.openapi import body_of, data_stream_response
+from modules.llm_platform.presentation.rest.http.openapi import data_stream_response, describe_body
 from modules.llm_platform.presentation.rest.http.request_scope import services
 from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.search_routes import search_web
@@ -91,7 +91,7 @@ def limit_sites_with(included_field: str) -> AfterValidator:
     return AfterValidator(check)
 
 
-def domains_of(included: Sites | None, excluded: Sites | None) -> tuple[str, ...]:
+def join_domains(included: Sites | None, excluded: Sites | None) -> tuple[str, ...]:
     return (*(included or ()), *(f"-{site}" for site in excluded or ()))
 
 
@@ -159,7 +159,7 @@ async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest
     return answers
 
 
-def snippet_of(result: RawResult, question: str) -> str:
+def select_snippet(result: RawResult, question: str) -> str:
     """Return the part of a result's text that fits the question. The text is a whole page if the page was read."""
     return fitting_excerpt(result.content, question, SNIPPET_TOKENS)
 
@@ -231,7 +231,7 @@ def readable_status(error: AppException) -> int:
     return status_400(error)
 
 
-def message_of(problem: Mapping[str, Any]) -> str:
+def format_message(problem: Mapping[str, Any]) -> str:
     """Return the message of an error for clients that show nothing else: it names each invalid field."""
     errors = problem.get("errors") or ()
     fields = [f"{'.'.join(map(str, error['loc'][1:]))}: {error['msg']}" for error in errors if error["loc"][1:]]
@@ -243,7 +243,7 @@ def declaration(
 ) -> dict[str, Any]:
     """Return the arguments of a route that calls `read_body`. `stream` describes an answer that can be a stream, too."""
     responses = {**error_responses(*statuses), **(data_stream_response(stream) if stream else {})}
-    return {"summary": summary, "response_model": answer, "responses": responses, "openapi_extra": body_of(body)}
+    return {"summary": summary, "response_model": answer, "responses": responses, "openapi_extra": describe_body(body)}
 
 
 def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

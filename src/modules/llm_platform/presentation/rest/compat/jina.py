@@ -23,7 +23,7 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
-from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
+from modules.llm_platform.presentation.rest.http.openapi import describe_body, describe_query
 from modules.llm_platform.presentation.rest.http.problems import UPSTREAM_STATUSES, InvalidRequestError, NotFoundError
 from modules.llm_platform.presentation.rest.http.request_scope import services
 from modules.llm_platform.presentation.rest.http.route_example import Example
@@ -87,7 +87,7 @@ class JinaPages(BaseModel):
 
 
 PLAIN: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/plain": {"schema": {"type": "string"}}}}}
-SEARCH: Final = query_of(
+SEARCH: Final = describe_query(
     q=({"type": "string", "minLength": 1}, True, "The query."),
     count=(
         {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": 5},
@@ -124,7 +124,7 @@ async def search_by_path(request: Request, query: str) -> Response:
     summary="Search and read the pages, for clients of Jina",
     response_model=JinaPages,
     responses={**PLAIN, **dialect.error_responses(*dialect.ERROR_STATUSES_400)},
-    openapi_extra=body_of(JinaSearchRequest),
+    openapi_extra=describe_body(JinaSearchRequest),
 )
 async def search_by_body(request: Request) -> Response:
     return await _search(request, await read_body(request, JinaSearchRequest))
@@ -136,7 +136,7 @@ async def search_by_body(request: Request) -> Response:
     summary="Read a page, for clients of Jina",
     response_model=JinaPage,
     responses={**PLAIN, **dialect.error_responses(*dialect.ERROR_STATUSES_400, 422)},
-    openapi_extra=body_of(JinaReadRequest),
+    openapi_extra=describe_body(JinaReadRequest),
 )
 async def read_by_body(request: Request) -> Response:
     """Read the address in the body. Unlike one in a path, it can have a fragment."""
@@ -248,7 +248,7 @@ def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int,
     # The vendor answers with 422 for a page that cannot be read, and with 400 for an invalid request.
     is_unreadable = isinstance(error, exceptions.PageError | exceptions.PageBlockedError)
     status = HTTPStatus.UNPROCESSABLE_ENTITY if is_unreadable else dialect.status_400(error)
-    message = dialect.message_of(problem)
+    message = dialect.format_message(problem)
     content = {"data": None, "code": status, "name": problem["code"], "status": status * 100, "message": message}
     return status, {**content, "readableMessage": message}
 

@@ -70,7 +70,7 @@ async def load(request: Request) -> Response:
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return error.status_code, {**problem, "detail": dialect.message_of(problem)}
+    return error.status_code, {**problem, "detail": dialect.format_message(problem)}
 
 
 DIALECT: Final = dialect.Dialect(

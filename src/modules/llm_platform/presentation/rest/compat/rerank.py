@@ -65,7 +65,7 @@ class RerankResponse(BaseModel):
     meta: dict[str, Any]
 
 
-async def _reranked(request: Request, body: RerankV2Request, version: str) -> Response:
+async def _rerank(request: Request, body: RerankV2Request, version: str) -> Response:
     reranking, texts = services(request).reranking, body.texts
     async with CancelOnDisconnect(request.receive):
         ranked = await reranking.rerank(body.query, texts)
@@ -93,7 +93,7 @@ async def _reranked(request: Request, body: RerankV2Request, version: str) -> Re
     ),
 )
 async def rerank(request: Request) -> Response:
-    return await _reranked(request, await read_body(request, RerankV2Request), "2")
+    return await _rerank(request, await read_body(request, RerankV2Request), "2")
 
 
 @router.post(
@@ -104,12 +104,12 @@ async def rerank(request: Request) -> Response:
 )
 async def rerank_v1(request: Request) -> Response:
     request.scope[problems.ERROR_FORMAT] = _format_error  # other routes below /v1 have OpenAI's
-    return await _reranked(request, await read_body(request, RerankV1Request), "1")
+    return await _rerank(request, await read_body(request, RerankV1Request), "1")
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     """Return the error as both read it: Cohere's `message` and Jina's `detail`."""
-    message = dialect.message_of(problem)
+    message = dialect.format_message(problem)
     return dialect.status_400(error), {"message": message, "detail": message}
 
 

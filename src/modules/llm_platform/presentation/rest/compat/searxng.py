@@ -16,10 +16,10 @@ from starlette.types import Receive, Scope
 
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind
 from modules.llm_platform.domain.package import package_version
-from modules.llm_platform.presentation.rest.compat.dialect import Dialect, error_responses, json_content, message_of
+from modules.llm_platform.presentation.rest.compat.dialect import Dialect, error_responses, format_message, json_content
 from modules.llm_platform.presentation.rest.http.access import IS_LIMITED, Headers
 from modules.llm_platform.presentation.rest.http.body import validate
-from modules.llm_platform.presentation.rest.http.openapi import body_of, query_of
+from modules.llm_platform.presentation.rest.http.openapi import describe_body, describe_query
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import services
 from modules.llm_platform.presentation.rest.http.route_example import Example
@@ -109,7 +109,7 @@ router.add_api_route(
     summary="Search, for clients of SearXNG",
     response_model=SearxngAnswer,
     responses=error_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-    openapi_extra=body_of(SearchApiRequest, form=PASS_THROUGH),
+    openapi_extra=describe_body(SearchApiRequest, form=PASS_THROUGH),
 )
 
 
@@ -171,7 +171,7 @@ def _engine(name: str, kinds: Sequence[SourceKind]) -> dict[str, Any]:
     summary="No suggestions, for clients of SearXNG",
     response_class=Response,
     responses={200: {"content": {SUGGESTIONS: {"schema": {"type": "array", "items": {}}}}}, **error_responses()},
-    openapi_extra=query_of(q=({"type": "string"}, False, "The beginning of a query.")),
+    openapi_extra=describe_query(q=({"type": "string"}, False, "The beginning of a query.")),
 )
 async def autocomplete(request: Request) -> Response:
     """Return the query and no suggestions, as SearXNG does without a service that completes queries."""
@@ -190,7 +190,7 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return error.status_code, {"error": message_of(problem), **problem}
+    return error.status_code, {"error": format_message(problem), **problem}
 
 
 _FOUND: Final[Mapping[str, Any]] = {

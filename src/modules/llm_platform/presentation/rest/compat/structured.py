@@ -23,7 +23,7 @@ SCHEMA_NAME: Final = "answer"
 _STRING: Final = re.compile(r'"(?:[^"\\]|\\.|\\\Z)*(?:"|\Z)', re.DOTALL)  # A JSON string; the last one may have no end.
 
 
-def schema_of(
+def read_schema(
     request: Request, answer_format: Mapping[str, Any] | None, field: str = "response_format"
 ) -> dict[str, Any] | None:
     """Return the `output_schema` of a research run with this answer format, or None for text.
@@ -43,7 +43,7 @@ def schema_of(
     if kind == "json_object":
         return dict(ANY_OBJECT)
     described = answer_format.get("json_schema", answer_format)  # The Responses API has no level between.
-    return checked_schema(described.get("schema") if isinstance(described, Mapping) else None, field)
+    return check_schema(described.get("schema") if isinstance(described, Mapping) else None, field)
 
 
 def is_schema(answer_format: Mapping[str, Any] | None) -> bool:
@@ -59,7 +59,7 @@ def for_chat(answer_format: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": SCHEMA_NAME, **described}}
 
 
-def checked_schema(schema: object, *location: str | int) -> dict[str, Any]:
+def check_schema(schema: object, *location: str | int) -> dict[str, Any]:
     """Return the schema. Raises InvalidRequestError that names the place in the body."""
     if not isinstance(schema, dict):
         raise InvalidRequestError.at(("body", *location), "needs a JSON Schema as `schema`")

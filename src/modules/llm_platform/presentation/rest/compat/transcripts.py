@@ -23,7 +23,7 @@ from modules.llm_platform.presentation.rest.http.request_scope import services
 MAX_TITLE_TOKENS: Final = 2000  # a list of tags or questions in JSON, after some reasoning
 
 
-def task_of(messages: Iterable[CompletionMessage]) -> TranscriptTask | None:
+def find_task(messages: Iterable[CompletionMessage]) -> TranscriptTask | None:
     """Return the task that a conversation ends with, or None for a question."""
     return transcript_task([(message.role, message.text) for message in messages])
 
@@ -39,7 +39,7 @@ def rule_answer(task: TranscriptTask, answer_format: Mapping[str, Any] | None) -
     return LLMResponse(content=answer_by_rules(task), provider="", model="")
 
 
-async def chat_events_of(answer: LLMResponse, request_id: str) -> AsyncGenerator[ChatEvent, None]:
+async def make_chat_events(answer: LLMResponse, request_id: str) -> AsyncGenerator[ChatEvent, None]:
     for part in (LLMToken(text=answer.content), answer):
         yield chat_event(part, request_id)
 
@@ -78,7 +78,7 @@ async def task_response(
     return ResearchResponse(query=task.product, depth=depth, synthesis=answer.content, metadata=metadata)
 
 
-def research_events_of(answer: ResearchResponse, request_id: str) -> Iterator[ResearchEvent]:
+def make_research_events(answer: ResearchResponse, request_id: str) -> Iterator[ResearchEvent]:
     yield Started(request_id=request_id)
     yield SourcesNumbered(request_id=request_id, sources=())
     yield Token(request_id=request_id, text=answer.synthesis)

@@ -196,7 +196,7 @@ async def receive_body_with_key(receive: Receive, headers: Mapping[bytes, bytes]
 
 
 async def _receive(receive: Receive, headers: Mapping[bytes, bytes], limit: BodyLimit) -> bytes:
-    if declared_length(headers) > limit.max_bytes:
+    if read_declared_length(headers) > limit.max_bytes:
         if headers.get(b"expect", b"").lower() != b"100-continue":  # The client has not sent the body yet.
             await _discard(receive, 0)
         raise problems.BodyTooLargeError
@@ -207,7 +207,7 @@ async def _receive(receive: Receive, headers: Mapping[bytes, bytes], limit: Body
         raise problems.BodyTimeoutError from None
 
 
-def declared_length(headers: Mapping[bytes, bytes]) -> int:
+def read_declared_length(headers: Mapping[bytes, bytes]) -> int:
     """Return the length that the client declares, or 0."""
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():

@@ -201,13 +201,13 @@ class HttpConnection(HttpToolsProtocol):
             return
         self._ignores_input = True
         if not self._is_responding():
-            self.transport.write(_serialized_response(error))
+            self.transport.write(_serialize_response(error))
             self._linger()
         elif self._last_cycle is None and (self.pipeline or not (self.cycle.more_body or self.cycle.response_started)):
             self._last_cycle = self.cycle
         elif self._last_cycle is None:
             if not self.cycle.response_started:
-                self.transport.write(_serialized_response(error))
+                self.transport.write(_serialize_response(error))
             self.transport.close()
 
     def _linger(self) -> None:
@@ -239,7 +239,7 @@ class _PipelineFlow(FlowControl):
             super().resume_reading()
 
 
-def _serialized_response(error: problems.RestError) -> bytes:
+def _serialize_response(error: problems.RestError) -> bytes:
     request_id = new_request_id()
     response = problems.problem_response(error, {"path": "/", problems.REQUEST_ID: request_id})
     headers = [*response.raw_headers, (b"connection", b"close"), (b"x-request-id", request_id.encode())]

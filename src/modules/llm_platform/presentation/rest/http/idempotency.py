@@ -18,7 +18,7 @@ from modules.llm_platform.presentation.rest.http.request_scope import caller_id,
 MAX_KEY_CHARS: Final = 255
 
 
-async def answered_once(request: Request, body: BaseModel, answer: Callable[[], Awaitable[Response]]) -> Response:
+async def answer_once(request: Request, body: BaseModel, answer: Callable[[], Awaitable[Response]]) -> Response:
     """Return the answer, or the kept one of the same request with the same key of the same caller."""
     sent = request.scope[HEADERS].get(IDEMPOTENCY_KEY.lower().encode())
     if sent is None:

@@ -117,7 +117,7 @@ class GuardMiddleware:
             sender.know(
                 scope["path"].encode(errors="replace"), scope["query_string"].replace(b"+", b" "), request_id.encode()
             )
-            receive = sender.knowing(receive)
+            receive = sender.wrap_receive(receive)
         scope[KNOW], scope[ADD_HEADERS] = sender.know, sender.add_headers
         scope[SERVER] = self._server
         began = self._request_log.started(scope)
@@ -313,7 +313,7 @@ class _Sender:
         if self._redactor is not None:
             self._redactor = self._redactor.without_those_in(*sent)
 
-    def knowing(self, receive: Receive) -> Receive:
+    def wrap_receive(self, receive: Receive) -> Receive:
         """Return a `receive` that passes the body to `know`."""
         end = b""
 

@@ -30,10 +30,13 @@ KEYS: Mapping[str, Any] = {
 }
 
 
-def body_of(
+def describe_body(
     model: type[BaseModel], form: Mapping[str, Any] | None = None, note: str = "", *, is_required: bool = True
 ) -> dict[str, Any]:
-    """Return the `openapi_extra=` of a route that calls `read_body`. `form` is the result of `query_of` if it accepts forms."""
+    """Return the `openapi_extra=` of a route that calls `read_body`.
+
+    `form` is the result of `describe_query` if the route accepts forms.
+    """
     _BODIES[model.__name__] = model
     content: dict[str, Any] = {JSON: {"schema": {"$ref": REFERENCE.format(model=model.__name__)}}}
     if form:
@@ -72,7 +75,7 @@ def data_stream_response(description: str) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": description, "content": {MEDIA_TYPE: {ITEM_SCHEMA: event}}}}
 
 
-def query_of(**parameters: tuple[Mapping[str, Any], bool, str]) -> dict[str, Any]:
+def describe_query(**parameters: tuple[Mapping[str, Any], bool, str]) -> dict[str, Any]:
     """Return the `openapi_extra=` of a route that reads its query string: name to schema, is_required, description."""
     return {
         "parameters": [

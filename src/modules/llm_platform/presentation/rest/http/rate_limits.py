@@ -66,7 +66,7 @@ class ClientAddresses:
         a trusted proxy is the client. The entries before it are the client's own claim. An unreadable entry ends the list.
         """
         if not forwarded:
-            return counted_address(peer)
+            return group_address(peer)
         client = peer
         # From the right: the last proxies are ours.
         for part in reversed(forwarded.rsplit(b",", MAX_FORWARDED)[-MAX_FORWARDED:]):
@@ -74,7 +74,7 @@ class ClientAddresses:
             if not self._is_trusted(client) or parse_address(entry) is None:
                 break
             client = entry
-        return counted_address(client)
+        return group_address(client)
 
     def _is_trusted(self, text: str) -> bool:
         address = parse_address(text)
@@ -122,7 +122,7 @@ def parse_address(text: str) -> Address | None:
 
 
 @lru_cache(PARSED_ADDRESSES)
-def counted_address(text: str) -> str:
+def group_address(text: str) -> str:
     """Return the address as it is counted."""
     address = parse_address(text)
     if address is None:

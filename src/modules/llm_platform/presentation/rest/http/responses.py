@@ -25,7 +25,7 @@ def json_response(
     return Response(content, status, headers, JSON)
 
 
-def stored_response(
+def make_stored_response(
     request: Request, value: BaseModel, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """Return stored research runs or threads of the caller. Their questions and titles come back as they were sent."""
@@ -51,6 +51,6 @@ def raw_json_response(value: Mapping[str, Any]) -> Response:
         return Response(json.dumps(value), media_type=JSON)
 
 
-def excluded_fields(model: type[BaseModel]) -> dict[str, Any]:
+def find_excluded_fields(model: type[BaseModel]) -> dict[str, Any]:
     """Return the fields that an API model hides, as the `exclude` of `json_response`."""
     return {name: True for name, field in model.model_fields.items() if field.exclude}

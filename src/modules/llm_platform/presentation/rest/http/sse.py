@@ -81,7 +81,7 @@ def accepts_event_stream(request: Request, stream: bool) -> bool:
     return stream or MEDIA_TYPE.encode() in request.scope[HEADERS].get(b"accept", b"").lower()
 
 
-def numbered_frame(event: JobEvent) -> bytes:
+def make_numbered_frame(event: JobEvent) -> bytes:
     return frame(event.number, event)
 
 
@@ -140,7 +140,7 @@ class EventStream(Response):
     def __init__(
         self,
         events: AsyncGenerator[Any, None] | DrivenEvents[Any],
-        encode: Callable[[Any], bytes] = numbered_frame,
+        encode: Callable[[Any], bytes] = make_numbered_frame,
         head: bytes = HEARTBEAT,
         fail: Callable[[AppException, Scope], bytes] = _no_part,
     ) -> None:
@@ -223,14 +223,14 @@ async def stream_research(
     )
     events = tell_in_last_event(request, events)
     if record is not None:
-        events = _recorded(events, record)
+        events = _record_events(events, record)
     state = server_state(request)
     if question.files:
         events = state.runs_over_files.admitted(events)
     return await EventStream.start(request, state.researches.admitted(events), encoder)
 
 
-async def _recorded(
+async def _record_events(
     events: AsyncGenerator[ResearchEvent, None], record: RecordRun
 ) -> AsyncGenerator[ResearchEvent, None]:
     seen: list[ResearchEvent] = []

@@ -129,7 +129,7 @@ def model_blocks(answer: LLMResponse, request_id: str, *, shows_thinking: bool) 
         function = call["function"]
         yield {
             **call_block(request_id, number, call.get("id"), function["name"]),
-            "input": arguments_of(function["arguments"]),
+            "input": parse_arguments(function["arguments"]),
         }
 
 
@@ -138,7 +138,7 @@ def call_block(request_id: str, number: int, call_id: str | None, name: str) -> 
     return {"type": "tool_use", "id": call_id or f"toolu_{request_id}_{number}", "name": name, "input": {}}
 
 
-def arguments_of(text: str) -> dict[str, Any]:
+def parse_arguments(text: str) -> dict[str, Any]:
     """Return the arguments of a call, or none if they are not a JSON object."""
     try:
         value = from_json(text or "{}")

@@ -43,7 +43,7 @@ from modules.llm_platform.presentation.rest.compat.anthropic.stream import (
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
-from modules.llm_platform.presentation.rest.http.idempotency import answered_once
+from modules.llm_platform.presentation.rest.http.idempotency import answer_once
 from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
 from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
@@ -86,10 +86,10 @@ async def create_message(request: Request) -> Response:
     head = MessageHead(request_id(request), body.model)
     answering = models.find(services(request), body.model)
     if isinstance(answering, ConfiguredModel):
-        return await answered_once(request, body, partial(_chat, request, body, head, answering))
-    if task := transcripts.task_of(body.conversation):
-        return await answered_once(request, body, partial(_answer_task, request, body, head, task))
-    return await answered_once(request, body, partial(_research, request, body, head, body.depth_within(answering)))
+        return await answer_once(request, body, partial(_chat, request, body, head, answering))
+    if task := transcripts.find_task(body.conversation):
+        return await answer_once(request, body, partial(_answer_task, request, body, head, task))
+    return await answer_once(request, body, partial(_research, request, body, head, body.depth_within(answering)))
 
 
 @router.post(
@@ -113,13 +113,13 @@ async def count_message_tokens(request: Request) -> Response:
 
 async def _research(request: Request, body: AnthropicMessagesRequest, head: MessageHead, depth: Depth) -> Response:
     body.refuse_server_tools()
-    tool = client_tools.forced_tool(request, body.sent_tools, body.forcing_choice)
+    tool = client_tools.find_forced_tool(request, body.sent_tools, body.forcing_choice)
     question = _question(request, body, depth, tool)
     is_json, name = question.output_schema is not None, tool.name if tool else ""
     blocks = MessageBlocks(
         head.request_id, question.query, is_json=is_json, tool=name, shows_thinking=body.shows_thinking
     )
-    ignored = tuple(body.ignored_by_research(depth, tool))
+    ignored = tuple(body.list_ignored_fields(depth, tool))
     if body.stream:
         stream = await stream_research(request, question, ResearchStream(head, blocks))
         return dialect.report_ignored(stream, body, *ignored)
@@ -145,7 +145,7 @@ def _question(
         field=position,
         domains=body.domains,
         omit_raw=True,
-        output_schema=tool.schema if tool else structured.schema_of(request, *body.answer_format),
+        output_schema=tool.schema if tool else structured.read_schema(request, *body.answer_format),
     )
 
 
@@ -161,9 +161,9 @@ async def _answer_task(
     if model is not None:
         return await _chat(request, body.model_copy(update=dropped), head, model)
     answer = transcripts.rule_answer(task, body.answer_format[0])
-    ignored = tuple(body.ignored_by_research("shallow", None))
+    ignored = tuple(body.list_ignored_fields("shallow", None))
     if body.stream:
-        events = transcripts.chat_events_of(answer, head.request_id)
+        events = transcripts.make_chat_events(answer, head.request_id)
         return dialect.report_ignored(await EventStream.start_soon(request, events, ChatStream(head)), body, *ignored)
     content = list(model_blocks(answer, head.request_id, shows_thinking=False))
     return dialect.json_answer(head.message(content, llm_end(answer)), body, *ignored)

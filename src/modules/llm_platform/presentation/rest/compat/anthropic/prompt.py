@@ -65,7 +65,7 @@ def _turns(body: AnthropicTokensRequest) -> Iterator[Turn]:
         elif turn.role == "assistant":
             yield _said(turn.content)
         else:
-            yield from _asked(turn.content, field)
+            yield from _read_turns(turn.content, field)
 
 
 def _text(content: str | Sequence[ContentBlock], field: str) -> str:
@@ -73,7 +73,7 @@ def _text(content: str | Sequence[ContentBlock], field: str) -> str:
         return content
     for position, block in enumerate(content):
         if block.type != "text":
-            raise chat_completions.refused(f"{field}.{position}", NO_BLOCK)
+            raise chat_completions.make_refusal(f"{field}.{position}", NO_BLOCK)
     return "\n".join(block.text or "" for block in content)
 
 
@@ -96,7 +96,7 @@ def _said(blocks: Sequence[ContentBlock]) -> Turn:
     }
 
 
-def _asked(blocks: Sequence[ContentBlock], field: str) -> Iterator[Turn]:
+def _read_turns(blocks: Sequence[ContentBlock], field: str) -> Iterator[Turn]:
     """Yield the results of tools, each a turn of its own right behind the calls, then what the user says and shows."""
     parts: list[Turn] = []
     for position, block in enumerate(blocks):
@@ -130,14 +130,14 @@ def _part(block: ContentBlock, field: str) -> Turn:
         texts = [_string(_block(found), "text") for found in inner] if isinstance(inner, list) else []
         return {"type": "text", "text": "\n".join([_string(block, "title"), _string(block, "source"), *texts])}
     if block.type not in ("image", "document"):
-        raise chat_completions.refused(field, NO_BLOCK)
+        raise chat_completions.make_refusal(field, NO_BLOCK)
     source = more.get("source")
     known: Mapping[str, Any] = source if isinstance(source, dict) else {}
     data, media_type = known.get("data"), known.get("media_type")
     if known.get("type") == "text" and isinstance(data, str):
         return {"type": "text", "text": data}
     if known.get("type") != "base64" or not isinstance(data, str) or not isinstance(media_type, str):
-        raise chat_completions.refused(field, "must bring its data: send base64, and no address or id of a file")
+        raise chat_completions.make_refusal(field, "must bring its data: send base64, and no address or id of a file")
     url = f"data:{media_type};base64,{data}"
     if block.type == "image":
         return {"type": "image_url", "image_url": {"url": url}}
@@ -178,7 +178,7 @@ def _extra_fields(body: AnthropicTokensRequest) -> Iterator[tuple[str, Any]]:
 def _function(tool: Any, position: int) -> Turn:
     more: Mapping[str, Any] = getattr(tool, "model_extra", None) or {}
     if not isinstance(tool, AnthropicTool) or tool.type not in (None, "custom") or not tool.name:
-        raise chat_completions.refused(
+        raise chat_completions.make_refusal(
             f"tools.{position}",
             "a language model takes functions of the client alone, and only the research models search: leave it out",
         )
@@ -191,8 +191,8 @@ def _function(tool: Any, position: int) -> Turn:
 def _choice(choice: AnthropicToolChoice, names: set[str]) -> str | Turn:
     if choice.type == "tool":
         if choice.name not in names:
-            raise chat_completions.refused("tool_choice", client_tools.UNKNOWN)
+            raise chat_completions.make_refusal("tool_choice", client_tools.UNKNOWN)
         return {"type": "function", "function": {"name": choice.name}}
     if choice.type not in CHOICES:
-        raise chat_completions.refused("tool_choice", "must have the type auto, any, tool or none")
+        raise chat_completions.make_refusal("tool_choice", "must have the type auto, any, tool or none")
     return CHOICES[choice.type]

@@ -44,7 +44,7 @@ class AnthropicTurn(BaseModel, frozen=True):
         if isinstance(self.content, str):
             return chat_completions.CompletionMessage(role=self.role, content=self.content)
         if self.role != "assistant" and any(block.type not in ("text", TOOL_RESULT) for block in self.content):
-            raise chat_completions.refused(
+            raise chat_completions.make_refusal(
                 field, "only blocks of text are read: put the content of files into the text"
             )
         texts = [block.text or "" for block in self.content if block.type == "text"]
@@ -163,7 +163,7 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
         """Raise for a tool of the vendor's own that a research run does not have."""
         for tool in self.tools or ():
             if isinstance(tool, AnthropicTool) and not tool.is_of_client and not WEB_FETCH.fullmatch(tool.type or ""):
-                raise chat_completions.refused(
+                raise chat_completions.make_refusal(
                     "tools", "a research model has no such tool: it searches and reads by itself. Leave it out"
                 )
 
@@ -190,7 +190,7 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
         allowed = [domain for tool in self.searches for domain in tool.allowed_domains or ()]
         blocked = [f"-{domain}" for tool in self.searches for domain in tool.blocked_domains or ()]
         if allowed and blocked:
-            raise chat_completions.refused("tools", "allowed_domains and blocked_domains cannot be used together")
+            raise chat_completions.make_refusal("tools", "allowed_domains and blocked_domains cannot be used together")
         return tuple(allowed or blocked)[:MAX_SITES]
 
     def depth_within(self, depth: Depth) -> Depth:
@@ -200,7 +200,7 @@ class AnthropicMessagesRequest(AnthropicTokensRequest, frozen=True):
         uses = [tool.max_uses for tool in self.searches if tool.max_uses]
         return chat_completions.depth_within(depth, min(uses, default=None), DEEP_SEARCHES)
 
-    def ignored_by_research(self, depth: Depth, tool: client_tools.ForcedTool | None) -> Iterator[str]:
+    def list_ignored_fields(self, depth: Depth, tool: client_tools.ForcedTool | None) -> Iterator[str]:
         """Yield the names of the fields that do not change all that they ask for in a research run of this depth."""
         yield "max_tokens"
         if any(tool.max_uses for tool in self.searches) and depth != "shallow":

@@ -112,7 +112,7 @@ class _MessageStream:
 
     def block(self, block: Block) -> bytes:
         """Return a block that is complete."""
-        empty, deltas = _parts_of(block)
+        empty, deltas = _split_block(block)
         return self.open(empty) + b"".join(map(self.delta, deltas)) + self.close()
 
     def open(self, block: Block) -> bytes:
@@ -246,7 +246,7 @@ def _is_complete(arguments: str) -> bool:
     return True
 
 
-def _parts_of(block: Block) -> tuple[Block, list[dict[str, Any]]]:
+def _split_block(block: Block) -> tuple[Block, list[dict[str, Any]]]:
     if block["type"] in ("server_tool_use", "tool_use"):
         filled = {"type": "input_json_delta", "partial_json": to_json(block["input"]).decode()}
         return {**block, "input": {}}, [filled]
@@ -266,7 +266,7 @@ def error_object(problem: Mapping[str, Any]) -> dict[str, Any]:
     status = problem["status"]
     kind = "overloaded_error" if problem["code"] == OverloadedError.code else ERROR_TYPES.get(status)
     kind = kind or ("api_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error")
-    described = {"type": kind, "message": dialect.message_of(problem)}
+    described = {"type": kind, "message": dialect.format_message(problem)}
     return {"type": "error", "error": described, "request_id": problem["request_id"]}
 
 

@@ -14,7 +14,7 @@ from shared.exceptions import AppException
 
 def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     """Return the error in the form that clients read. Clients of rerankers, which share `/v2`, read `message` and `detail`."""
-    message = dialect.message_of(problem)
+    message = dialect.format_message(problem)
     content = {"success": False, "error": message, "code": problem["code"], "message": message, "detail": message}
     is_timeout = isinstance(error, PageTimeoutError)
     status = HTTPStatus.REQUEST_TIMEOUT if is_timeout else dialect.readable_status(error)

@@ -75,18 +75,18 @@ class FirecrawlMapV2Response(BaseModel):
 
 async def map_site(request: Request) -> Response:
     body = await read_body(request, FirecrawlMapRequest)
-    urls = await _mapped(request, body.crawl_request(with_subdomains=bool(body.includeSubdomains)))
+    urls = await _map_site(request, body.crawl_request(with_subdomains=bool(body.includeSubdomains)))
     return dialect.json_answer({"success": True, "links": urls}, body, *body.partly_served)
 
 
 async def map_site_v2(request: Request) -> Response:
     body = await read_body(request, FirecrawlMapRequest)
-    urls = await _mapped(request, body.crawl_request(with_subdomains=body.includeSubdomains is not False))
+    urls = await _map_site(request, body.crawl_request(with_subdomains=body.includeSubdomains is not False))
     answer: dict[str, Any] = {"success": True, "links": [{"url": url} for url in urls]}
     return dialect.json_answer(answer, body, *body.partly_served)
 
 
-async def _mapped(request: Request, crawl: dtos.SiteCrawlRequest) -> tuple[str, ...]:
+async def _map_site(request: Request, crawl: dtos.SiteCrawlRequest) -> tuple[str, ...]:
     async with dialect.reading(request), server_state(request).crawls.slot():
         return (await services(request).site_crawl.map(crawl)).urls
 

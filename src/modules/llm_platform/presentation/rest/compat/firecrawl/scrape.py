@@ -17,7 +17,7 @@ from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
     FirecrawlDocument,
     FirecrawlOptions,
     add_post,
-    document_of,
+    build_document,
     within,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
@@ -43,7 +43,7 @@ async def scrape(request: Request) -> Response:
     body = await read_body(request, FirecrawlScrapeRequest)
     async with dialect.reading(request):
         page, links = await within(body.timeout, _read(request, body))
-    answer = {"success": True, "data": document_of(page, body, body.url, links)}
+    answer = {"success": True, "data": build_document(page, body, body.url, links)}
     return dialect.json_answer(answer, body, *body.partly_served)
 
 

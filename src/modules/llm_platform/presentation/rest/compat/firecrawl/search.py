@@ -18,8 +18,8 @@ from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
     MAX_TIMEOUT_MS,
     FirecrawlOptions,
     add_post,
-    document_of,
-    type_of,
+    build_document,
+    get_type,
     within,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
@@ -37,7 +37,7 @@ _QDR = re.compile(r"(?:qdr:)?([hdwmy])")
 _CDR = re.compile(r"cdr:1,cd_min:(\d{1,2})/(\d{1,2})/(\d{4}),cd_max:(\d{1,2})/(\d{1,2})/(\d{4})")
 
 
-def _checked_range(tbs: str) -> str:
+def _check_range(tbs: str) -> str:
     """Refuse a time range that is none of Google's: `qdr:d`, or `cdr:1,cd_min:1/31/2026,cd_max:2/28/2026`."""
     if not tbs or _QDR.fullmatch(tbs):
         return tbs
@@ -65,7 +65,7 @@ class FirecrawlSearchRequest(dialect.DialectBody, frozen=True):
 
     query: LongQuery
     limit: int = Field(default=5, ge=1, le=MAX_SENT_LIMIT, strict=True)
-    tbs: Annotated[str, Field(max_length=100), AfterValidator(_checked_range)] | None = None
+    tbs: Annotated[str, Field(max_length=100), AfterValidator(_check_range)] | None = None
     timeout: int | None = Field(default=None, ge=1, le=MAX_TIMEOUT_MS, strict=True)
     scrapeOptions: FirecrawlOptions | None = None  # noqa: N815  the vendor's name
 
@@ -98,7 +98,7 @@ class FirecrawlSearchRequest(dialect.DialectBody, frozen=True):
 class FirecrawlSearchV2Request(FirecrawlSearchRequest, frozen=True):
     """Version 2 has kinds of sources, each with results of its own, and domains. Images are not searched."""
 
-    sources: tuple[Annotated[Literal["web", "news", "images"], BeforeValidator(type_of)], ...] = Field(
+    sources: tuple[Annotated[Literal["web", "news", "images"], BeforeValidator(get_type)], ...] = Field(
         default=("web",), max_length=10
     )
     includeDomains: dialect.Sites | None = None  # noqa: N815
@@ -117,7 +117,7 @@ class FirecrawlSearchV2Request(FirecrawlSearchRequest, frozen=True):
 
     @property
     def domains(self) -> tuple[str, ...]:
-        return dialect.domains_of(self.includeDomains, self.excludeDomains)
+        return dialect.join_domains(self.includeDomains, self.excludeDomains)
 
 
 class FirecrawlSearchResponse(BaseModel):
@@ -171,7 +171,7 @@ async def _found(request: Request, body: FirecrawlSearchRequest, search: dtos.We
         if isinstance(page, AppException):
             result["metadata"] = {"sourceURL": result["url"], "error": page.message}
         else:
-            result |= document_of(page, options, result["url"])
+            result |= build_document(page, options, result["url"])
     return results
 
 

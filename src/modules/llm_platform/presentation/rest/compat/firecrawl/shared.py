@@ -24,7 +24,7 @@ Result = TypeVar("Result")
 Route = Callable[[Request], Awaitable[Response]]
 
 
-def type_of(value: object) -> object:
+def get_type(value: object) -> object:
     """Return the name of a format or a source, which version 2 may send as an object with its options."""
     return value.get("type") if isinstance(value, dict) else value
 
@@ -37,7 +37,7 @@ def _require_served_format(formats: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Formats = Annotated[
-    tuple[Annotated[str, Field(max_length=50), BeforeValidator(type_of)], ...],
+    tuple[Annotated[str, Field(max_length=50), BeforeValidator(get_type)], ...],
     Field(max_length=MAX_FORMATS),
     AfterValidator(_require_served_format),
 ]
@@ -74,7 +74,9 @@ class FirecrawlDocument(BaseModel, extra="allow"):
     metadata: dict[str, Any]
 
 
-def document_of(page: Page, options: FirecrawlOptions, sent_url: str, links: Sequence[PageLink] = ()) -> dict[str, Any]:
+def build_document(
+    page: Page, options: FirecrawlOptions, sent_url: str, links: Sequence[PageLink] = ()
+) -> dict[str, Any]:
     metadata = {
         "title": page.title,
         "url": page.url,

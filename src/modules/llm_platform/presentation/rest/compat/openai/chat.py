@@ -43,7 +43,7 @@ from modules.llm_platform.presentation.rest.compat.openai.examples import EXAMPL
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body, validate
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect, run_until_disconnect
-from modules.llm_platform.presentation.rest.http.idempotency import answered_once
+from modules.llm_platform.presentation.rest.http.idempotency import answer_once
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, NotFoundError
 from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
 from modules.llm_platform.presentation.rest.http.run_research import run_research
@@ -229,13 +229,13 @@ class OpenaiEmbeddings(BaseModel):
 async def chat(request: Request) -> Response:
     body = await read_body(request, OpenaiChatRequest, limit=CONVERSATION)
     chat_completions.refuse_fields(body, REFUSED)
-    return await answered_once(request, body, partial(_answer, request, body))
+    return await answer_once(request, body, partial(_answer, request, body))
 
 
 async def _answer(request: Request, body: OpenaiChatRequest) -> Response:
     """Answer with a research run, by rules if the conversation is a task about a transcript, or with a language model."""
-    if depth := models.depth_of(body.model):
-        task = transcripts.task_of(body.messages)
+    if depth := models.find_depth(body.model):
+        task = transcripts.find_task(body.messages)
         return await (_answer_task(request, body, task) if task else _research(request, body, depth))
     return await _chat(request, body, models.find_llm(request, body.model))
 
@@ -251,9 +251,9 @@ async def complete(request: Request) -> Response:
 async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> Response:
     chat_completions.refuse_fields(body, REFUSED_BY_RESEARCH)
     if body.n not in (None, 1):
-        raise chat_completions.refused("n", ONLY_LLM)
-    tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
-    schema = tool.schema if tool else structured.schema_of(request, body.response_format)
+        raise chat_completions.make_refusal("n", ONLY_LLM)
+    tool = client_tools.find_forced_tool(request, body.tools or (), body.tool_choice)
+    schema = tool.schema if tool else structured.read_schema(request, body.response_format)
     question = chat_completions.research_request(body.messages, depth, omit_raw=True, output_schema=schema)
     completion = chat_completions.Completion(
         request_id(request),
@@ -263,7 +263,7 @@ async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> 
         is_json=schema is not None,
         tool=tool.name if tool else "",
     )
-    partly_served = client_tools.ignored_fields(IGNORED_BY_RESEARCH, tool, body.tools or ())
+    partly_served = client_tools.list_ignored_fields(IGNORED_BY_RESEARCH, tool, body.tools or ())
     if body.stream:
         stream = await stream_research(request, question, ChatStream(completion, body.includes_usage))
         return dialect.report_ignored(stream, body, *partly_served)
@@ -289,14 +289,14 @@ async def _answer_task(request: Request, body: OpenaiChatRequest, task: Transcri
         return await _chat(request, body.model_copy(update={"web_search_options": None}), model)
     answer = transcripts.rule_answer(task, body.response_format)
     if body.stream:
-        events = transcripts.chat_events_of(answer, request_id(request))
+        events = transcripts.make_chat_events(answer, request_id(request))
         return dialect.report_ignored(await _stream(request, body, events), body, *IGNORED_BY_RESEARCH)
     return dialect.json_answer(_whole(request, body, answer), body, *IGNORED_BY_RESEARCH)
 
 
 async def _chat(request: Request, body: OpenaiChatRequest, model: ConfiguredModel) -> Response:
     if body.web_search_options is not None:
-        raise chat_completions.refused("web_search_options", "only the research models search")
+        raise chat_completions.make_refusal("web_search_options", "only the research models search")
     prompt = _prompt(model, body)
     llm = services(request).llm
     if body.stream:
@@ -448,7 +448,9 @@ async def embed(request: Request) -> Response:
         if vector is None:
             raise InvalidRequestError.at(("body", "input", position), "has no words that can be embedded", "empty")
         if body.dimensions not in (None, len(vector)):
-            raise chat_completions.refused("dimensions", f"the model has {len(vector)} dimensions: leave the field out")
+            raise chat_completions.make_refusal(
+                "dimensions", f"the model has {len(vector)} dimensions: leave the field out"
+            )
         numbers: list[float] | str
         if body.encoding_format == "float":
             numbers = list(vector)

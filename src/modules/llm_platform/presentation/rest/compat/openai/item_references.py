@@ -23,10 +23,10 @@ async def resolve(request: Request, sent: str | Sequence[inputs.AnyItem]) -> str
     """
     if isinstance(sent, str):
         return sent
-    return tuple([await _resolved(request, item, position) for position, item in enumerate(sent)])
+    return tuple([await _resolve_item(request, item, position) for position, item in enumerate(sent)])
 
 
-async def _resolved(request: Request, item: inputs.AnyItem, position: int) -> inputs.AnyItem:
+async def _resolve_item(request: Request, item: inputs.AnyItem, position: int) -> inputs.AnyItem:
     if not isinstance(item, inputs.ItemReference):
         return item
     if item.id.startswith(STEPS):

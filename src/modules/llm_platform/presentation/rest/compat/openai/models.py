@@ -70,12 +70,12 @@ async def get_model(request: Request, model: str) -> Response:
     for listed in _models(services(request)):
         if listed["id"] == model:
             return json_content(listed)
-    if depth_of(model):
-        return json_content(described(model))
+    if find_depth(model):
+        return json_content(describe(model))
     raise ModelNotFoundError
 
 
-def depth_of(model: str) -> Depth | None:
+def find_depth(model: str) -> Depth | None:
     """Return the depth of a research model, or None for another model. The vendor's own deep research models are reports."""
     return "report" if DEEP_RESEARCH.fullmatch(model) else DEPTHS.get(model)
 
@@ -89,15 +89,15 @@ def find_llm(request: Request, model: str) -> ConfiguredModel:
 
 
 def _models(platform: LLMPlatform) -> Iterator[Mapping[str, Any]]:
-    yield from map(described, DEPTHS)
-    yield from (described(llm_name(model), model.provider) for model in platform.llm.models)
+    yield from map(describe, DEPTHS)
+    yield from (describe(llm_name(model), model.provider) for model in platform.llm.models)
     if name := platform.embeddings.name:
-        yield described(name, name.partition("/")[0])
+        yield describe(name, name.partition("/")[0])
 
 
 def llm_name(model: ConfiguredModel) -> str:
     return f"{model.provider}/{model.model}"
 
 
-def described(name: str, owner: str = "llm-platform") -> Mapping[str, Any]:
+def describe(name: str, owner: str = "llm-platform") -> Mapping[str, Any]:
     return {"id": name, "object": "model", "created": int(RELEASED.timestamp()), "owned_by": owner}

@@ -75,13 +75,13 @@ async def answer_task(request: Request, body: OpenaiResponsesRequest, task: Tran
     writer, answer = _writer(request, body), transcripts.rule_answer(task, body.text_format)
     if not body.stream:
         return dialect.json_answer(writer.of_llm(answer), body, *IGNORED_BY_RULES)
-    events = transcripts.chat_events_of(answer, writer.id)
+    events = transcripts.make_chat_events(answer, writer.id)
     stream = await EventStream.start_soon(request, events, ResponseEncoder(writer))
     return dialect.report_ignored(stream, body, *IGNORED_BY_RULES)
 
 
 def _writer(request: Request, body: OpenaiResponsesRequest) -> OpenaiResponseWriter:
-    envelope = runs.envelope_of(request, body.model, background=False, store=False, echo=body.echo)
+    envelope = runs.make_envelope(request, body.model, background=False, store=False, echo=body.echo)
     return OpenaiResponseWriter(request_id(request), envelope)
 
 
@@ -100,7 +100,7 @@ def _prompt(model: ConfiguredModel, body: OpenaiResponsesRequest, before: Sequen
     sent = _turns(body.input)
     instructions = ({"role": "system", "content": body.instructions},) if body.instructions else ()
     values: dict[str, Any] = {
-        "messages": [*instructions, *before, *_joined_calls(sent)],
+        "messages": [*instructions, *before, *_join_calls(sent)],
         "provider": model.provider,
         "model": model.model,
         "max_tokens": body.max_output_tokens,
@@ -135,7 +135,7 @@ def _turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[dict[str, Any]]:
                 assert_never(item)
 
 
-def _joined_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _join_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the turns with calls and a text of the assistant that follow one another in one turn, as models expect them."""
     joined: list[dict[str, Any]] = []
     for turn in turns:
@@ -157,7 +157,7 @@ def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
     if isinstance(choice, str) or (choice is not None and choice.get("type") != "function"):
         yield "tool_choice", choice
     elif choice is not None:
-        yield "tool_choice", {"type": "function", "function": _without(choice, "type")}
+        yield "tool_choice", {"type": "function", "function": _drop_field(choice, "type")}
     for name in ("parallel_tool_calls", "top_p"):
         if (value := getattr(body, name)) is not None:
             yield name, value
@@ -172,14 +172,14 @@ def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
 
 def _tool(tool: Mapping[str, Any], position: int) -> Mapping[str, Any]:
     if tool.get("type") != "function":
-        raise chat_completions.refused(
+        raise chat_completions.make_refusal(
             f"tools.{position}",
             "a language model takes functions only, and only the research models search: leave it out",
         )
     if isinstance(tool.get("function"), Mapping):
         return tool  # The tool already has the form of chat completions.
-    return {"type": "function", "function": _without(tool, "type")}
+    return {"type": "function", "function": _drop_field(tool, "type")}
 
 
-def _without(value: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _drop_field(value: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {key: member for key, member in value.items() if key != name}

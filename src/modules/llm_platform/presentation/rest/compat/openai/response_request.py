@@ -104,7 +104,7 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
     def domains(self) -> tuple[str, ...]:
         """The only domains to search. Raises InvalidRequestError for a tool that a research run does not have."""
         known = dict.fromkeys(SEARCHES, WebSearchTool)
-        searches = inputs.served_tools(self.tools or (), known, frozenset({CODE_INTERPRETER}))
+        searches = inputs.read_served_tools(self.tools or (), known, frozenset({CODE_INTERPRETER}))
         filters = [tool.filters for tool in searches if isinstance(tool, WebSearchTool) and tool.filters]
         return tuple(domain for tool_filter in filters for domain in tool_filter.allowed_domains or ())[:MAX_SITES]
 
@@ -112,7 +112,7 @@ class OpenaiResponsesRequest(dialect.DialectBody, frozen=True):
         """Return the depth of a run of a model of this depth that makes no more searches than `max_tool_calls`."""
         return chat_completions.depth_within(depth, self.max_tool_calls, DEEP_SEARCHES)
 
-    def ignored_by_research(self, depth: Depth, tool: ForcedTool | None) -> tuple[str, ...]:
+    def list_ignored_fields(self, depth: Depth, tool: ForcedTool | None) -> tuple[str, ...]:
         """Return the names of the fields that do not change all that they ask for in a research run of this depth."""
         others = [other for other in self.tools or () if tool is None or other.get("name") != tool.name]
         partly = {

@@ -171,7 +171,7 @@ class OpenaiResponseWriter(ResponseWriter):
             whole = {name: item[name] for name in ("name", "arguments")}
             yield self._part("function_call_arguments.done", output_index=position, item_id=item["id"], **whole)
             yield self._part("output_item.done", output_index=position, item=item)
-        ended_at = self._ended_at(answer) if status == "completed" else None
+        ended_at = self._get_end(answer) if status == "completed" else None
         extension = (
             chat_completions.extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}
         )
@@ -179,13 +179,13 @@ class OpenaiResponseWriter(ResponseWriter):
             status,
             self.output,
             completed_at=ended_at,
-            usage=usage_of(answer),
+            usage=sum_usage(answer),
             incomplete_details=reason,
             **extension,
         )
         yield self._part(status, response=self.final)
 
-    def _ended_at(self, answer: ResearchResponse | LLMResponse) -> int:
+    def _get_end(self, answer: ResearchResponse | LLMResponse) -> int:
         """Return the time in seconds since 1970: the same each time that a stored response is read."""
         if self.ended_at is not None or isinstance(answer, LLMResponse):
             return self.ended_at or int(time.time())
@@ -203,7 +203,7 @@ def _status(answer: ResearchResponse | LLMResponse) -> tuple[str, Object | None]
     return "completed", None
 
 
-def usage_of(answer: ResearchResponse | LLMResponse) -> Object:
+def sum_usage(answer: ResearchResponse | LLMResponse) -> Object:
     """Return the tokens of all model calls."""
     if isinstance(answer, ResearchResponse):
         return token_usage(answer.metadata.prompt_tokens, answer.metadata.completion_tokens)

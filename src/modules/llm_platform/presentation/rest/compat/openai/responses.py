@@ -12,13 +12,13 @@ from pydantic import BaseModel
 from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, transcripts
 from modules.llm_platform.presentation.rest.compat.openai import item_references, response_llm
-from modules.llm_platform.presentation.rest.compat.openai.models import depth_of, find_llm
+from modules.llm_platform.presentation.rest.compat.openai.models import find_depth, find_llm
 from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
-from modules.llm_platform.presentation.rest.compat.structured import schema_of
+from modules.llm_platform.presentation.rest.compat.structured import read_schema
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
-from modules.llm_platform.presentation.rest.http.idempotency import answered_once
+from modules.llm_platform.presentation.rest.http.idempotency import answer_once
 
 router = APIRouter(prefix="/v1", tags=["compatible"])
 
@@ -57,22 +57,22 @@ async def respond(request: Request) -> Response:
     sent = await read_body(request, OpenaiResponsesRequest, limit=CONVERSATION)
     chat_completions.refuse_fields(sent, REFUSED)
     body = sent.model_copy(update={"input": await item_references.resolve(request, sent.input)})
-    depth = depth_of(body.model)
+    depth = find_depth(body.model)
     if depth is None:
         answer = partial(response_llm.respond, request, body, find_llm(request, body.model))
     elif not body.background and (
-        task := transcripts.task_of(inputs.conversation_of(body.input, body.instructions).messages)
+        task := transcripts.find_task(inputs.read_conversation(body.input, body.instructions).messages)
     ):
         answer = partial(response_llm.answer_task, request, body, task)
     else:
         answer = partial(_research, request, body, body.depth_within(depth))
-    return await answered_once(request, body, answer)
+    return await answer_once(request, body, answer)
 
 
 async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth) -> Response:
-    tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
-    schema = tool.schema if tool else schema_of(request, body.text_format, body.format_field)
-    conversation = inputs.conversation_of(body.input, body.instructions)
+    tool = client_tools.find_forced_tool(request, body.tools or (), body.tool_choice)
+    schema = tool.schema if tool else read_schema(request, body.text_format, body.format_field)
+    conversation = inputs.read_conversation(body.input, body.instructions)
     question = chat_completions.research_request(
         conversation.messages,
         depth,
@@ -83,7 +83,7 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
         previous_id=body.previous_response_id,
         output_schema=schema,
     )
-    envelope = runs.envelope_of(
+    envelope = runs.make_envelope(
         request,
         body.model,
         background=body.background,
@@ -92,10 +92,10 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
         tool=tool.name if tool else "",
         includes=body.include or (),
         echo=body.echo,
-        input=inputs.dumped(body.input),
+        input=inputs.dump_input(body.input),
     )
     run = runs.ResponseRun(API, question, envelope)
-    ignored = body.ignored_by_research(depth, tool)
+    ignored = body.list_ignored_fields(depth, tool)
     if body.stream:
         return dialect.report_ignored(await runs.stream(request, run), body, *ignored)
     return dialect.json_answer(await runs.respond(request, run), body, *ignored)

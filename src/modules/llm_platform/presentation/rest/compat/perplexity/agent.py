@@ -27,7 +27,7 @@ from modules.llm_platform.presentation.rest.compat import (
 )
 from modules.llm_platform.presentation.rest.compat.perplexity.agent_writer import AgentResponseWriter
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
-from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFORTS, depth_of
+from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFORTS, find_depth
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, Envelope, ResponseEncoder
 from modules.llm_platform.presentation.rest.http.body import read_body
@@ -92,12 +92,12 @@ class PerplexityAgentRequest(dialect.StringValuesBody, frozen=True):
     @cached_property
     def conversation(self) -> inputs.Conversation:
         """The conversation with the instructions before it. Raises InvalidRequestError if it has no message."""
-        return inputs.conversation_of(self.input, self.instructions)
+        return inputs.read_conversation(self.input, self.instructions)
 
     @cached_property
     def served_tools(self) -> tuple[BaseModel, ...]:
         """The tools that a research run serves. Raises InvalidRequestError for one that it does not have."""
-        return tuple(inputs.served_tools(self.tools or (), TOOLS))
+        return tuple(inputs.read_served_tools(self.tools or (), TOOLS))
 
     @property
     def searches(self) -> tuple[AgentWebSearchTool, ...]:
@@ -125,7 +125,7 @@ class PerplexityAgentRequest(dialect.StringValuesBody, frozen=True):
     @property
     def depth(self) -> Depth | None:
         """The depth of the research, or None if no name is known."""
-        depth = next((found for name in self.named if (found := depth_of(name))), None)
+        depth = next((found for name in self.named if (found := find_depth(name))), None)
         if depth is None:
             return None
         if self.urls:
@@ -138,7 +138,7 @@ class PerplexityAgentRequest(dialect.StringValuesBody, frozen=True):
     @property
     def answering(self) -> str:
         """The first known name: the `model` of the response."""
-        return next(name for name in self.named if depth_of(name))
+        return next(name for name in self.named if find_depth(name))
 
     @property
     def partly_served(self) -> tuple[str, ...]:
@@ -150,7 +150,7 @@ class PerplexityAgentRequest(dialect.StringValuesBody, frozen=True):
             "models": self.models or (),
         }
         partly = {
-            **{field: any(name and depth_of(name) is None for name in sent) for field, sent in names.items()},
+            **{field: any(name and find_depth(name) is None for name in sent) for field, sent in names.items()},
             "tools": len(self.served_tools) < len(self.tools or ())
             or any(
                 part.model_extra.keys() - {"type"} for part in (*self.served_tools, *self.filters) if part.model_extra
@@ -194,11 +194,11 @@ class PerplexityCancelled(BaseModel):
 )
 async def respond(request: Request) -> Response:
     body = await read_body(request, PerplexityAgentRequest)
-    if not body.background and (task := transcripts.task_of(body.conversation.messages)):
+    if not body.background and (task := transcripts.find_task(body.conversation.messages)):
         return dialect.report_ignored(await _answer_task(request, body, task), body, *body.partly_served)
-    tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
+    tool = client_tools.find_forced_tool(request, body.tools or (), body.tool_choice)
     depth = _depth(body)
-    schema = tool.schema if tool else structured.schema_of(request, body.response_format)
+    schema = tool.schema if tool else structured.read_schema(request, body.response_format)
     envelope = _envelope(
         request,
         body,
@@ -208,7 +208,7 @@ async def respond(request: Request) -> Response:
         tool=tool.name if tool else "",
     )
     run = runs.ResponseRun(API, _question(body, depth, schema), envelope)
-    ignored = client_tools.ignored_fields(body.partly_served, tool, body.tools or ())
+    ignored = client_tools.list_ignored_fields(body.partly_served, tool, body.tools or ())
     if body.stream:
         return dialect.report_ignored(await runs.stream(request, run), body, *ignored)
     return dialect.json_answer(await runs.respond(request, run), body, *ignored)
@@ -219,7 +219,7 @@ async def _answer_task(request: Request, body: PerplexityAgentRequest, task: Tra
     depth = _depth(body)
     answer = await transcripts.task_response(request, task, body.conversation.messages, depth, body.response_format)
     writer = API.writer(request_id(request), _envelope(request, body, store=False))
-    events = list(transcripts.research_events_of(answer, writer.id))
+    events = list(transcripts.make_research_events(answer, writer.id))
     if not body.stream:
         return dialect.json_content(writer.whole(events))
     encoder = ResponseEncoder(writer)
@@ -233,7 +233,9 @@ def _depth(body: PerplexityAgentRequest) -> Depth:
         chat_completions.refuse_fields(filters, DATES)
     if body.depth is None:
         sent = next((name for name in ("effort", "preset", "models") if getattr(body, name)), "model")
-        raise chat_completions.refused(sent, f"name what answers: effort, preset or model, one of {', '.join(EFFORTS)}")
+        raise chat_completions.make_refusal(
+            sent, f"name what answers: effort, preset or model, one of {', '.join(EFFORTS)}"
+        )
     return body.depth
 
 
@@ -246,7 +248,7 @@ def _envelope(
     **fields: Any,
 ) -> Envelope:
     echo = body.model_dump(mode="json", include={"previous_response_id", "effort", "preset"})
-    return runs.envelope_of(request, body.answering, background=background, store=store, echo=echo, **fields)
+    return runs.make_envelope(request, body.answering, background=background, store=store, echo=echo, **fields)
 
 
 def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, Any] | None) -> ResearchRequest:

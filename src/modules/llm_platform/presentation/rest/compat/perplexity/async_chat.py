@@ -16,7 +16,11 @@ from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, ResearchJob, ResearchJobDetail
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect
-from modules.llm_platform.presentation.rest.compat.perplexity.chat import PerplexityChatRequest, describe, research_of
+from modules.llm_platform.presentation.rest.compat.perplexity.chat import (
+    PerplexityChatRequest,
+    build_research,
+    describe,
+)
 from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
@@ -80,12 +84,12 @@ class PerplexityAsyncList(BaseModel):
 async def create(request: Request) -> Response:
     body = await read_body(request, PerplexityAsyncRequest)
     sent = body.request
-    tool = client_tools.forced_tool(request, sent.tools or (), sent.tool_choice)
+    tool = client_tools.find_forced_tool(request, sent.tools or (), sent.tool_choice)
     # The id is the same for all requests with this key. The store finds it among the runs of the caller.
     key = body.idempotency_key
     research_id = sha256(f"{API} {key}".encode()).hexdigest()[:ID_CHARS] if key else None
     job = await services(request).research_jobs.submit(
-        research_of(request, sent, tool, in_background=True),
+        build_research(request, sent, tool, in_background=True),
         owner=caller_id(request),
         api=API,
         client_request={MODEL: sent.model, **({TOOL: tool.name} if tool else {})},
@@ -166,7 +170,7 @@ async def _completion(request: Request, job: ResearchJobDetail) -> dict[str, Any
         is_json=job.request.output_schema is not None,
         tool=str(job.client_request.get(TOOL, "")),
     )
-    for event in await runs.stored_events(request, job.id):
+    for event in await runs.read_stored_events(request, job.id):
         if isinstance(event, SourcesNumbered):
             completion.collect_sources(event)
         elif isinstance(event, Done):

@@ -63,7 +63,7 @@ class PerplexityChatRequest(SearchFilters, frozen=True):
 
     def ignored_fields(self, tool: client_tools.ForcedTool | None) -> tuple[str, ...]:
         """Return the names of the fields that do not change all that they ask for."""
-        return client_tools.ignored_fields((*self.partly_served, "tools", "tool_choice"), tool, self.tools or ())
+        return client_tools.list_ignored_fields((*self.partly_served, "tools", "tool_choice"), tool, self.tools or ())
 
 
 class PerplexitySearchRequest(SearchFilters, frozen=True):
@@ -104,10 +104,10 @@ class PerplexitySearchResponse(BaseModel):
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, PerplexityChatRequest)
-    if task := transcripts.task_of(body.messages):
+    if task := transcripts.find_task(body.messages):
         return await _answer_task(request, body, task)
-    tool = client_tools.forced_tool(request, body.tools or (), body.tool_choice)
-    question = research_of(request, body, tool)
+    tool = client_tools.find_forced_tool(request, body.tools or (), body.tool_choice)
+    question = build_research(request, body, tool)
     ignored = body.ignored_fields(tool)
     completion = chat_completions.Completion(
         request_id(request),
@@ -136,7 +136,7 @@ async def _answer_task(request: Request, body: PerplexityChatRequest, task: Tran
     if not body.stream:
         return dialect.json_answer(completion.whole(answer), body, *ignored)
     encoder = ChatStream(completion)
-    content = b"".join(map(encoder.encode, transcripts.research_events_of(answer, completion.request_id)))
+    content = b"".join(map(encoder.encode, transcripts.make_research_events(answer, completion.request_id)))
     return dialect.report_ignored(Response(content, media_type=MEDIA_TYPE), body, *ignored)
 
 
@@ -169,7 +169,7 @@ async def search(request: Request) -> Response:
     return dialect.json_answer(answer, body, *body.partly_served)
 
 
-def research_of(
+def build_research(
     request: Request, body: PerplexityChatRequest, tool: client_tools.ForcedTool | None, *, in_background: bool = False
 ) -> research_dtos.ResearchRequest:
     chat_completions.refuse_fields(body, REFUSED)
@@ -182,7 +182,7 @@ def research_of(
         time_range=body.time_range,
         freshness=body.freshness,
         language=body.language,
-        output_schema=tool.schema if tool else structured.schema_of(request, body.response_format),
+        output_schema=tool.schema if tool else structured.read_schema(request, body.response_format),
     )
 
 
@@ -201,14 +201,14 @@ async def _answer(
     try:
         async with asyncio.TaskGroup() as tasks:
             plan = PlanRequest(query=question.query, language=question.language, history=question.history)
-            related = tasks.create_task(_planned(request, plan))
+            related = tasks.create_task(_make_plan(request, plan))
             response = await run_research(request, question, completion.collect_sources)
     except ExceptionGroup as group:
         raise group.exceptions[0] from None
     return response, related.result()
 
 
-async def _planned(request: Request, plan: PlanRequest) -> ResearchPlan:
+async def _make_plan(request: Request, plan: PlanRequest) -> ResearchPlan:
     try:
         return await services(request).research.plan(plan)
     except AppException as error:
@@ -243,7 +243,7 @@ def describe(
 
 def _source(source: research_dtos.SourceRef, raw: research_dtos.RawResult | None, question: str) -> dict[str, Any]:
     described = {"title": source.title, "url": source.url, "source": "web"}
-    return {**described, "snippet": dialect.snippet_of(raw, question), "date": raw.published} if raw else described
+    return {**described, "snippet": dialect.select_snippet(raw, question), "date": raw.published} if raw else described
 
 
 def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Response
 
 from modules.llm_platform.domain.dtos.research_dtos import Depth
 from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
-from modules.llm_platform.presentation.rest.compat.openai.models import OpenaiModels, described
+from modules.llm_platform.presentation.rest.compat.openai.models import OpenaiModels, describe
 
 router = APIRouter(prefix="/perplexity", tags=["compatible"])
 
@@ -34,7 +34,7 @@ EFFORTS: Final[Mapping[str, Depth]] = {
 VENDOR: Final = "perplexity/"  # prefix of the vendor's own models
 
 
-def depth_of(name: str) -> Depth | None:
+def find_depth(name: str) -> Depth | None:
     """Return the depth for a model, a preset or an effort, or None for another name. A version behind @ changes nothing."""
     return EFFORTS.get(name.partition("@")[0].removeprefix(VENDOR))
 
@@ -49,4 +49,4 @@ async def list_models() -> Response:
     return json_content(_MODELS)
 
 
-_MODELS: Final[Mapping[str, Any]] = {"object": "list", "data": list(map(described, DEPTHS))}
+_MODELS: Final[Mapping[str, Any]] = {"object": "list", "data": list(map(describe, DEPTHS))}

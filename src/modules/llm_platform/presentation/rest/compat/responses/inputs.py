@@ -15,7 +15,7 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import (
     CompletionMessage,
     length_up_to_question,
 )
-from modules.llm_platform.presentation.rest.compat.content import Content, require_text, text_of
+from modules.llm_platform.presentation.rest.compat.content import Content, join_text, require_text
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 
@@ -47,7 +47,7 @@ class FunctionCallOutput(BaseModel, frozen=True):
 
     @property
     def text(self) -> str:
-        return text_of(self.output)
+        return join_text(self.output)
 
 
 class ItemReference(BaseModel, frozen=True):
@@ -74,10 +74,10 @@ _BY_TYPE: Final[Mapping[str, type[BaseModel]]] = {
 
 def _item(value: Any) -> Any:
     """Validate an item by its type, so that an error has the place of the item and not one for each kind."""
-    return TypeAdapter(_model_of(value)).validate_python(value)
+    return TypeAdapter(_choose_model(value)).validate_python(value)
 
 
-def _model_of(value: Any) -> type[BaseModel]:
+def _choose_model(value: Any) -> type[BaseModel]:
     if not isinstance(value, dict):
         return CompletionMessage
     if value.get("type") is None and "id" in value and "role" not in value:
@@ -116,7 +116,7 @@ class Conversation(NamedTuple):
     position: tuple[str | int, ...]
 
 
-def conversation_of(value: str | Sequence[AnyItem], instructions: str | None) -> Conversation:
+def read_conversation(value: str | Sequence[AnyItem], instructions: str | None) -> Conversation:
     """Return the conversation of a research run, instructions first. Calls of tools and their results are left out.
 
     Raises InvalidRequestError for a reference, and if there is no message.
@@ -144,14 +144,14 @@ def not_stored(position: int) -> InvalidRequestError:
     return InvalidRequestError.at(("body", "input", position), NOT_STORED)
 
 
-def dumped(value: str | Sequence[AnyItem]) -> Any:
+def dump_input(value: str | Sequence[AnyItem]) -> Any:
     """Return the input as JSON, for the store, without our own items."""
     if isinstance(value, str):
         return value
     return [item.model_dump(mode="json") for item in value if not isinstance(item, OwnItem)]
 
 
-def served_tools(
+def read_served_tools(
     tools: Sequence[Mapping[str, Any]],
     known: Mapping[str, type[BaseModel]],
     ignored: frozenset[str] = frozenset(),
@@ -162,12 +162,12 @@ def served_tools(
     for position, tool in enumerate(tools):
         kind = tool.get("type")
         if isinstance(kind, str) and kind in known:
-            yield _validated(known[kind], tool, position)
+            yield _validate_tool(known[kind], tool, position)
         elif not isinstance(kind, str) or kind not in ignored | FUNCTIONS:
             raise InvalidRequestError.at(("body", "tools", position), "a research run has no such tool: leave it out")
 
 
-def _validated(model: type[BaseModel], tool: Mapping[str, Any], position: int) -> BaseModel:
+def _validate_tool(model: type[BaseModel], tool: Mapping[str, Any], position: int) -> BaseModel:
     try:
         return validate(model, tool, "body")
     except InvalidRequestError as error:

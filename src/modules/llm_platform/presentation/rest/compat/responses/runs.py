@@ -63,12 +63,12 @@ class ResponseRun:
     envelope: Envelope
 
 
-def envelope_of(
+def make_envelope(
     request: Request, model: str, *, background: bool | None, store: bool | None, **fields: Any
 ) -> Envelope:
     """Return the envelope. `store` is true unless the client or the settings say otherwise. Raises InvalidRequestError."""
     if background and store is False:
-        raise chat_completions.refused("store", NOT_STORED)
+        raise chat_completions.make_refusal("store", NOT_STORED)
     is_stored = store is not False and services(request).research_jobs.is_storing
     return Envelope(
         model=model,
@@ -112,7 +112,7 @@ async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail
     return job
 
 
-async def stored_events(request: Request, job_id: str) -> list[research_events.ResearchEvent]:
+async def read_stored_events(request: Request, job_id: str) -> list[research_events.ResearchEvent]:
     """Return the events of a run of the caller that are stored now. Raises ResearchNotFoundError."""
     stored = await services(request).research_jobs.stored_events(job_id, owner=caller_id(request))
     return [event for row in stored if (event := research_events.parse_event(row.data))]
@@ -131,7 +131,7 @@ async def current(
         return writer.failed(job.problem)
     if job.response is None:
         return writer.response("queued" if job.status == "queued" else "in_progress")
-    return writer.whole(await stored_events(request, job.id))
+    return writer.whole(await read_stored_events(request, job.id))
 
 
 async def resume(
@@ -198,11 +198,11 @@ def _writer(api: ResponsesApi, job: ResearchJobDetail, includes: tuple[str, ...]
     if includes:
         envelope = envelope.model_copy(update={"includes": (*envelope.includes, *includes)})
     writer = api.writer(job.id, envelope)
-    writer.ended_at = _ended_at(job)
+    writer.ended_at = _get_end(job)
     return writer
 
 
-def _ended_at(job: ResearchJobDetail) -> int | None:
+def _get_end(job: ResearchJobDetail) -> int | None:
     """Return the time at which a background run ended, or None for any other run."""
     is_background = job.client_request.get("background") and job.finished_at is not None
     return int(job.finished_at.timestamp()) if is_background and job.finished_at else None
@@ -227,5 +227,5 @@ async def _until_ended(
             if event.type == DONE:
                 with suppress(ResearchNotFoundError):  # it was removed meanwhile
                     owner = caller_id(request)
-                    writer.ended_at = _ended_at(await services(request).research_jobs.get(writer.id, owner=owner))
+                    writer.ended_at = _get_end(await services(request).research_jobs.get(writer.id, owner=owner))
             yield event

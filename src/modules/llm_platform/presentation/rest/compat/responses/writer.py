@@ -198,15 +198,15 @@ class ResponseWriter(ABC):
     def _finish(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         if rest := text[len(self._text) :]:  # A stored foreground answer, or one in JSON, sends no tokens.
             yield from self._delta(rest)
-        yield from self._opened()
+        yield from self._ensure_open()
         yield from self._close(text, answer)
 
     def _delta(self, text: str) -> Iterator[Object]:
-        yield from self._opened()
+        yield from self._ensure_open()
         self._text += text
         yield self._text_part("output_text.delta", delta=text)
 
-    def _opened(self) -> Iterator[Object]:
+    def _ensure_open(self) -> Iterator[Object]:
         if self._position is None:
             yield from self._open_text()
 

@@ -69,7 +69,7 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return dialect.readable_status(error), {"detail": {"error": dialect.message_of(problem)}}
+    return dialect.readable_status(error), {"detail": {"error": dialect.format_message(problem)}}
 
 
 DIALECT: Final = dialect.Dialect(

@@ -107,7 +107,7 @@ async def search(request: Request) -> Response:
     count_call(request, "search")
     if body.include_answer:
         await request.scope[COUNT_REQUEST]()  # The answer is a research run, which counts beside the search.
-    answer, results = await (_answered(request, body) if body.include_answer else _searched(request, body))
+    answer, results = await (_answer(request, body) if body.include_answer else _search(request, body))
     results = results[: body.max_results]
     if body.include_raw_content:
         read = await dialect.read_pages(request, [result["url"] for result in results])
@@ -151,7 +151,7 @@ async def extract(request: Request) -> Response:
     return dialect.json_answer(content, body)
 
 
-async def _searched(request: Request, body: TavilySearchRequest) -> tuple[None, list[dict[str, Any]]]:
+async def _search(request: Request, body: TavilySearchRequest) -> tuple[None, list[dict[str, Any]]]:
     found = await search_web(
         request,
         dtos.WebSearchRequest(
@@ -166,7 +166,7 @@ async def _searched(request: Request, body: TavilySearchRequest) -> tuple[None, 
     return None, [_result(result.title, result.url, result.text, result.published_date) for result in found.results]
 
 
-async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, list[dict[str, Any]]]:
+async def _answer(request: Request, body: TavilySearchRequest) -> tuple[str, list[dict[str, Any]]]:
     """Return the answer of a research run and its numbered sources: [n] in the answer is result n.
 
     A query that is too short for a research run is answered in words, and has the results of a search.
@@ -182,9 +182,9 @@ async def _answered(request: Request, body: TavilySearchRequest) -> tuple[str, l
         domains=body.domains,
     )
     if len(question) < MIN_QUESTION_CHARS:
-        return response.synthesis, (await _searched(request, body))[1]
+        return response.synthesis, (await _search(request, body))[1]
     return response.synthesis, [
-        _result(result.title, result.url, dialect.snippet_of(result, question), result.published)
+        _result(result.title, result.url, dialect.select_snippet(result, question), result.published)
         for result in response.raw_results or ()
     ]
 

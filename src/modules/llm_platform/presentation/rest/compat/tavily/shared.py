@@ -44,7 +44,7 @@ class TavilyDomains(TavilyBody, frozen=True):
 
     @property
     def domains(self) -> tuple[str, ...]:
-        return dialect.domains_of(self.include_domains, self.exclude_domains)
+        return dialect.join_domains(self.include_domains, self.exclude_domains)
 
 
 def count_call(request: Request, endpoint: Endpoint) -> None:
