@@ -3,6 +3,7 @@
 Reference of the vendor: https://platform.openai.com/docs/api-reference/responses
 """
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -10,15 +11,19 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.research_dtos import Depth
+from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError, ResearchNotFoundError
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, transcripts
-from modules.llm_platform.presentation.rest.compat.openai import item_references, response_llm
+from modules.llm_platform.presentation.rest.compat.chat_completions import CompletionMessage
+from modules.llm_platform.presentation.rest.compat.openai import response_llm
 from modules.llm_platform.presentation.rest.compat.openai.models import find_depth, find_llm
 from modules.llm_platform.presentation.rest.compat.openai.response_request import OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
+from modules.llm_platform.presentation.rest.compat.responses.writer import MESSAGE_ID
 from modules.llm_platform.presentation.rest.compat.structured import read_schema
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
 from modules.llm_platform.presentation.rest.http.idempotency import answer_once
+from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
 
 router = APIRouter(prefix="/v1", tags=["compatible"])
 
@@ -29,6 +34,8 @@ REFUSED: Final = {
     "prompt": "stored prompts are not supported: use instructions",
     "top_logprobs": "logprobs are not supported",
 }
+STEPS: Final = ("ws_", "rs_")  # ids of searches and of reasoning: the message says what they found
+NO_TEXT: Final = inputs.OwnItem(type="web_search_call")
 
 
 class OpenaiResponse(BaseModel, extra="allow"):
@@ -56,7 +63,7 @@ class OpenaiResponse(BaseModel, extra="allow"):
 async def respond(request: Request) -> Response:
     sent = await read_body(request, OpenaiResponsesRequest, limit=CONVERSATION)
     chat_completions.refuse_fields(sent, REFUSED)
-    body = sent.model_copy(update={"input": await item_references.resolve(request, sent.input)})
+    body = sent.model_copy(update={"input": await _resolve_references(request, sent.input)})
     depth = find_depth(body.model)
     if depth is None:
         answer = partial(response_llm.respond, request, body, find_llm(request, body.model))
@@ -99,3 +106,44 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
     if body.stream:
         return dialect.report_ignored(await runs.stream(request, run), body, *ignored)
     return dialect.json_answer(await runs.respond(request, run), body, *ignored)
+
+
+async def _resolve_references(
+    request: Request, sent: str | Sequence[inputs.AnyItem]
+) -> str | tuple[inputs.AnyItem, ...]:
+    """Return the input with stored answers in the place of references to items of earlier responses.
+
+    Clients such as Vercel's AI SDK send these references. Raises InvalidRequestError for an item that is not stored for this
+    caller.
+    """
+    if isinstance(sent, str):
+        return sent
+    return tuple([await _resolve_item(request, item, position) for position, item in enumerate(sent)])
+
+
+async def _resolve_item(request: Request, item: inputs.AnyItem, position: int) -> inputs.AnyItem:
+    if not isinstance(item, inputs.ItemReference):
+        return item
+    if item.id.startswith(STEPS):
+        return NO_TEXT
+    if not item.id.startswith(MESSAGE_ID):
+        raise inputs.not_stored(position)
+    try:
+        text = await _read_stored_answer(request, item.id.removeprefix(MESSAGE_ID))
+    except PreviousResearchNotFoundError:
+        raise inputs.not_stored(position) from None
+    return CompletionMessage(role="assistant", content=text) if text else NO_TEXT
+
+
+async def _read_stored_answer(request: Request, response_id: str) -> str:
+    """Return the text of a stored answer, or the part of it that is stored for follow-up questions.
+
+    Raises PreviousResearchNotFoundError.
+    """
+    try:
+        job = await services(request).research_jobs.get(response_id, owner=caller_id(request))
+    except ResearchNotFoundError:
+        return await services(request).research.stored_answer(response_id, owner=caller_id(request))
+    if job.response is None:
+        raise PreviousResearchNotFoundError
+    return job.response.synthesis
