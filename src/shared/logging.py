@@ -29,7 +29,7 @@ QUIET_LOGGERS = ("httpx2", "httpcore", "httpcore2", "ddgs", "primp", "asyncio", 
 # Copies of the message: set by other handlers and, in colours, by uvicorn.
 DUPLICATE_FIELDS = ("message", "asctime", "color_message")
 RECORD_FIELDS = frozenset(vars(logging.makeLogRecord({})))  # what a record has without `extra`
-MAX_DEPTH = 8  # nested fields; deeper values are logged as one string
+LOGGED_DEPTH = 8  # nested fields; deeper values are logged as one string
 
 _REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 
@@ -114,7 +114,7 @@ class _Redactor:
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
         return {
-            self._redact(str(key)): self._convert(value, MAX_DEPTH)
+            self._redact(str(key)): self._convert(value, LOGGED_DEPTH)
             for key, value in event.items()
             if key not in DUPLICATE_FIELDS
         }

@@ -54,7 +54,7 @@ class TestQdrantInMemory(VectorStoreContract):
 
     @pytest.fixture
     def store(self, client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> QdrantVectorStore:
-        monkeypatch.setattr(qdrant_vector_store, "PAGE", 100)
+        monkeypatch.setattr(qdrant_vector_store, "PAGE_RECORDS", 100)
         return QdrantVectorStore("http://localhost:6333", client=client)
 
     @pytest.fixture
@@ -70,7 +70,7 @@ class TestTracedQdrant(TestQdrantInMemory):
 
     @pytest.fixture
     def store(self, client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch) -> QdrantVectorStore:
-        monkeypatch.setattr(qdrant_vector_store, "PAGE", 100)
+        monkeypatch.setattr(qdrant_vector_store, "PAGE_RECORDS", 100)
         monkeypatch.setattr(qdrant_vector_store, "current_span", lambda: None)  # which is not NO_SPAN
         return QdrantVectorStore("http://localhost:6333", client=client)
 

@@ -11,16 +11,16 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import OUTCOME_TOO_LARGE, REUSED_HEADER, ErrorCode
 from modules.llm_platform.presentation.kafka.contract.requests import (
+    KAFKA_FILTER_VALUES,
+    KAFKA_ID_CHARS,
     MAX_CONTEXT_ITEMS,
-    MAX_FILTER_VALUES,
     MAX_FILTERS,
-    MAX_ID_CHARS,
     REASON_TEXTS,
     RequestError,
     parse_request,
 )
 from modules.llm_platform.presentation.kafka.contract.schemas import schemas
-from modules.llm_platform.presentation.kafka.contract.strict_json import MAX_DEPTH
+from modules.llm_platform.presentation.kafka.contract.strict_json import JSON_DEPTH
 from modules.llm_platform.presentation.kafka.worker.handler import RETRY_WAITS_S
 
 PAGE = text_of("docs/reference/kafka.md")
@@ -54,10 +54,10 @@ def test_the_figures_are_those_of_the_code() -> None:
     """Limits and waits as they are."""
     waits = [f"{wait:g}" for wait in RETRY_WAITS_S]
     for words in (
-        f"1 to {MAX_ID_CHARS} characters",
-        f"at most {MAX_FILTERS} fields of {MAX_FILTER_VALUES} values",
+        f"1 to {KAFKA_ID_CHARS} characters",
+        f"at most {MAX_FILTERS} fields of {KAFKA_FILTER_VALUES} values",
         f"at most {MAX_CONTEXT_ITEMS} pieces",
-        f"more than {MAX_DEPTH} levels",
+        f"more than {JSON_DEPTH} levels",
         f"waits of about {', '.join(waits[:-1])} and {waits[-1]} seconds",
         f"`{REUSED_HEADER}: true`",
     ):

@@ -25,7 +25,7 @@ from modules.llm_platform import (
 )
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.telemetry.metrics import BREAKER_OPEN
-from modules.llm_platform.infrastructure.limits.upstream_limits import COOLDOWN_S, FAILURES_TO_OPEN
+from modules.llm_platform.infrastructure.limits.upstream_limits import CIRCUIT_COOLDOWN_S, FAILURES_TO_OPEN
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 from shared.config import Settings
 
@@ -123,7 +123,7 @@ async def test_a_broken_model_is_spared_and_the_metric_says_so() -> None:
                 await provider.generate(question())
         assert len(chat.asked) == FAILURES_TO_OPEN
         assert isinstance(caught.value, LLMConnectionError)
-        assert 0 < (caught.value.retry_after_s or 0) <= COOLDOWN_S
+        assert 0 < (caught.value.retry_after_s or 0) <= CIRCUIT_COOLDOWN_S
         assert caught.value.spent.calls == 0
         assert metrics.values[BREAKER_OPEN.name, "openai"] == 1
         assert container.circuits()["llm"]["openai"].state == "open"

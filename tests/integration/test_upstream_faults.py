@@ -44,7 +44,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
-from modules.llm_platform.infrastructure.http.client import MAX_BODY_BYTES, make_client
+from modules.llm_platform.infrastructure.http.client import MAX_ANSWER_BYTES, make_client
 from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S
 from modules.llm_platform.infrastructure.search.bocha import BochaWebSearchAdapter
 from modules.llm_platform.infrastructure.search.from_settings.providers import (
@@ -138,7 +138,7 @@ def packed(plain: bytes, *headers: str) -> Handler:
 @cache
 def gzip_bomb() -> Handler:
     """Return a small answer that unpacks to 50 MB. Every worker collects this file, and few run the tests of the bomb."""
-    return packed(bytes(50 * MAX_BODY_BYTES // 8))
+    return packed(bytes(50 * MAX_ANSWER_BYTES // 8))
 
 
 FAULTS: dict[str, tuple[Handler, type[AppException]]] = {
@@ -214,7 +214,7 @@ async def test_an_endless_body_is_left_early(build: Build) -> None:
         with pytest.raises(WebSearchError, match="more than 8 MB"):
             await adapter.search(REQUEST)
         assert await ends(lambda: upstream.busy == 0)
-    assert sent < 4 * MAX_BODY_BYTES
+    assert sent < 4 * MAX_ANSWER_BYTES
 
 
 async def ends(condition: Callable[[], bool]) -> bool:

@@ -16,7 +16,11 @@ from tests.support.loopback_upstream import Exchange, Handler, json_reply, reply
 from modules.llm_platform import WebSearchRequest
 from modules.llm_platform.container import Container
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError, WebSearchError
-from modules.llm_platform.infrastructure.limits.upstream_limits import COOLDOWN_S, FAILURES_TO_OPEN, CircuitBreaker
+from modules.llm_platform.infrastructure.limits.upstream_limits import (
+    CIRCUIT_COOLDOWN_S,
+    FAILURES_TO_OPEN,
+    CircuitBreaker,
+)
 from modules.llm_platform.infrastructure.limits.upstream_states import upstream_states
 from shared.config import Settings
 
@@ -88,11 +92,11 @@ async def test_a_circuit_spares_a_service_that_is_down_and_finds_it_again() -> N
             with pytest.raises((WebSearchError, WebSearchConnectionError)) as caught:
                 await provider.search(search(number))
         assert len(upstream.requests) == FAILURES_TO_OPEN
-        assert caught.value.retry_after_s == pytest.approx(COOLDOWN_S)
+        assert caught.value.retry_after_s == pytest.approx(CIRCUIT_COOLDOWN_S)
         assert (await container.health().check()).components["searxng"].status == "unhealthy"
 
         service.handler = FOUND
-        clock.now += COOLDOWN_S
+        clock.now += CIRCUIT_COOLDOWN_S
         before = len(upstream.requests)
         outcomes = await asyncio.gather(
             *(provider.search(search(number)) for number in range(20)), return_exceptions=True

@@ -18,7 +18,7 @@ from modules.llm_platform.application.research.model_output.lenient_json import 
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError, WebSearchError
 from modules.llm_platform.domain.urls.canonical_url import is_web_url
-from modules.llm_platform.infrastructure.http.untrusted_json import MAX_TEXT_CHARS
+from modules.llm_platform.infrastructure.http.untrusted_json import UNTRUSTED_TEXT_CHARS
 from modules.llm_platform.infrastructure.search.searxng.answer import SearXNGConfig
 from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 
@@ -120,7 +120,7 @@ async def _search(body: bytes, timing: str | None) -> None:
         except (WebSearchError, WebSearchConnectionError):
             return
     assert len(found.results) <= REQUEST.count
-    assert all(is_web_url(item.url) and len(item.snippet) <= MAX_TEXT_CHARS for item in found.results)
+    assert all(is_web_url(item.url) and len(item.snippet) <= UNTRUSTED_TEXT_CHARS for item in found.results)
     assert found.model_dump_json().encode()
 
 

@@ -16,10 +16,10 @@ from tests.security.parser_attacks import watched
 from tests.support.cases import for_each
 
 from modules.llm_platform.infrastructure.parsing import html_limits, html_page, limits
-from modules.llm_platform.infrastructure.parsing.article import MAX_HTML_CHARS
+from modules.llm_platform.infrastructure.parsing.article import ARTICLE_HTML_CHARS
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.html_limits import (
-    MAX_DEPTH,
+    HTML_DEPTH,
     TooDeepError,
     TooManyElementsError,
     limit_html,
@@ -33,7 +33,7 @@ MAX_RESIDENT_MB = 400
 MAX_FILE_MB = 80  # documents of this size can be read in the time that they have here
 SHARE = 6  # documents here have one part in so many of what a parser reads at most
 CPU_S = 1.0
-NO_ARTICLE = f"<!--{'x' * MAX_HTML_CHARS}-->"  # a page of this length is not searched for its article
+NO_ARTICLE = f"<!--{'x' * ARTICLE_HTML_CHARS}-->"  # a page of this length is not searched for its article
 PATIENCE_S = 120.0
 # A program that gives up what a parser gives up, then tries to use it.
 CONFINED = """
@@ -164,7 +164,7 @@ def looks_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_page_as_deep_as_browsers_draw_is_read() -> None:
     """Nesting is refused beyond it, before a parser has seen the page, and after."""
     inner = "<p>text</p>" * 300
-    page = "<div>" * (MAX_DEPTH - 2) + inner
+    page = "<div>" * (HTML_DEPTH - 2) + inner
     assert limit_html(page) == (page, None)
     parse(page)
     for read in (limit_html, parse):

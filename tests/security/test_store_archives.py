@@ -249,7 +249,9 @@ async def test_counts_that_are_elsewhere(store: DiskResearchStore, file: Path) -
     await is_refused(store, file)
 
 
-@pytest.mark.parametrize(("name", "value"), [("MAX_ENTRIES", 1), ("MAX_UNPACKED_BYTES", 500), ("MAX_FILE_BYTES", 500)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("MAX_ENTRIES", 1), ("ARCHIVE_UNPACKED_BYTES", 500), ("ARCHIVE_FILE_BYTES", 500)]
+)
 async def test_an_archive_has_bounds(
     name: str, value: int, store: DiskResearchStore, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

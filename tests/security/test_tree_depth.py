@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from resiliparse.parse.html import HTMLTree, NodeType
 from tests.support import fuzz
 
-from modules.llm_platform.infrastructure.parsing.html_limits import MAX_DEPTH, TooDeepError
+from modules.llm_platform.infrastructure.parsing.html_limits import HTML_DEPTH, TooDeepError
 from modules.llm_platform.infrastructure.parsing.nodes import parse
 
 ROOTS = 2  # html and body
@@ -44,4 +44,4 @@ def test_a_tree_is_refused_exactly_beyond_the_limit(tags: list[str], repeated: l
         is_refused = False
     except TooDeepError:
         is_refused = True
-    assert is_refused == (depth(HTMLTree.parse(html).document) > MAX_DEPTH + ROOTS), html
+    assert is_refused == (depth(HTMLTree.parse(html).document) > HTML_DEPTH + ROOTS), html

@@ -60,7 +60,7 @@ def _patient_redis(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine Redis may take longer than the half second that a server waits for it. Processes that a test starts
     wait as long with tests/support/patient_command.py.
     """
-    monkeypatch.setattr(redis_client, "TIMEOUT_S", REPLY_S)
+    monkeypatch.setattr(redis_client, "REDIS_TIMEOUT_S", REPLY_S)
     monkeypatch.setattr(redis_client, "CALL_TIMEOUT_S", 2 * REPLY_S)
 
 

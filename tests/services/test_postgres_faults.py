@@ -56,7 +56,7 @@ def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 async def full(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
     """A database whose connections are all open, so that no call spends its time on that."""
-    monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", CALL_S)
+    monkeypatch.setattr(pool, "POSTGRES_CONNECT_TIMEOUT_S", CALL_S)
     everybody = asyncio.Barrier(pool.POOL_SIZE)
 
     async def hold(_connection: pool.Connection) -> None:
@@ -155,14 +155,14 @@ async def test_stopped_database_does_not_hang_its_users(
 ) -> None:
     """A server that accepts connections and answers nothing costs the deadline of a call, and is used again."""
     monkeypatch.setattr(pool, "RETRY_S", 0.0)
-    monkeypatch.setattr(pool, "CONNECT_TIMEOUT_S", CALL_S)
+    monkeypatch.setattr(pool, "POSTGRES_CONNECT_TIMEOUT_S", CALL_S)
     await database.run(check_schema, CALL_S)
     children = Path(f"/proc/{postgres.pid}/task/{postgres.pid}/children").read_text("ascii").split()
     for pid in (postgres.pid, *map(int, children)):
         os.kill(pid, signal.SIGSTOP)
     try:
         with monkeypatch.context() as impatient:
-            impatient.setattr(pool, "CONNECT_TIMEOUT_S", 0.5)
+            impatient.setattr(pool, "POSTGRES_CONNECT_TIMEOUT_S", 0.5)
             error = await error_of(database.run(_select_one, timeout_s=0.5), DatabaseError)
             assert "did not answer within 0.5 s" in str(error)
             await error_of(database.run(_select_one, timeout_s=0.5), DatabaseError)

@@ -23,7 +23,7 @@ A_WHILE_S = 60.0  # a loopback server answers within it, on any machine
 def patient(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
     """On a machine that stalls for half a second a server that answers must not count as silent."""
     if "silent" not in request.node.name:
-        monkeypatch.setattr(redis_client, "TIMEOUT_S", A_WHILE_S)
+        monkeypatch.setattr(redis_client, "REDIS_TIMEOUT_S", A_WHILE_S)
         monkeypatch.setattr(redis_client, "CALL_TIMEOUT_S", A_WHILE_S)
 
 
@@ -215,7 +215,7 @@ async def test_a_full_redis_is_read_and_away_for_writes(caplog: pytest.LogCaptur
             assert await client.call("GETRANGE", lambda redis: redis.getrange("a", 0, 9))
         assert client.status.is_full
         assert (sent.count(b"SET"), sent.count(b"GETRANGE")) == (1, 3)
-        clock.now += redis_client.COOLDOWN_S
+        clock.now += redis_client.REDIS_COOLDOWN_S
         is_full = False
         await client.call("SET", lambda redis: redis.set("a", "b"))
         assert client.status.connected

@@ -13,7 +13,7 @@ from modules.llm_platform.infrastructure.http.guarded.errors import TRANSPORT_ER
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked, Guard
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 
-TIMEOUT_S: Final = 20.0  # limit for one attempt; the specification advises 15 to 30
+WEBHOOK_TIMEOUT_S: Final = 20.0  # limit for one attempt; the specification advises 15 to 30
 MAX_REPLY_BYTES: Final = 65_536  # read and ignored
 GONE: Final = 410  # the receiver wants no more
 OFFLINE: Final = "webhook: in offline mode only hosts of WEBHOOK_ALLOWED_HOSTS get webhooks: see LLM_PLATFORM_OFFLINE"
@@ -23,7 +23,12 @@ class GuardedWebhookSender(IWebhookSender):
     """Sends webhooks with a new connection for each attempt. If `offline`, only hosts that are allowed by name get any."""
 
     def __init__(
-        self, guard: Guard, connections: PinnedConnections, *, offline: bool = False, timeout_s: float = TIMEOUT_S
+        self,
+        guard: Guard,
+        connections: PinnedConnections,
+        *,
+        offline: bool = False,
+        timeout_s: float = WEBHOOK_TIMEOUT_S,
     ) -> None:
         self._guard = guard
         self._connections = connections

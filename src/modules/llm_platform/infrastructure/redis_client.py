@@ -41,9 +41,9 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-TIMEOUT_S: Final = 0.5  # limit for connecting, and for each reply
-CALL_TIMEOUT_S: Final = 2 * TIMEOUT_S  # limit for a whole call: a new connection sends several commands
-COOLDOWN_S: Final = 1.0  # calls fail without a connection attempt for this long after a failure
+REDIS_TIMEOUT_S: Final = 0.5  # limit for connecting, and for each reply
+CALL_TIMEOUT_S: Final = 2 * REDIS_TIMEOUT_S  # limit for a whole call: a new connection sends several commands
+REDIS_COOLDOWN_S: Final = 1.0  # calls fail without a connection attempt for this long after a failure
 MAX_CONNECTIONS: Final = 32
 KEY_PREFIX: Final = "llm-platform:"  # prefix of every key that the platform writes
 PROBE_TTL_MS: Final = 1000
@@ -56,8 +56,8 @@ _REASONS: Final[tuple[tuple[type[Exception], str], ...]] = (  # the first match 
     (ReadOnlyError, "is a read-only replica: set REDIS_URL to the primary"),
     (OutOfMemoryError, "is out of memory: raise maxmemory, and set maxmemory-policy to volatile-lru"),
     (ResponseError, "refuses a command"),
-    (RedisTimeoutError, f"does not answer within {TIMEOUT_S:g} s"),
-    (TimeoutError, f"does not answer within {TIMEOUT_S:g} s"),
+    (RedisTimeoutError, f"does not answer within {REDIS_TIMEOUT_S:g} s"),
+    (TimeoutError, f"does not answer within {REDIS_TIMEOUT_S:g} s"),
 )
 READS: Final = ("GETRANGE", "EXISTS")  # operations that a Redis without memory still carries out
 _UNREACHABLE: Final = "cannot be reached: start it, or check REDIS_URL"
@@ -95,7 +95,7 @@ class RedisClient:
         url: str,
         *,
         metrics: IMetrics = NO_METRICS,
-        cooldown_s: float = COOLDOWN_S,
+        cooldown_s: float = REDIS_COOLDOWN_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.address = display_address(url)
@@ -108,8 +108,8 @@ class RedisClient:
         self._redis: RedisConnection = Redis.from_url(
             url,
             protocol=2,  # understood by every version of Redis
-            socket_connect_timeout=TIMEOUT_S,
-            socket_timeout=TIMEOUT_S,
+            socket_connect_timeout=REDIS_TIMEOUT_S,
+            socket_timeout=REDIS_TIMEOUT_S,
             max_connections=MAX_CONNECTIONS,
             retry=Retry(NoBackoff(), 0),
         )

@@ -10,7 +10,7 @@ from typing import Final
 MAX_ADDRESS_BYTES: Final = 16 * 1024  # path and query
 MAX_HEADERS_BYTES: Final = 64 * 1024  # names and values, with what separates them
 MAX_HEADERS: Final = 100
-MAX_HEAD_BYTES: Final = MAX_ADDRESS_BYTES + MAX_HEADERS_BYTES
+REQUEST_HEAD_BYTES: Final = MAX_ADDRESS_BYTES + MAX_HEADERS_BYTES
 HEADER_SEPARATORS_BYTES: Final = 4  # colon, space and the end of the line
 
 
@@ -20,7 +20,11 @@ def refused_status(head: bytes) -> HTTPStatus | None:
     address = request_line.partition(b" ")[2].partition(b" ")[0]
     if len(address) > MAX_ADDRESS_BYTES:
         return HTTPStatus.REQUEST_URI_TOO_LONG
-    if len(headers) > MAX_HEADERS_BYTES or len(head) > MAX_HEAD_BYTES or headers.strip().count(b"\n") >= MAX_HEADERS:
+    if (
+        len(headers) > MAX_HEADERS_BYTES
+        or len(head) > REQUEST_HEAD_BYTES
+        or headers.strip().count(b"\n") >= MAX_HEADERS
+    ):
         return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
     return None
 

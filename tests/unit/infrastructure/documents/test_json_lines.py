@@ -83,7 +83,7 @@ def test_without_text_there_is_nothing_to_find(record: dict[str, Any]) -> None:
 
 def test_a_text_without_end_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     """And the note says so."""
-    monkeypatch.setattr(json_lines, "MAX_TEXT_CHARS", 10)
+    monkeypatch.setattr(json_lines, "RECORD_TEXT_CHARS", 10)
     read = read_document({"text": "0123456789abc"}, "id")
     assert (read.text, read.note) == ("0123456789", "only its first 10 characters were read")
 

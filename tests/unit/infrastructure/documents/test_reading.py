@@ -96,8 +96,8 @@ def test_vanished_file_is_reported(tmp_path: Path) -> None:
 
 def test_a_huge_file_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its beginning is searched, and the answer says so; a huge PDF is left out whole."""
-    monkeypatch.setattr(reading, "MAX_TEXT_BYTES", 1_000_000)
-    monkeypatch.setattr(reading, "MAX_FILE_BYTES", 1_000_000)
+    monkeypatch.setattr(reading, "DOCUMENT_TEXT_BYTES", 1_000_000)
+    monkeypatch.setattr(reading, "DOCUMENT_FILE_BYTES", 1_000_000)
     document = read(tmp_path, "a.txt", "äb " * 300_000)
     assert len(document.text.encode()) == 1_000_000
     assert document.note == "only its first 1 MB were read"

@@ -36,7 +36,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.telemetry.metrics import BREAKER_OPEN
 from modules.llm_platform.infrastructure.limits.upstream_limits import (
-    COOLDOWN_S,
+    CIRCUIT_COOLDOWN_S,
     FAILURES_TO_OPEN,
     PROBE_WAIT_S,
     CircuitBreaker,
@@ -131,7 +131,7 @@ class TestStates:
         opened(circuit)
         assert metrics.values[series] == 1
         for outcome, value in ((WebSearchConnectionError(), 1), (None, 0)):
-            clock.now += COOLDOWN_S
+            clock.now += CIRCUIT_COOLDOWN_S
             assert metrics.values[series] == 1
             end(circuit, outcome)
             assert metrics.values[series] == value
@@ -142,12 +142,12 @@ class TestStates:
         clock.now += 3
         with pytest.raises(Refused) as caught:
             circuit.begin()
-        assert caught.value.wait_s == pytest.approx(COOLDOWN_S - 3)
+        assert caught.value.wait_s == pytest.approx(CIRCUIT_COOLDOWN_S - 3)
 
     def test_one_probe_after_the_cooldown(self, clock: Clock, circuit: CircuitBreaker) -> None:
         """While it runs, all others are refused; its success closes the circuit."""
         opened(circuit)
-        clock.now += COOLDOWN_S
+        clock.now += CIRCUIT_COOLDOWN_S
         assert circuit.state == "half_open"
         probe = circuit.begin()
         for _ in range(20):
@@ -160,10 +160,10 @@ class TestStates:
     def test_a_failed_probe_starts_the_next_cooldown(self, clock: Clock, circuit: CircuitBreaker) -> None:
         """One failure is enough then."""
         opened(circuit)
-        clock.now += COOLDOWN_S
+        clock.now += CIRCUIT_COOLDOWN_S
         end(circuit, WebSearchTimeoutError())
         assert circuit.state == "open"
-        clock.now += COOLDOWN_S
+        clock.now += CIRCUIT_COOLDOWN_S
         end(circuit)
         assert circuit.state == "closed"
 
@@ -175,7 +175,7 @@ class TestStates:
     ) -> None:
         """A cancelled probe neither closes the circuit nor blocks it for ever."""
         opened(circuit)
-        clock.now += COOLDOWN_S
+        clock.now += CIRCUIT_COOLDOWN_S
         end(circuit, outcome)
         assert circuit.state == "half_open"
         end(circuit)
@@ -187,7 +187,7 @@ class TestStates:
         opened(circuit)
         circuit.end(early, None)
         assert circuit.state == "open"
-        clock.now += COOLDOWN_S
+        clock.now += CIRCUIT_COOLDOWN_S
         probe = circuit.begin()
         circuit.end(late, WebSearchConnectionError())
         assert circuit.state == "half_open"
@@ -214,7 +214,7 @@ class TestPolicies:
         for call, expected in cases:
             with pytest.raises(expected, match="5 times in a row") as caught:
                 await call()  # type: ignore[misc]
-            assert caught.value.retry_after_s == pytest.approx(COOLDOWN_S)
+            assert caught.value.retry_after_s == pytest.approx(CIRCUIT_COOLDOWN_S)
             assert caught.value.retryable
         assert (search.requests, llm.requests) == ([], [])
 
@@ -235,7 +235,7 @@ class TestPolicies:
     async def test_an_open_circuit_is_not_retried(self, clock: Clock, circuit: CircuitBreaker) -> None:
         """Not even when the cooldown ends within the longest pause."""
         opened(circuit)
-        clock.now += COOLDOWN_S - 0.1
+        clock.now += CIRCUIT_COOLDOWN_S - 0.1
 
         async def sleep(seconds: float) -> None:
             raise AssertionError("nothing to wait for")
@@ -252,7 +252,7 @@ class TestPolicies:
         with pytest.raises(WebSearchConnectionError):
             await policy.search(REQUEST)
         assert circuit.closed_s() <= 0
-        clock.now += COOLDOWN_S
+        clock.now += CIRCUIT_COOLDOWN_S
         assert (await policy.search(REQUEST)).results
 
     async def test_callers_in_the_queue_do_not_call_a_service_that_has_failed(self, circuit: CircuitBreaker) -> None:
@@ -267,7 +267,7 @@ class TestPolicies:
     async def test_the_first_part_of_a_stream_closes_the_circuit(self, clock: Clock, circuit: CircuitBreaker) -> None:
         """A long probe does not keep the others waiting to its end."""
         opened(circuit)
-        clock.now += COOLDOWN_S
+        clock.now += CIRCUIT_COOLDOWN_S
         policy = guarded_model(FakeLLM(["A long answer."]), circuit=circuit)
         async with aclosing(policy.stream(question())) as parts:  # type: ignore[type-var]
             await anext(parts)

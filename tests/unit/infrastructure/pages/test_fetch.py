@@ -25,7 +25,7 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
 from modules.llm_platform.infrastructure.http.guarded.guard import Guard
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
-from modules.llm_platform.infrastructure.pages.fetch import MAX_BYTES, PageRequest, SafeFetcher
+from modules.llm_platform.infrastructure.pages.fetch import PAGE_BYTES, PageRequest, SafeFetcher
 from modules.llm_platform.testing.reader_probe import FakeNetwork
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S
 from shared.exceptions import AppException
@@ -48,9 +48,9 @@ async def error_of(body: Any, headers: Any = None, status: int = 200, **options:
 class TestSize:
     async def test_a_page_of_the_largest_size_is_read(self) -> None:
         """The limit itself is allowed."""
-        assert len(await read(b"a" * MAX_BYTES, {"Content-Type": "text/plain"})) == MAX_BYTES
+        assert len(await read(b"a" * PAGE_BYTES, {"Content-Type": "text/plain"})) == PAGE_BYTES
 
-    @pytest.mark.parametrize("body", [b"a" * (MAX_BYTES + 1), itertools.repeat(b"a" * 65_536)])
+    @pytest.mark.parametrize("body", [b"a" * (PAGE_BYTES + 1), itertools.repeat(b"a" * 65_536)])
     async def test_a_larger_one_is_not(self, body: Any) -> None:
         """Announced or endless, it stops at the limit."""
         error = await error_of(body, {"Content-Type": "text/plain"})

@@ -14,7 +14,7 @@ from tests.support.reading_pages import fetcher, html, page, reader
 
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageRequestError
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
-from modules.llm_platform.infrastructure.pages.robots import CACHE_TTL_S, MAX_SITES, Robots, allows, parse_rules
+from modules.llm_platform.infrastructure.pages.robots import CACHE_TTL_S, ROBOTS_SITES, Robots, allows, parse_rules
 
 GROUPS = """
 User-agent: somebot
@@ -184,6 +184,6 @@ async def test_rules_expire_and_are_limited() -> None:
         now[0] = moment
         await robots.check(parse_address("http://a.example.net/"))
     assert len(site.asked) == 2
-    for number in range(MAX_SITES + 5):
+    for number in range(ROBOTS_SITES + 5):
         await robots.check(parse_address(f"http://s{number}.example.net/"))
-    assert len(robots._sites) == MAX_SITES
+    assert len(robots._sites) == ROBOTS_SITES

@@ -15,7 +15,7 @@ from modules.llm_platform.infrastructure.http.guarded.guard import Guard
 from modules.llm_platform.infrastructure.pages import site_icons as site_icon_reader
 from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.pages.robots import Robots
-from modules.llm_platform.infrastructure.pages.site_icons import MAX_BYTES, SiteIconReader, image_type
+from modules.llm_platform.infrastructure.pages.site_icons import ICON_BYTES, SiteIconReader, image_type
 from modules.llm_platform.testing.reader_probe import Answer, FakeNetwork
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
@@ -66,7 +66,7 @@ async def test_a_site_is_asked_once_and_for_nothing_but_its_icon() -> None:
         (200, {"Content-Type": "image/svg+xml"}, b"<svg xmlns='http://www.w3.org/2000/svg'><script/></svg>"),
         (200, {"Content-Type": "image/png"}, b"<html><script>alert(1)</script></html>"),
         (200, {"Content-Type": "text/html"}, PNG),
-        (200, {"Content-Type": "image/png"}, PNG + b"x" * MAX_BYTES),
+        (200, {"Content-Type": "image/png"}, PNG + b"x" * ICON_BYTES),
         (200, {"Content-Type": "image/png"}, itertools.chain([PNG], itertools.repeat(b"x" * 10_000))),
         (200, {"Content-Type": "image/png"}, b""),
         (302, {"Location": "http://tracker.example.org/a.ico"}, b""),
@@ -122,12 +122,12 @@ async def test_the_wait_for_slow_sites_is_bounded() -> None:
     urls = [f"http://slow{n}.example.net/" for n in range(site_icon_reader.MAX_CONCURRENT * 5)]
     waiting = [asyncio.create_task(reader.read(url)) for url in [*urls, PAGE]]
     assert await asyncio.gather(*waiting) == [None] * len(waiting)
-    assert now() - began <= 2 * site_icon_reader.TIMEOUT_S
+    assert now() - began <= 2 * site_icon_reader.ICON_TIMEOUT_S
     assert await reader.read(PAGE) == Icon("image/png", PNG)
 
 
 async def test_a_slow_site_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site_icon_reader, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(site_icon_reader, "ICON_TIMEOUT_S", 0.05)
     asked = []
 
     async def never(ip: str, port: int, host: str, target: str) -> Answer:

@@ -177,7 +177,7 @@ def test_a_broken_pdf_is_named(tmp_path: Path, data: bytes, word: str) -> None:
 
 def test_a_long_pdf_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages beyond the limit are left out with a word."""
-    monkeypatch.setattr(pdf_parser, "MAX_PAGES", 2)
+    monkeypatch.setattr(pdf_parser, "PDF_PAGES", 2)
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf("One.", "Two.", "Three."))
     answer = pdf_text(str(path))

@@ -47,7 +47,7 @@ from modules.llm_platform.presentation.mcp import text as texts
 from modules.llm_platform.presentation.mcp.calls import Call, ClientLeftError, run_call
 from modules.llm_platform.presentation.mcp.results import FoundItems, RunState
 from modules.llm_platform.presentation.mcp.server import MAX_LISTED_REPORTS, NAME, PROBLEM, build_mcp_server
-from modules.llm_platform.presentation.mcp.tools import MAX_SNIPPET_CHARS, POLL_S, TOOLS, Choices
+from modules.llm_platform.presentation.mcp.tools import RUN_POLL_S, SHORTENED_SNIPPET_CHARS, TOOLS, Choices
 from shared.exceptions import AppException
 
 COUNT, DOMAINS = most(WebSearchRequest, "count"), most(WebSearchRequest, "domains")
@@ -544,7 +544,7 @@ class TestBackgroundRuns:
             async with serving(services) as client:
                 state = await client.call_tool("get_research", {"id": "r1", "wait_s": wait_s})
             times = [entry[-1] - services.log[0][-1] for entry in services.log]
-            assert times == pytest.approx([number * POLL_S for number in range(looks)])
+            assert times == pytest.approx([number * RUN_POLL_S for number in range(looks)])
             assert services.started == 1
             assert (state.structured_content or {})["status"] == "running"
 
@@ -615,7 +615,7 @@ class TestBackgroundRuns:
 class TestResults:
     async def test_a_found_item_has_every_field_of_the_result(self) -> None:
         """Its id is its address; long texts are cut at the limit, and no more results are sent than asked for."""
-        long = "w" * (MAX_SNIPPET_CHARS + 1)
+        long = "w" * (SHORTENED_SNIPPET_CHARS + 1)
         hit = HIT.model_copy(
             update={"snippet": long, "summary": long, "published_date": "2026-01-02", "site_name": "Docs"}
         )

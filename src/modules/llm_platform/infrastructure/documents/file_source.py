@@ -24,7 +24,7 @@ from modules.llm_platform.infrastructure.documents.folder_state import (
     pages_mark,
 )
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, json_documents
-from modules.llm_platform.infrastructure.documents.reading import MAX_FILE_BYTES, read_text
+from modules.llm_platform.infrastructure.documents.reading import DOCUMENT_FILE_BYTES, read_text
 from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, printable
 from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, PooledParser
 from modules.llm_platform.infrastructure.parsing.parser_process import DocumentParser
@@ -320,7 +320,7 @@ def _digest(path: Path, url: str) -> str:
     digest = sha256(url.encode())
     with path.open("rb", buffering=0) as file:
         digest.update(str(os.fstat(file.fileno()).st_size).encode())
-        left = MAX_FILE_BYTES
+        left = DOCUMENT_FILE_BYTES
         while left > 0 and (chunk := file.read(min(HASH_CHUNK_BYTES, left))):
             digest.update(chunk)
             left -= len(chunk)

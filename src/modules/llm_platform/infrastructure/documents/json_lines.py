@@ -12,14 +12,14 @@ from uuid import UUID, uuid5
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.text.scripts import replace_surrogates
-from modules.llm_platform.infrastructure.documents.reading import MAX_TITLE_CHARS, first_heading
+from modules.llm_platform.infrastructure.documents.reading import DOCUMENT_TITLE_CHARS, first_heading
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, printable
 
-MAX_TEXT_CHARS: Final = 5_000_000  # longest text of one document; the rest is not read
+RECORD_TEXT_CHARS: Final = 5_000_000  # longest text of one document; the rest is not read
 MAX_FILTER_CHARS: Final = 1000  # longest value; a longer one is no filter
-MAX_FILTER_VALUES: Final = 1000  # values of one document
-MAX_ID_CHARS: Final = 1000
+RECORD_FILTER_VALUES: Final = 1000  # values of one document
+RECORD_ID_CHARS: Final = 1000
 MAX_SHORT_CHARS: Final = 4000  # longest url, source and lang
 TEXT: Final = "text"
 
@@ -50,8 +50,8 @@ def read_id(record: Record) -> str:
         return _short(record, "url") or str(uuid5(_NAMELESS, sha256(content).hexdigest()))
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UnreadableDocument("its doc_id is neither text nor a number")
-    if len(doc_id := replace_surrogates(str(value))) > MAX_ID_CHARS:
-        raise UnreadableDocument(f"its doc_id has more than {MAX_ID_CHARS} characters")
+    if len(doc_id := replace_surrogates(str(value))) > RECORD_ID_CHARS:
+        raise UnreadableDocument(f"its doc_id has more than {RECORD_ID_CHARS} characters")
     return doc_id
 
 
@@ -60,12 +60,12 @@ def read_document(record: Record, doc_id: str) -> DocumentText:
     text = record.get(TEXT)
     if not isinstance(text, str) or not text.strip():
         raise UnreadableDocument("its text is missing: give `text`")
-    cut = f"only its first {MAX_TEXT_CHARS} characters were read" if len(text) > MAX_TEXT_CHARS else None
-    text = replace_surrogates(text[:MAX_TEXT_CHARS]).replace("\r\n", "\n").replace("\r", "\n")
+    cut = f"only its first {RECORD_TEXT_CHARS} characters were read" if len(text) > RECORD_TEXT_CHARS else None
+    text = replace_surrogates(text[:RECORD_TEXT_CHARS]).replace("\r\n", "\n").replace("\r", "\n")
     title = record.get("title")
     own_title = " ".join(replace_surrogates(title).split()) if isinstance(title, str) else ""
     return DocumentText(
-        title=(own_title or first_heading(text) or doc_id)[:MAX_TITLE_CHARS],
+        title=(own_title or first_heading(text) or doc_id)[:DOCUMENT_TITLE_CHARS],
         text=text,
         url=_short(record, "url"),
         source=_short(record, "source"),
@@ -78,7 +78,7 @@ def read_document(record: Record, doc_id: str) -> DocumentText:
 def read_filters(record: Record) -> dict[str, tuple[str, ...]]:
     """Return each scalar or list field except `text`: text as it is, other values as JSON."""
     filters: dict[str, tuple[str, ...]] = {}
-    left = MAX_FILTER_VALUES
+    left = RECORD_FILTER_VALUES
     for key, values in record.items():
         if key == TEXT:
             continue

@@ -15,9 +15,9 @@ from modules.llm_platform.infrastructure.documents.folder import FoundFile, get_
 from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, decode, printable
 from modules.llm_platform.infrastructure.parsing.parser_process import FILE_KINDS, DocumentParser, Parsed
 
-MAX_TEXT_BYTES: Final = 5_000_000  # longest text or HTML file; the rest is not read
-MAX_FILE_BYTES: Final = 50_000_000  # largest PDF or archive, which cannot be read in part
-MAX_TITLE_CHARS: Final = 200
+DOCUMENT_TEXT_BYTES: Final = 5_000_000  # longest text or HTML file; the rest is not read
+DOCUMENT_FILE_BYTES: Final = 50_000_000  # largest PDF or archive, which cannot be read in part
+DOCUMENT_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
 MAX_HEADING_LEVEL: Final = 6
 TABLE_WORDS: Final = 250  # a long table becomes several of this size: each passage then has the names of its columns
@@ -35,8 +35,8 @@ _MARKUP = re.compile(r"!?\[([^\]\[]*)\]\([^()\s]*\)|[`*]|[ \t]#+[ \t]*$|\{#[\w-]
 
 def read_text(root: Path, file: FoundFile, parser: DocumentParser, redactor: Redactor) -> Parsed:
     """Return the text and title of one file. Raises UnreadableDocument with the reason, and EmptyDocument without a text."""
-    if file.suffix[1:] in FILE_KINDS and file.stamp[0] > MAX_FILE_BYTES:
-        raise UnreadableDocument(f"it is larger than {MAX_FILE_BYTES // 1_000_000} MB")
+    if file.suffix[1:] in FILE_KINDS and file.stamp[0] > DOCUMENT_FILE_BYTES:
+        raise UnreadableDocument(f"it is larger than {DOCUMENT_FILE_BYTES // 1_000_000} MB")
     return read_content(file.path, root / file.path, parser, redactor)
 
 
@@ -48,7 +48,7 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
     heading = None if suffix == ".pdf" else first_heading(text)  # a PDF's first heading is the heading of some section
-    title = redactor.text(parsed.title or heading or _name(name))[:MAX_TITLE_CHARS]
+    title = redactor.text(parsed.title or heading or _name(name))[:DOCUMENT_TITLE_CHARS]
     return Parsed(text, title, parsed.note, pages=moved_starts(parsed.text, parsed.pages, redactor.text, text))
 
 
@@ -56,8 +56,8 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
     if suffix[1:] in FILE_KINDS:
         return parser.file(suffix[1:], file)
     data = file if isinstance(file, bytes) else _bytes(file)
-    cut = f"only its first {MAX_TEXT_BYTES // 1_000_000} MB were read" if len(data) > MAX_TEXT_BYTES else None
-    decoded = decode(data[:MAX_TEXT_BYTES], html=suffix in {".html", ".htm"})
+    cut = f"only its first {DOCUMENT_TEXT_BYTES // 1_000_000} MB were read" if len(data) > DOCUMENT_TEXT_BYTES else None
+    decoded = decode(data[:DOCUMENT_TEXT_BYTES], html=suffix in {".html", ".htm"})
     note = cut or decoded.note
     if suffix in {".html", ".htm"}:
         parsed = parser.html(decoded.text)
@@ -81,7 +81,7 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
 def _bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as opened:
-            return opened.read(MAX_TEXT_BYTES + 1)
+            return opened.read(DOCUMENT_TEXT_BYTES + 1)
     except OSError as error:
         raise UnreadableDocument(f"it cannot be opened ({error.strerror})") from error
 

@@ -33,7 +33,7 @@ from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, 
 from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, PooledParser
 
 # All files of a request, in equal shares; indexing takes 1.3 s of CPU time a million.
-MAX_TEXT_CHARS: Final = 10_000_000
+UPLOADED_TEXT_CHARS: Final = 10_000_000
 BEGINNING_CHARS: Final = 4000  # shown of a file where no passage fits the question
 CUT: Final = "only its first {chars:,} characters were read"
 NO_TEXT: Final = "it holds no text (a scan has none before its letters are recognised)"
@@ -46,7 +46,7 @@ class UploadedFiles(IDocumentSource):
     def __init__(self, files: Sequence[UploadedFile], redactor: Redactor, parsers: ParserPool | None = None) -> None:
         self._redactor = redactor
         self._parsers = parsers
-        self._max_chars = MAX_TEXT_CHARS // max(1, len(files))
+        self._max_chars = UPLOADED_TEXT_CHARS // max(1, len(files))
         shown = [file.model_copy(update={"name": replace_surrogates(redactor.text(file.name))}) for file in files]
         self.files = {
             file.name: file for file in with_clean_names(shown)

@@ -28,7 +28,7 @@ MIN_PASSAGES: Final = 40  # passages looked at; more neighbours of the best pass
 REFRESH_TIMEOUT_S: Final = 90.0  # limit for reading a folder; reading goes on, and the next search finds it read
 PING_S: Final = 0.5  # health check of a folder that is being read
 TITLES_S: Final = 1.0
-MAX_TITLE_CHARS: Final = 200  # longest title in a list
+LISTED_TITLE_CHARS: Final = 200  # longest title in a list
 BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
@@ -177,7 +177,7 @@ class DocumentWebSearch(IWebSearchProvider):
                     view = await self.folder.refresh()
                     origins = self.folder.filters.get(ORIGIN_FIELD)
                     found = await self.retrieval.titles(limit, origins) if view.documents else []
-            return tuple(self.redactor.text(title)[:MAX_TITLE_CHARS] for title in found)
+            return tuple(self.redactor.text(title)[:LISTED_TITLE_CHARS] for title in found)
         return ()
 
     async def ping(self) -> str:

@@ -51,7 +51,7 @@ def proxy_host(proxy: str | None) -> str | None:
         return None
 
 
-MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # The decompressed size. A search answer has 10 to 100 KB.
+MAX_ANSWER_BYTES: Final = 8 * 1024 * 1024  # The decompressed size. A search answer has 10 to 100 KB.
 MAX_CONNECTIONS: Final = 250  # Search and model together stay below the 1024 files that a process may usually open.
 KEEPALIVE_S: Final = 15.0  # Servers drop idle connections after 5 to 75 s. A dropped connection is replaced.
 MAX_PORT: Final = 65535
@@ -159,7 +159,7 @@ class Upstream:
         rules: Mapping[int, http_errors.Rule] | None = None,
         errors: http_errors.ErrorFamily = http_errors.WEB_SEARCH_ERRORS,
         redactor: Redactor | None = None,
-        max_bytes: int = MAX_BODY_BYTES,
+        max_bytes: int = MAX_ANSWER_BYTES,
     ) -> None:
         self.label = label
         self.timeout = timeout

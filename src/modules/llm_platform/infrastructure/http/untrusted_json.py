@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from pydantic_core import from_json
 
-MAX_TEXT_CHARS: Final = 20_000  # longest text: ten times the longest summary of a search
-MAX_LINE_CHARS: Final = 1000
+UNTRUSTED_TEXT_CHARS: Final = 20_000  # longest text: ten times the longest summary of a search
+UNTRUSTED_LINE_CHARS: Final = 1000
 DEPTH_ERROR: Final = "recursion limit"  # the fast parser says it for more than 200 levels
 
 _SURROGATES = re.compile(
@@ -68,7 +68,7 @@ def _finite(number: str) -> float | None:
 _TOLERANT = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None, strict=False)
 
 
-def read_text(value: Any, limit: int = MAX_TEXT_CHARS) -> str:
+def read_text(value: Any, limit: int = UNTRUSTED_TEXT_CHARS) -> str:
     """Return the first `limit` characters of a string, or an empty string for any other value."""
     if not isinstance(value, str):
         return ""
@@ -76,8 +76,8 @@ def read_text(value: Any, limit: int = MAX_TEXT_CHARS) -> str:
 
 
 def read_line(value: Any) -> str:
-    """Return the first MAX_LINE_CHARS characters of a string, for instance a title, without line breaks and runs of blanks."""
-    return " ".join(read_text(value, MAX_LINE_CHARS).split())
+    """Return the first UNTRUSTED_LINE_CHARS characters of a string, on one line and with single blanks."""
+    return " ".join(read_text(value, UNTRUSTED_LINE_CHARS).split())
 
 
 def read_number(value: Any) -> float | None:

@@ -29,7 +29,7 @@ from modules.llm_platform.infrastructure.index.embedded_vector_store import Docu
 from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, HybridQuery, active_filters, hybrid_query
 
 FILE: Final = "passages.sqlite3"  # The name of the file in the collection's folder.
-PAGE: Final = 1000  # Documents in one page of the list.
+PAGE_DOCUMENTS: Final = 1000  # Documents in one page of the list.
 SMOOTHING: Final = 0.5  # The term that BM25 adds in the inverse document frequency.
 CACHE_KIB: Final = 64_000
 BUSY_S: Final = 5.0  # The longest wait for a lock that another process holds.
@@ -125,10 +125,10 @@ class SqliteCollection:
             _, database = self._require()
             rows = database.execute(
                 "SELECT payload FROM documents WHERE doc_id > ? OR ? IS NULL ORDER BY doc_id LIMIT ?",
-                (after, after, PAGE),
+                (after, after, PAGE_DOCUMENTS),
             )
             found = [payloads.parse_document(json.loads(payload)) for (payload,) in rows]
-            return found, found[-1].doc_id if len(found) == PAGE else None
+            return found, found[-1].doc_id if len(found) == PAGE_DOCUMENTS else None
 
     def passages(self, doc_id: str) -> list[dtos.Passage]:
         with _translated():

@@ -19,7 +19,7 @@ from shared.exceptions import AppException
 log = logging.getLogger(__name__)
 
 FAILURES_TO_OPEN: Final = 5  # Failures in a row.
-COOLDOWN_S: Final = 10.0
+CIRCUIT_COOLDOWN_S: Final = 10.0
 PROBE_WAIT_S: Final = 1.0  # The wait that a refused caller is told while a probe runs.
 MAX_CLOSED_S: Final = 3600.0  # After a longer Retry-After, the service is called again after an hour.
 
@@ -85,7 +85,7 @@ def is_service_failure(error: BaseException) -> bool:
 class CircuitBreaker:
     """The circuit of one service, shared by all of its callers.
 
-    It opens after `failures_to_open` failures in a row (see `is_service_failure`), and then refuses calls for COOLDOWN_S
+    It opens after `failures_to_open` failures in a row (see `is_service_failure`), and then refuses calls for CIRCUIT_COOLDOWN_S
     seconds. After that it allows one call, the probe, and refuses the others. If the probe succeeds, the circuit closes. If it
     fails, the next cooldown begins. After any other outcome, the next call is the probe.
 
@@ -179,7 +179,7 @@ class CircuitBreaker:
             return
         self._failures += 1
         if self._open_until is not None or self._failures >= self._failures_to_open:
-            self._open_until = self._clock() + COOLDOWN_S
+            self._open_until = self._clock() + CIRCUIT_COOLDOWN_S
             self._generation += 1
             self._metrics.set(BREAKER_OPEN, 1.0, self.name)
             log.warning("circuit opened", extra={"upstream": self.name, "failures": self._failures})

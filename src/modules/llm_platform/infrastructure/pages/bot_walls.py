@@ -12,7 +12,7 @@ from shared.exceptions import AppException
 
 SHORT_CHARS: Final = 1500  # a longer text is no wall; walls have 50 to 1000
 VERY_SHORT_CHARS: Final = 400
-MAX_HTML_CHARS: Final = 200_000  # searched part of the page
+WALL_HTML_CHARS: Final = 200_000  # searched part of the page
 
 CAPTCHA = "The page requires a CAPTCHA, so it cannot be used as a source"
 NOT_THERE = "The page is an error page, so it cannot be used as a source"
@@ -36,7 +36,7 @@ def check_bot_wall(page: PageSample, *, needs_text: bool = True) -> None:
     if error is not None:
         raise error
     if needs_text and not page.text.strip():
-        raise PageError(NEEDS_SCRIPT if SCRIPT_WORDS.search(page.html[:MAX_HTML_CHARS]) else EMPTY)
+        raise PageError(NEEDS_SCRIPT if SCRIPT_WORDS.search(page.html[:WALL_HTML_CHARS]) else EMPTY)
 
 
 def captcha_error() -> PageBlockedError:
@@ -63,7 +63,7 @@ def _wall(page: PageSample) -> AppException | None:
 
 
 def _is_captcha(page: PageSample) -> bool:
-    scripted = CAPTCHA_SCRIPTS.search(page.html[:MAX_HTML_CHARS]) is not None
+    scripted = CAPTCHA_SCRIPTS.search(page.html[:WALL_HTML_CHARS]) is not None
     titled, worded = CAPTCHA_TITLE.search(page.title), CAPTCHA_TEXT.search(page.text)
     if len(page.text) <= VERY_SHORT_CHARS:
         return bool(scripted or titled or worded)
@@ -80,7 +80,7 @@ def _is_login(page: PageSample) -> bool:
     signs = (
         LOGIN_TITLE.search(page.title),
         LOGIN_PATH.search(page.path),
-        PASSWORD.search(page.html[:MAX_HTML_CHARS]),
+        PASSWORD.search(page.html[:WALL_HTML_CHARS]),
         LOGIN_WORDS.search(page.text),
     )
     needed = 1 if len(page.text) <= VERY_SHORT_CHARS else 2

@@ -20,7 +20,7 @@ from modules.llm_platform.infrastructure.parsing.parser_process import Hyperlink
 HTML: Final = frozenset({"text/html", "application/xhtml+xml"})
 PDF: Final = "application/pdf"
 PAGE_REQUEST: Final = PageRequest({"text/*", "application/xhtml+xml", PDF, ""})  # "": undeclared, so it is detected
-MAX_TITLE_CHARS: Final = 300
+PAGE_TITLE_CHARS: Final = 300
 MAX_DATE_CHARS: Final = 200_000  # part of the HTML that is searched for a date
 SNIFFED_BYTES: Final = 1024
 
@@ -107,7 +107,7 @@ async def extract_content(
         or page.address.host
     )
     return Content(
-        title[:MAX_TITLE_CHARS],
+        title[:PAGE_TITLE_CHARS],
         text,
         media_type,
         published(html),

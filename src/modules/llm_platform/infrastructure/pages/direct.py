@@ -23,12 +23,12 @@ from modules.llm_platform.domain.text.page_starts import moved_starts
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, follow, parse_address
 from modules.llm_platform.infrastructure.pages.content import PAGE_REQUEST, Content, Parsers, extract_content, text_hash
 from modules.llm_platform.infrastructure.pages.fetch import Fetched, SafeFetcher
-from modules.llm_platform.infrastructure.pages.robots import MAX_SITES, Robots
+from modules.llm_platform.infrastructure.pages.robots import ROBOTS_SITES, Robots
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.parser_process import Hyperlinks, ParserEndedError
 
-TIMEOUT_S: Final = 20.0
-MAX_BODIES: Final = 32  # pages in memory, each up to MAX_BYTES; a caller that is alone has half of them
+DIRECT_TIMEOUT_S: Final = 20.0
+MAX_BODIES: Final = 32  # pages in memory, each up to PAGE_BYTES; a caller that is alone has half of them
 MAX_CONCURRENT: Final = 20  # pages of all crawls
 TURN_TTL_S: Final = 3600.0  # lifetime of what is known of the last page of a site; no site asks for a longer pause
 
@@ -49,7 +49,7 @@ class DirectPageReader(IPageReader):
         fetcher: SafeFetcher,
         parsers: Parsers,
         *,
-        timeout: float = TIMEOUT_S,
+        timeout: float = DIRECT_TIMEOUT_S,
         robots: Robots | None = None,
         redactor: Redactor | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -168,7 +168,7 @@ class DirectSiteReader(ISiteReader):
         parsers: Parsers,
         robots: Robots,
         *,
-        timeout: float = TIMEOUT_S,
+        timeout: float = DIRECT_TIMEOUT_S,
         max_concurrent: int = MAX_CONCURRENT,
         redactor: Redactor | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -182,7 +182,7 @@ class DirectSiteReader(ISiteReader):
         self._now = now
         self._clock = clock
         self._slots = asyncio.Semaphore(max_concurrent)
-        self._turns: TTLCache[str, _Turns] = TTLCache(MAX_SITES, TURN_TTL_S, clock)
+        self._turns: TTLCache[str, _Turns] = TTLCache(ROBOTS_SITES, TURN_TTL_S, clock)
 
     def address(self, url: str) -> str:
         return parse_address(url).url

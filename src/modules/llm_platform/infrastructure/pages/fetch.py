@@ -48,16 +48,16 @@ class PerHostLimiter:
 
 
 MAX_REDIRECTS: Final = 5
-MAX_BYTES: Final = 5_000_000  # decompressed size
-MAX_RATIO: Final = 100  # decompressed to sent bytes; HTML compresses 5 to 20 times
+PAGE_BYTES: Final = 5_000_000  # decompressed size
+PAGE_COMPRESSION_RATIO: Final = 100  # decompressed to sent bytes; HTML compresses 5 to 20 times
 MIN_RATIO_BYTES: Final = 256_000  # a short page of one repeated line is no bomb
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 ENCODINGS: Final = ("gzip", "deflate")  # encodings that Python decodes
 
-PAUSE_S: Final = 60.0  # pause of a host with a page that ended its parser
+PARSER_PAUSE_S: Final = 60.0  # pause of a host with a page that ended its parser
 MAX_PAUSED: Final = 10_000  # hosts of callers
 
-TOO_LARGE = f"The page is larger than {MAX_BYTES // 1_000_000} MB"
+TOO_LARGE = f"The page is larger than {PAGE_BYTES // 1_000_000} MB"
 
 _TYPE = re.compile(r"\s*([\w.+-]{1,100}/[\w.+-]{1,100})\s*(?:;|$)", re.ASCII)
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.ASCII | re.IGNORECASE)
@@ -92,7 +92,7 @@ class PageRequest:
     """
 
     media_types: Collection[str]
-    max_bytes: int = MAX_BYTES
+    max_bytes: int = PAGE_BYTES
     absent: Collection[int] = ()
 
 
@@ -120,10 +120,10 @@ class SafeFetcher:
         self._guard = guard
         self._connections = connections
         self._limiter = PerHostLimiter()
-        self._paused: TTLCache[tuple[str, str], bool] = TTLCache(MAX_PAUSED, PAUSE_S, clock)
+        self._paused: TTLCache[tuple[str, str], bool] = TTLCache(MAX_PAUSED, PARSER_PAUSE_S, clock)
 
     def pause(self, host: str) -> None:
-        """Read no pages of a host for this caller for PAUSE_S: each of them may take as much of a parser as the last one did.
+        """Read no pages of a host for this caller for PARSER_PAUSE_S: the next page may cost a parser as much as the last.
 
         Other callers read the host: anybody may have a page on a host of many.
         """
@@ -147,8 +147,8 @@ class SafeFetcher:
         for _ in range(MAX_REDIRECTS + 1):
             if (current_caller(), address.host) in self._paused:
                 raise PageBlockedError(
-                    f"A page of this host ended its parser, so no page of it is read for {PAUSE_S:g} s",
-                    retry_after_s=PAUSE_S,
+                    f"A page of this host ended its parser, so no page of it is read for {PARSER_PAUSE_S:g} s",
+                    retry_after_s=PARSER_PAUSE_S,
                 )
             checked = await self._guard.check(address)
             await count_fetch(address.host, is_same_page=address.host == host_before)
@@ -217,7 +217,7 @@ async def _body(answer: httpx2.Response, max_bytes: int) -> bytes:
         size += len(chunk)
         if size > max_bytes:
             raise PageError(TOO_LARGE)
-        if size > MIN_RATIO_BYTES and size > MAX_RATIO * answer.num_bytes_downloaded:
+        if size > MIN_RATIO_BYTES and size > PAGE_COMPRESSION_RATIO * answer.num_bytes_downloaded:
             raise PageError("The page is compressed too strongly to be a page")
         chunks.append(chunk)
     return b"".join(chunks)

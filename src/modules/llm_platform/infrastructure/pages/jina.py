@@ -17,12 +17,12 @@ from modules.llm_platform.infrastructure.http.guarded.errors import PAGE_ERRORS,
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, is_public, parse_address
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_text
 from modules.llm_platform.infrastructure.pages import bot_walls
-from modules.llm_platform.infrastructure.pages.content import MAX_TITLE_CHARS, text_hash, visible_text
+from modules.llm_platform.infrastructure.pages.content import PAGE_TITLE_CHARS, text_hash, visible_text
 
 BASE_URL: Final = "https://r.jina.ai"
-TIMEOUT_S: Final = 20.0
+JINA_TIMEOUT_S: Final = 20.0
 MAX_TIMEOUT_HEADER_S: Final = 180  # largest value of X-Timeout
-MAX_BYTES: Final = 5 * 1024 * 1024
+JINA_ANSWER_BYTES: Final = 5 * 1024 * 1024
 MAX_FIELD_CHARS: Final = 300  # longest date or warning
 
 RULES: Final[Mapping[int, Rule]] = {
@@ -58,7 +58,7 @@ class JinaPageReader(IPageReader):
         self,
         api_key: str = "",
         base_url: str = BASE_URL,
-        timeout: float = TIMEOUT_S,
+        timeout: float = JINA_TIMEOUT_S,
         client: httpx2.AsyncClient | None = None,
         redactor: Redactor | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
@@ -79,7 +79,7 @@ class JinaPageReader(IPageReader):
             rules=RULES,
             errors=PAGE_ERRORS,
             redactor=redactor,
-            max_bytes=MAX_BYTES,
+            max_bytes=JINA_ANSWER_BYTES,
         )
         self._now = now
 
@@ -93,7 +93,7 @@ class JinaPageReader(IPageReader):
         _check(answer.warnings, bot_walls.PageSample(address.host, address.target.partition("?")[0], title, text))
         return Page(
             url=address.url,
-            title=(title or address.host)[:MAX_TITLE_CHARS],
+            title=(title or address.host)[:PAGE_TITLE_CHARS],
             text=text,
             read_at=self._now(),
             reader=self.name,

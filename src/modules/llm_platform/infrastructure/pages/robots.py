@@ -14,12 +14,12 @@ from modules.llm_platform.infrastructure.pages.fetch import PageRequest, SafeFet
 from shared.exceptions import AppException
 
 PRODUCT: Final = "llm-platform"
-MAX_BYTES: Final = 512_000  # the RFC asks for 500 KiB at least
+ROBOTS_BYTES: Final = 512_000  # the RFC asks for 500 KiB at least
 CACHE_TTL_S: Final = 3600.0
-MAX_SITES: Final = 500
+ROBOTS_SITES: Final = 500
 # A client error means no rules (RFC 9309 2.3.1.3), except 429, which is about this client.
 ABSENT_STATUSES: Final = frozenset(range(400, 500)) - {429}
-ROBOTS_REQUEST: Final = PageRequest({"text/*", "application/octet-stream", ""}, MAX_BYTES, ABSENT_STATUSES)
+ROBOTS_REQUEST: Final = PageRequest({"text/*", "application/octet-stream", ""}, ROBOTS_BYTES, ABSENT_STATUSES)
 
 FORBIDDEN = "The site's robots.txt disallows this page; crawls and direct-robots of READERS obey it"
 
@@ -33,7 +33,7 @@ class Robots:
 
     def __init__(self, fetcher: SafeFetcher, clock: Callable[[], float] = time.monotonic) -> None:
         self._fetcher = fetcher
-        self._sites: TTLCache[str, Protego] = TTLCache(MAX_SITES, CACHE_TTL_S, clock)
+        self._sites: TTLCache[str, Protego] = TTLCache(ROBOTS_SITES, CACHE_TTL_S, clock)
 
     async def check(self, address: PageAddress) -> None:
         """Raises PageBlockedError when the page is disallowed, or the rules cannot be fetched."""

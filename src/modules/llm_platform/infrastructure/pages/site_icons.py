@@ -17,12 +17,12 @@ from modules.llm_platform.infrastructure.pages.fetch import PageRequest, SafeFet
 from modules.llm_platform.infrastructure.pages.robots import Robots
 from shared.exceptions import AppException
 
-TIMEOUT_S: Final = 3.0  # limit for a site, and for the wait for a slot before it
-MAX_BYTES: Final = 100_000
+ICON_TIMEOUT_S: Final = 3.0  # limit for a site, and for the wait for a slot before it
+ICON_BYTES: Final = 100_000
 MAX_ICONS: Final = 200  # icons in memory: 20 MB at most
 TTL_S: Final = 3600.0  # applies to unreadable icons too
 MAX_CONCURRENT: Final = 4
-REQUEST: Final = PageRequest({"image/*", "application/octet-stream", ""}, MAX_BYTES)
+REQUEST: Final = PageRequest({"image/*", "application/octet-stream", ""}, ICON_BYTES)
 # SVG is none of them: it may hold scripts and load other files.
 SIGNATURES: Final = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -37,7 +37,7 @@ class SiteIconReader(IIconReader):
     """Asks each site at most once per TTL_S and does not follow redirects to other sites. `robots` are the rules to
     obey, or None.
 
-    Concurrent callers share one request. A site whose turn does not come within TIMEOUT_S is asked by a later caller.
+    Concurrent callers share one request. A site whose turn does not come within ICON_TIMEOUT_S is asked by a later caller.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class SiteIconReader(IIconReader):
     async def _fetch(self, address: PageAddress) -> Icon | None:
         """Read the icon, and remember what was found once the site was asked."""
         try:
-            async with asyncio.timeout(TIMEOUT_S):
+            async with asyncio.timeout(ICON_TIMEOUT_S):
                 await self._slots.acquire()
         except TimeoutError:
             return None
         icon = None
         try:
             with suppress(AppException, TimeoutError):
-                async with asyncio.timeout(TIMEOUT_S):
+                async with asyncio.timeout(ICON_TIMEOUT_S):
                     icon = await self._read(address)
         finally:
             self._slots.release()

@@ -14,7 +14,7 @@ from modules.llm_platform.infrastructure.parsing.limits import OutOfTimeError, c
 from modules.llm_platform.infrastructure.parsing.nodes import char_count, elements, parse, plain_text, remove
 
 MAX_CPU_SECONDS = 1.2  # After that a page is read without its article being searched.
-MAX_HTML_CHARS = 2_000_000  # A longer page is not searched for its article.
+ARTICLE_HTML_CHARS = 2_000_000  # A longer page is not searched for its article.
 MIN_SENTENCE_WORDS = 20  # Lines of the page with as many words are sentences; menus, teasers and prices are shorter.
 MIN_SENTENCE_SHARE = 0.2  # Share of the page's words; a page with less in sentences is a list, and has no article.
 MIN_PRECISE_SHARE = 0.7  # Share of the page's sentences; the precise mode loses the posts of a forum.
@@ -23,7 +23,7 @@ MIN_ARTICLE_WORDS = 30
 MIN_PARAGRAPH_CHARS = 250  # least text of an article in paragraphs; where there is less, its text is in other elements
 MIN_KEPT_SHARE = 1 / 7  # least share of the text of a part; where the names leave less, they name the content itself
 MIN_REPEATED_WORDS = 5
-MAX_NAME_CHARS = 300  # longest class or id that is examined
+CLASS_NAME_CHARS = 300  # longest class or id that is examined
 
 _PARTS = "article,div,main,section"
 _CONTENT = "p,ul,ol,dl,blockquote,pre,table,h1,h2,h3,h4,h5,h6,q"
@@ -128,7 +128,7 @@ def _find_named_parts(body: Any) -> Iterable[Any]:
 
 
 def _names(node: Any) -> tuple[str, str]:
-    return (node.getattr("class") or "")[:MAX_NAME_CHARS], (node.getattr("id") or "")[:MAX_NAME_CHARS]
+    return (node.getattr("class") or "")[:CLASS_NAME_CHARS], (node.getattr("id") or "")[:CLASS_NAME_CHARS]
 
 
 @lru_cache(2000)

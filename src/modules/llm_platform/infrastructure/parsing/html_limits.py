@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from typing import Any
 
-MAX_DEPTH = 512  # elements within each other; Chrome nests no deeper either. Pages of the web rarely reach 60
+HTML_DEPTH = 512  # elements within each other; Chrome nests no deeper either. Pages of the web rarely reach 60
 MAX_TAGS = 300_000  # elements, comments and ends together; each takes about 500 bytes in the parsers' trees
 MAX_UNSEEN_TAGS = 8000  # tags of a page that is parsed as it is: at worst, the parser takes a second and a half for it
 MAX_ALIKE = 3  # formatting elements of equal attributes that a parser repeats, which HTML calls the Noah's Ark clause
@@ -21,7 +21,7 @@ _ATTRIBUTE = (
 )
 _ATTRIBUTES = re.compile(rf"(?:[{_WS}]+|{_ATTRIBUTE}|/(?!>)){{0,{MAX_ATTRIBUTES}}}(/?>)?")
 _COMMENT_END = re.compile(r"--!?>")
-_TOO_DEEP = " > ".join(["*"] * (MAX_DEPTH + 3))  # html and body are above them
+_TOO_DEEP = " > ".join(["*"] * (HTML_DEPTH + 3))  # html and body are above them
 
 
 def _names(names: str) -> frozenset[str]:
@@ -76,19 +76,19 @@ class TooManyElementsError(Exception):
 
 
 def check_tree(document: Any) -> None:
-    """Raise TooManyElementsError or TooDeepError for a tree of resiliparse that has more than MAX_TAGS or is beyond MAX_DEPTH.
+    """Raise TooManyElementsError or TooDeepError for a tree of resiliparse that has more than MAX_TAGS or is beyond HTML_DEPTH.
 
     What parses is fast, and what reads the tree afterwards is not: hiding one of 2,500 nested lists took a minute.
     """
     count = len(document.query_selector_all("*"))
     if count > MAX_TAGS:
         raise TooManyElementsError
-    if count > MAX_DEPTH and document.query_selector(_TOO_DEEP) is not None:
+    if count > HTML_DEPTH and document.query_selector(_TOO_DEEP) is not None:
         raise TooDeepError
 
 
 def limit_html(html: str) -> tuple[str, str | None]:
-    """Return the page up to MAX_TAGS, and a note if that is not all of it. Raises TooDeepError beyond MAX_DEPTH.
+    """Return the page up to MAX_TAGS, and a note if that is not all of it. Raises TooDeepError beyond HTML_DEPTH.
 
     A parser takes quadratic time for deep trees, and for a page of few tags that is little: this one is left to `check_tree`.
     The depth is an estimate that follows the rules of HTML for tags that end others. One pass, linear in the page's length.
@@ -204,7 +204,7 @@ class _OpenElements:
             alike = self._alike.setdefault(name, Counter())
             alike[attributes] += 1
             self._unclosed += alike[attributes] <= MAX_ALIKE
-        if len(self._names) > MAX_DEPTH or self._unclosed > MAX_DEPTH:
+        if len(self._names) > HTML_DEPTH or self._unclosed > HTML_DEPTH:
             raise TooDeepError
 
     def end(self, name: str) -> None:

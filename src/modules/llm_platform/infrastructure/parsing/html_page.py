@@ -6,9 +6,9 @@ from html import escape
 from typing import Any
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, NEEDS_EXTRA, Answer
-from modules.llm_platform.infrastructure.parsing.article import MAX_HTML_CHARS, find_article, without_repeats
+from modules.llm_platform.infrastructure.parsing.article import ARTICLE_HTML_CHARS, find_article, without_repeats
 from modules.llm_platform.infrastructure.parsing.html_limits import (
-    MAX_DEPTH,
+    HTML_DEPTH,
     MAX_TAGS,
     TooDeepError,
     TooManyElementsError,
@@ -120,7 +120,7 @@ def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
     except ImportError:
         return {"error": NEEDS_EXTRA}
     except TooDeepError:
-        return {"error": f"its elements are nested more than {MAX_DEPTH} deep"}
+        return {"error": f"its elements are nested more than {HTML_DEPTH} deep"}
     except TooManyElementsError:
         return {"error": f"a parser makes more than {MAX_TAGS:,} elements of it"}
 
@@ -145,7 +145,7 @@ def _page_text(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Ans
         whole_page, whole_chars = _prepare_page(whole, "")
         if len(whole_page.split()) >= MIN_PAGE_WORDS:
             tree, page, visible_chars = whole, whole_page, whole_chars
-    article = find_article(tree, page) if len(html) <= MAX_HTML_CHARS else ""
+    article = find_article(tree, page) if len(html) <= ARTICLE_HTML_CHARS else ""
     text = article or without_repeats(_main_text(tree, page))
     share = min(1.0, char_count(text) / visible_chars) if visible_chars else 1.0
     return {**_answer(tree, text), "extraction": round(share, 2), **more}

@@ -6,7 +6,7 @@ from typing import Any
 from modules.llm_platform.infrastructure.parsing.answer import Answer, File, limit_text, open_file
 
 MAX_NOTEBOOK_BYTES = 50_000_000  # mostly images, which are not read
-MAX_VALUES = 1_500_000  # JSON values, about; each takes up to 200 bytes
+NOTEBOOK_VALUES = 1_500_000  # JSON values, about; each takes up to 200 bytes
 
 
 def notebook_text(file: File) -> Answer:
@@ -16,8 +16,8 @@ def notebook_text(file: File) -> Answer:
             data = opened.read(MAX_NOTEBOOK_BYTES + 1)
         if len(data) > MAX_NOTEBOOK_BYTES:
             return {"error": f"it is larger than {MAX_NOTEBOOK_BYTES // 1_000_000} MB"}
-        if sum(map(data.count, (b",", b"[", b"{"))) > MAX_VALUES:
-            return {"error": f"it holds more than {MAX_VALUES:,} values"}
+        if sum(map(data.count, (b",", b"[", b"{"))) > NOTEBOOK_VALUES:
+            return {"error": f"it holds more than {NOTEBOOK_VALUES:,} values"}
         notebook = json.loads(data)
         cells = notebook.get("cells") or [cell for sheet in notebook["worksheets"] for cell in sheet["cells"]]
         language = str(notebook.get("metadata", {}).get("kernelspec", {}).get("language", ""))

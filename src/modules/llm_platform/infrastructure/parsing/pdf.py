@@ -18,10 +18,10 @@ from modules.llm_platform.infrastructure.parsing.answer import (
 from modules.llm_platform.infrastructure.parsing.limits import cpu_seconds_left
 from modules.llm_platform.infrastructure.parsing.pdf_lines import ENDED, Line, PageLayout
 
-MAX_PAGES = 2000
+PDF_PAGES = 2000
 SPARE_CPU_SECONDS = 1.0  # kept from a document's time for its last page and for joining the pages
 EDGE_LINES = 2  # lines at the top and bottom of a page, with its header and number
-MIN_REPEATS = 3  # pages with the same line at the edge
+EDGE_LINE_REPEATS = 3  # pages with the same line at the edge
 
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
 _DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5}|\.[ \t]+\.[ \t]+\d+[ \t]*\Z")
@@ -60,7 +60,7 @@ def _pages(reader: Any) -> Answer:
     chars = 0
     note = None
     for number, page in enumerate(reader.pages):
-        if number >= MAX_PAGES or chars > MAX_CHARS or (number and cpu_seconds_left() < SPARE_CPU_SECONDS):
+        if number >= PDF_PAGES or chars > MAX_CHARS or (number and cpu_seconds_left() < SPARE_CPU_SECONDS):
             note = f"only its first {number} pages were read"
             break
         pages.append(_lines(page))
@@ -171,8 +171,8 @@ def _without_edges(pages: Sequence[Sequence[Line]]) -> Iterator[Sequence[Line]]:
         shifts.update({printed - number for at in edge for printed in _numbers(page[at].text)})
     shift, matches = max(shifts.items(), key=lambda counted: counted[1], default=(0, 0))
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
-        numbered = {at for at in edge if matches >= MIN_REPEATS and number + shift in _numbers(page[at].text)}
-        head = {at for at in edge if repeated[_NUMBER.sub("#", page[at].text)] >= MIN_REPEATS}
+        numbered = {at for at in edge if matches >= EDGE_LINE_REPEATS and number + shift in _numbers(page[at].text)}
+        head = {at for at in edge if repeated[_NUMBER.sub("#", page[at].text)] >= EDGE_LINE_REPEATS}
         yield [line for at, line in enumerate(page) if at not in numbered | head]
 
 

@@ -37,11 +37,11 @@ PROVIDER: Final = "ddgs"
 NEEDS_EXTRA: Final = 'keyless web search needs an extra: pip install "llm-platform[web]"'
 UNREACHABLE: Final = 0  # This number stands for the status of an engine that did not answer.
 OK: Final = 200
-TIMEOUT_S: Final = 15.0  # The limit for one search.
+DDGS_TIMEOUT_S: Final = 15.0  # The limit for one search.
 ENGINE_SHARE: Final = 3  # An engine gets a third of the limit, because the library calls several, one after the other.
 MARGIN_S: Final = 0.5  # The library's work ends so long before the deadline.
 MAX_THREADS: Final = 4  # Searches at the same time. Further ones wait.
-MAX_TEXT_CHARS: Final = 10_000  # Longer titles and snippets are cut.
+DDGS_TEXT_CHARS: Final = 10_000  # Longer titles and snippets are cut.
 RETRY_AFTER_S: Final = 60.0  # Engines do not say how long they refuse requests.
 DEFAULT_REGION: Final = "us-en"  # The library's default. It has no region for "anywhere" that all its engines support.
 
@@ -324,7 +324,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
 
     def __init__(
         self,
-        timeout: float = TIMEOUT_S,
+        timeout: float = DDGS_TIMEOUT_S,
         proxy: str | None = None,
         engine: Callable[[], Any] | None = None,
         redactor: Redactor | None = None,
@@ -407,7 +407,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         )
 
     def _text(self, value: object) -> str:
-        return self._redactor.text(" ".join(value[:MAX_TEXT_CHARS].split())) if isinstance(value, str) else ""
+        return self._redactor.text(" ".join(value[:DDGS_TEXT_CHARS].split())) if isinstance(value, str) else ""
 
 
 def _collect_answers(outcomes: Sequence[DdgsResult | BaseException], name: str) -> list[DdgsResult]:

@@ -62,11 +62,11 @@ from shared.exceptions import AppException
 
 PAGE_CHARS: Final = 20_000  # default of `max_chars`: the part of a page in one result
 MAX_PAGE_CHARS: Final = 100_000
-MAX_SNIPPET_CHARS: Final = 2000
+SHORTENED_SNIPPET_CHARS: Final = 2000
 MAX_REPORTED_ERRORS: Final = 10
-MAX_WAIT_S: Final = 50  # limit of `wait_s`: many hosts give up on a tool after a minute
+MCP_WAIT_S: Final = 50  # limit of `wait_s`: many hosts give up on a tool after a minute
 WAIT_S: Final = 25  # default of `wait_s`
-POLL_S: Final = 1.0  # time between two reads of a run that is waited for
+RUN_POLL_S: Final = 1.0  # time between two reads of a run that is waited for
 MODEL_ARGUMENTS: Final = ("model", "output_schema")  # offered only if a language model is configured
 _LONG_QUESTION: Final[dict[str, Any]] = {
     "type": "string",
@@ -153,7 +153,7 @@ class RunRequest(BaseModel, frozen=True):
     """A request for the state of a background run, which waits up to `wait_s` seconds for its end."""
 
     id: Annotated[str, StringConstraints(min_length=1, max_length=128)]
-    wait_s: int = Field(default=WAIT_S, ge=0, le=MAX_WAIT_S, strict=True)
+    wait_s: int = Field(default=WAIT_S, ge=0, le=MCP_WAIT_S, strict=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +292,8 @@ async def _search(run: ToolRun, request: WebSearchRequest) -> FoundItems:
             **{
                 **dict(item),
                 "id": item.url,
-                "snippet": item.snippet[:MAX_SNIPPET_CHARS],
-                "summary": item.summary and item.summary[:MAX_SNIPPET_CHARS],
+                "snippet": item.snippet[:SHORTENED_SNIPPET_CHARS],
+                "summary": item.summary and item.summary[:SHORTENED_SNIPPET_CHARS],
             }
         )
         for item in response.results[: request.count]
@@ -375,7 +375,7 @@ async def _get(run: ToolRun, request: RunRequest) -> RunState:
         job = await jobs.get(request.id, owner=run.call.owner)
         if job.status in FINAL_STATUSES or now() >= deadline:
             return RunState.of(job)
-        await asyncio.sleep(min(POLL_S, max(0.0, deadline - now())))
+        await asyncio.sleep(min(RUN_POLL_S, max(0.0, deadline - now())))
 
 
 def _runs_in_background(platform: LLMPlatform) -> bool:

@@ -36,7 +36,7 @@ router = APIRouter(prefix="/research", tags=["research"])
 LAST_EVENT_ID = b"last-event-id"
 MAX_EVENT_DIGITS = 9
 MAX_STREAMS = 100  # streams of one caller in this process; each may ask the store every second
-PAGE = 20  # research runs of a page, unless `limit` says otherwise
+PAGE_RUNS = 20  # research runs of a page, unless `limit` says otherwise
 
 ResearchId = Annotated[str, Path(alias="request_id", description="`id` of a background run")]
 
@@ -58,7 +58,7 @@ async def submit(request: Request, body: ResearchRequest, webhook: str | None, t
 )
 async def list_researches(
     request: Request,
-    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = PAGE,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = PAGE_RUNS,
     before: Annotated[str | None, Query(description="`next` of the page before")] = None,
 ) -> Response:
     return make_stored_response(

@@ -13,7 +13,7 @@ from modules.llm_platform.presentation.rest.http.responses import make_stored_re
 
 router = APIRouter(prefix="/research/threads", tags=["research"])
 
-PAGE = 20  # threads, unless `limit` says otherwise
+PAGE_THREADS = 20  # threads, unless `limit` says otherwise
 
 RunId = Annotated[str, Path(alias="request_id", description="`id` of the thread, or of any of its research runs")]
 
@@ -26,7 +26,7 @@ RunId = Annotated[str, Path(alias="request_id", description="`id` of the thread,
 )
 async def list_threads(
     request: Request,
-    limit: Annotated[int, Query(ge=1, le=dtos.MAX_LISTED)] = PAGE,
+    limit: Annotated[int, Query(ge=1, le=dtos.MAX_LISTED)] = PAGE_THREADS,
     before: Annotated[str | None, Query(description="`next` of the page before")] = None,
     q: Annotated[
         str,

@@ -12,7 +12,7 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.exceptions import PageRequestError
 from modules.llm_platform.infrastructure.http.guarded.guard import AllowedHosts
 from modules.llm_platform.infrastructure.http.guarded.url import (
-    MAX_URL_CHARS,
+    PAGE_URL_CHARS,
     follow,
     is_public,
     parse_address,
@@ -70,7 +70,7 @@ def test_address_is_parsed_as_by_other_parsers(url: str) -> None:
     assert address.url.isascii()
     assert " " not in address.url
     assert parse_address(address.url) == address
-    assert len(address.url) <= MAX_URL_CHARS
+    assert len(address.url) <= PAGE_URL_CHARS
 
 
 @given(st.lists(st.sampled_from([*PIECES, "../", "./", "b?c"]), max_size=6).map("".join))

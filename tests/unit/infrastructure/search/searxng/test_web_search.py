@@ -21,7 +21,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchRequestError,
 )
 from modules.llm_platform.infrastructure.http.client import make_client
-from modules.llm_platform.infrastructure.search.searxng.web_search import MAX_PAGES, SearXNGWebSearchAdapter
+from modules.llm_platform.infrastructure.search.searxng.web_search import SEARXNG_PAGES, SearXNGWebSearchAdapter
 from shared.exceptions import AppException
 
 CAPTCHA = [["google", "Suspended: CAPTCHA"], ["bing", "CAPTCHA"]]
@@ -130,7 +130,7 @@ async def test_pages_are_requested_until_the_count_is_reached() -> None:
     assert [request.form["pageno"] for request in upstream.requests] == ["1", "2", "3"]
 
 
-@for_each(("count", "size", "requests"), [(10, 10, 1), (10, 3, 1), (50, 9, 1), (30, 30, 1), (50, 10, MAX_PAGES)])
+@for_each(("count", "size", "requests"), [(10, 10, 1), (10, 3, 1), (50, 9, 1), (30, 30, 1), (50, 10, SEARXNG_PAGES)])
 async def test_no_page_more_than_needed_is_requested(count: int, size: int, requests: int) -> None:
     """A page that is not full is the last one."""
     async with instance(in_turn(*(page(first, size) for first in range(1, 1000, size)))) as (adapter, upstream):

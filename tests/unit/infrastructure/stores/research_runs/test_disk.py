@@ -27,7 +27,7 @@ from modules.llm_platform.infrastructure.stores.research_runs.disk import (
     DiskResearchStore,
     StoreFolderProbe,
 )
-from modules.llm_platform.infrastructure.stores.research_runs.entry_files import MAX_ENTRY_BYTES, MAX_HEAD_BYTES
+from modules.llm_platform.infrastructure.stores.research_runs.entry_files import ENTRY_HEAD_BYTES, MAX_ENTRY_BYTES
 from modules.llm_platform.testing import sample_page
 
 TOPIC = topic_of("How are stores damaged?")
@@ -192,7 +192,7 @@ async def test_what_cannot_be_kept_is_told(
     """A value without JSON, one that is too large, a question that is too long: a warning, and no file."""
     await store.put(TOPIC, "docs", "a", Text(text="\ud800"))
     await store.put(TOPIC, "docs", "a", Text(text="x" * MAX_ENTRY_BYTES))
-    await store.put(topic_of("long " * MAX_HEAD_BYTES), "docs", "a", PAGE)
+    await store.put(topic_of("long " * ENTRY_HEAD_BYTES), "docs", "a", PAGE)
     assert [record.getMessage() for record in caplog.records] == ["an entry could not be stored"] * 3
     assert list(root.parent.parent.rglob("*.json")) == []
     assert await store.get(TOPIC, "docs", "a", Text) is None

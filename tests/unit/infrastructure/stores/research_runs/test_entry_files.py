@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.infrastructure.stores.research_runs.entry_files import (
-    MAX_HEAD_BYTES,
+    ENTRY_HEAD_BYTES,
     DamagedEntryError,
     EntryHeader,
     EntryLocation,
@@ -59,7 +59,7 @@ def test_any_question_and_value(query: str, value: dict[str, object], made_at: f
     data = seal(head, json.dumps(value).encode())
     read, text = unseal(data)
     assert (read.location, read.query, json.loads(text)) == (head.location, query, value)
-    assert read_header(data[:MAX_HEAD_BYTES]) == read
+    assert read_header(data[:ENTRY_HEAD_BYTES]) == read
 
 
 @given(st.integers(0, len(ENTRY) * 8 - 1))

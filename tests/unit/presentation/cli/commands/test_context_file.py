@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem
-from modules.llm_platform.presentation.cli.commands.ask import MAX_CONTEXT_KB, read_context
+from modules.llm_platform.presentation.cli.commands.ask import ASK_CONTEXT_KB, read_context
 
 ITEM = '{"doc_id": "d", "snippet": "Words.", "score": 0.5, "unknown": {}}'
 
@@ -35,7 +35,7 @@ def test_list_request_and_search_result_are_accepted(tmp_path: Path, text: str, 
         (b'[{"snippet": 7}]', "context[0].snippet is of the wrong type"),
         (b'[{"snippet": "\\ud800"}]', "half of a surrogate pair"),
         (b"[{}, {}]", "holds no passage"),
-        (b" " * (MAX_CONTEXT_KB * 1000 + 1), "too long"),
+        (b" " * (ASK_CONTEXT_KB * 1000 + 1), "too long"),
     ],
 )
 def test_invalid_context_file_is_wrong_use(tmp_path: Path, content: bytes, said: str) -> None:

@@ -10,7 +10,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.presentation.kafka.contract.outcomes import (
-    MAX_ERROR_CHARS,
+    OUTCOME_ERROR_CHARS,
     OUTCOME_TOO_LARGE,
     UNEXPECTED_ERROR,
     ErrorCode,
@@ -64,7 +64,7 @@ def test_timeout_is_recoverable() -> None:
 
 def test_error_message_is_cut() -> None:
     """However much an error has to say."""
-    assert len(failure_of(AppException("long " * 1000)).message) == MAX_ERROR_CHARS
+    assert len(failure_of(AppException("long " * 1000)).message) == OUTCOME_ERROR_CHARS
 
 
 @pytest.mark.parametrize("failure", [UNEXPECTED_ERROR, OUTCOME_TOO_LARGE])

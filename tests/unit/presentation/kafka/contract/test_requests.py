@@ -14,8 +14,8 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion, RagSearch, RagStage
 from modules.llm_platform.presentation.kafka.contract.requests import (
-    MAX_ID_CHARS,
-    MAX_TOP_K,
+    KAFKA_ID_CHARS,
+    KAFKA_TOP_K,
     REASON_TEXTS,
     REQUEST_TOPICS,
     ParsedRequest,
@@ -103,7 +103,7 @@ def test_empty_filters_are_absent() -> None:
     assert parsed_search(filters={"a": [], "b": None, "c": ["x"]}).filters == {"c": ("x",)}
 
 
-@for_each(("given", "expected"), [(1, 1), (5.0, 5), (10**40, MAX_TOP_K), (1e300, MAX_TOP_K)])
+@for_each(("given", "expected"), [(1, 1), (5.0, 5), (10**40, KAFKA_TOP_K), (1e300, KAFKA_TOP_K)])
 def test_top_k_accepts_integers(given: float, expected: int) -> None:
     """In any notation and size."""
     assert parsed_search(top_k=given).top_k == expected
@@ -125,10 +125,10 @@ def test_echoed_fields_keep_their_source_text() -> None:
     assert (wrong.echo.trace_id, wrong.echo.metadata) == (None, None)
 
 
-@pytest.mark.parametrize("size", [MAX_ID_CHARS, MAX_ID_CHARS + 1])
+@pytest.mark.parametrize("size", [KAFKA_ID_CHARS, KAFKA_ID_CHARS + 1])
 def test_request_id_has_a_length_limit(size: int) -> None:
     """One that is longer is none."""
-    assert (read({**SEARCH, "request_id": "ü" * size}).request_id is None) is (size > MAX_ID_CHARS)
+    assert (read({**SEARCH, "request_id": "ü" * size}).request_id is None) is (size > KAFKA_ID_CHARS)
 
 
 def test_every_reason_has_a_text() -> None:

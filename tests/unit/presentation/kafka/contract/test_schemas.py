@@ -118,11 +118,11 @@ def test_schemas_have_the_limits_of_the_parser() -> None:
     """A sender that keeps to the schema is not refused, and every code and header of an outcome is named."""
     search, answer = (SCHEMAS[topic]["properties"] for topic in REQUEST_TOPICS.values())
     for properties in (search, answer):
-        assert properties["request_id"]["maxLength"] == requests.MAX_ID_CHARS
+        assert properties["request_id"]["maxLength"] == requests.KAFKA_ID_CHARS
         assert properties["request_id"]["not"] == {"pattern": f"^{requests.FALLBACK_ID_PREFIX}"}
     filters = search["filters"]
     assert filters["maxProperties"] == requests.MAX_FILTERS
-    assert filters["additionalProperties"]["maxItems"] == requests.MAX_FILTER_VALUES
+    assert filters["additionalProperties"]["maxItems"] == requests.KAFKA_FILTER_VALUES
     assert answer["context"]["maxItems"] == requests.MAX_CONTEXT_ITEMS
     failed = SCHEMAS[FAILED_TOPIC]["properties"]
     assert failed["stage"]["enum"] == list(REQUEST_TOPICS)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from modules.llm_platform.presentation.kafka.contract.strict_json import MAX_DEPTH, UnreadableError, read_object
+from modules.llm_platform.presentation.kafka.contract.strict_json import JSON_DEPTH, UnreadableError, read_object
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**17), 10**17) | st.floats(allow_nan=False) | st.text(max_size=9),
@@ -70,12 +70,12 @@ def test_flaw_invalidates_its_member_only(text: str, flaws: dict[str, str], good
 
 
 @for_each(("opening", "closing"), [("[", "]"), ('{"k":', "}")])
-@for_each("depth", [MAX_DEPTH, MAX_DEPTH + 1, MAX_DEPTH + 2, 500, 100_000])
+@for_each("depth", [JSON_DEPTH, JSON_DEPTH + 1, JSON_DEPTH + 2, 500, 100_000])
 def test_depth_is_limited_per_member(opening: str, closing: str, depth: int) -> None:
     """The object itself is the first level."""
     inside = opening * (depth - 1) + "1" + closing * (depth - 1)
     members = read_object(f'{{"a": {inside}, "b": "]]}}}}", "c": {inside}, "d": 1}}'.encode())
-    if depth > MAX_DEPTH:
+    if depth > JSON_DEPTH:
         assert members.flaws == {"a": "too_deep", "c": "too_deep"}
         assert members.values == {"b": "]]}}", "d": 1}
     else:

@@ -14,7 +14,7 @@ from modules.llm_platform.infrastructure.http.client import default_tls
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress
 
-CONNECT_TIMEOUT_S: Final = 5.0  # limit for each address of the name
+PAGE_CONNECT_TIMEOUT_S: Final = 5.0  # limit for each address of the name
 MAX_ADDRESSES_TRIED: Final = 4
 
 
@@ -97,5 +97,5 @@ def _request(address: PageAddress, headers: Mapping[str, str], method: str, body
         url,
         headers=[(name.encode(), value.encode()) for name, value in all_headers.items()],
         content=body,
-        extensions={"timeout": {"connect": CONNECT_TIMEOUT_S}},
+        extensions={"timeout": {"connect": PAGE_CONNECT_TIMEOUT_S}},
     )

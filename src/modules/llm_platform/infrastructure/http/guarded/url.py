@@ -77,13 +77,13 @@ def is_public(address: IPAddress) -> bool:
     return address in _GLOBAL_V6 and not any(address in network for network in _NOT_PUBLIC_V6)
 
 
-MAX_URL_CHARS: Final = 8192  # limit before and after percent-encoding
+PAGE_URL_CHARS: Final = 8192  # limit before and after percent-encoding
 MAX_HOST_CHARS: Final = 253
 MAX_PORT: Final = 65535
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 LOCAL_NAMES: Final = ("localhost", "local", "internal", "home.arpa", "localdomain")
 
-TOO_LONG = f"The address is longer than {MAX_URL_CHARS} characters"
+TOO_LONG = f"The address is longer than {PAGE_URL_CHARS} characters"
 BAD_HOST = "The address names its host in a way that is not allowed: write a full domain name or a plain IP address"
 BAD_PORT = "The address has a port that cannot be read"
 
@@ -126,7 +126,7 @@ class PageAddress:
 
 def parse_address(url: str) -> PageAddress:
     """Return the parts of an absolute address. Raises PageRequestError for an invalid or ambiguous one."""
-    if len(url) > MAX_URL_CHARS:
+    if len(url) > PAGE_URL_CHARS:
         raise PageRequestError(TOO_LONG)
     if any(letter == "\\" or unicodedata.category(letter) in _FORBIDDEN_CATEGORIES for letter in url):
         raise PageRequestError(
@@ -141,7 +141,7 @@ def parse_address(url: str) -> PageAddress:
     host, ip, port = _authority(authority)
     target = quote(path, safe=_UNQUOTED) + quote(query, safe=_UNQUOTED)
     address = PageAddress(scheme, host, port or DEFAULT_PORTS[scheme], target, ip)
-    if len(address.url) > MAX_URL_CHARS:
+    if len(address.url) > PAGE_URL_CHARS:
         raise PageRequestError(TOO_LONG)
     return address
 

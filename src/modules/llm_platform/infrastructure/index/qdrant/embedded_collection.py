@@ -33,7 +33,7 @@ DELETED_SHARE: Final = 0.2  # A shard with a larger share of deleted points is r
 VACUUM_FROM_POINTS: Final = 1000  # A smaller shard is not rewritten.
 NEW_SHARD_BYTES: Final = 24 * 1024 * 1024  # The size of the mapped files of a new shard, without its vectors.
 VECTORS_BYTES: Final = 32 * 1024 * 1024  # The size of a file of vectors. The engine begins another one when it is full.
-PAGE: Final = 1000  # Documents in one page of the list.
+PAGE_DOCUMENTS: Final = 1000  # Documents in one page of the list.
 
 logger = logging.getLogger(__name__)
 
@@ -197,7 +197,9 @@ class EdgeCollection:
         with translated():
             documents = build_filter(edge, [(payloads.KIND, [payloads.DOCUMENT])])
             records, following = self._require().shard.scroll(
-                edge.ScrollRequest(offset=after, limit=PAGE, filter=documents, with_payload=True, with_vector=False)
+                edge.ScrollRequest(
+                    offset=after, limit=PAGE_DOCUMENTS, filter=documents, with_payload=True, with_vector=False
+                )
             )
             return [payloads.parse_document(record.payload) for record in records if record.payload], following
 

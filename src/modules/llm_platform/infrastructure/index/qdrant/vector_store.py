@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from qdrant_client.models import Filter, PointStruct, Record
 
 BATCH_POINTS: Final = 200  # points of one request: about 2 MB of the 32 MB that a server accepts
-PAGE: Final = 1000  # records of one request
-TIMEOUT_S: Final = 60.0  # limit for one request; a server under load writes slowly
+PAGE_RECORDS: Final = 1000  # records of one request
+QDRANT_TIMEOUT_S: Final = 60.0  # limit for one request; a server under load writes slowly
 COLLECTION_INFO_TTL_S: Final = 30.0  # lifetime of a collection's cached facts: another process may recreate it
 
 
@@ -42,7 +42,7 @@ class QdrantVectorStore(IVectorStore):
         url: str,
         api_key: str = "",
         *,
-        timeout: float = TIMEOUT_S,
+        timeout: float = QDRANT_TIMEOUT_S,
         client: AsyncQdrantClient | None = None,
     ) -> None:
         self._url = url
@@ -96,8 +96,8 @@ class QdrantVectorStore(IVectorStore):
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
         with qdrant_server.translated(collection):
             await self._known(collection)
-            for first in range(0, len(doc_ids), PAGE):
-                batch = doc_ids[first : first + PAGE]
+            for first in range(0, len(doc_ids), PAGE_RECORDS):
+                batch = doc_ids[first : first + PAGE_RECORDS]
                 await self._forget(collection, batch, payloads.PASSAGE)
                 await self._forget(collection, batch, payloads.DOCUMENT)
 
@@ -114,8 +114,8 @@ class QdrantVectorStore(IVectorStore):
         with qdrant_server.translated(collection):
             await self._known(collection)
             client = self._get_client()
-            for first in range(0, len(doc_ids), PAGE):
-                ids = [payloads.document_point(doc_id) for doc_id in doc_ids[first : first + PAGE]]
+            for first in range(0, len(doc_ids), PAGE_RECORDS):
+                ids = [payloads.document_point(doc_id) for doc_id in doc_ids[first : first + PAGE_RECORDS]]
                 async with asyncio.timeout(self._timeout):
                     records = await client.retrieve(collection, ids, with_payload=True)
                 found |= {
@@ -218,7 +218,7 @@ class QdrantVectorStore(IVectorStore):
         while True:
             async with asyncio.timeout(self._timeout):
                 records, following = await self._get_client().scroll(
-                    collection, fields, limit=PAGE, offset=following, with_payload=True
+                    collection, fields, limit=PAGE_RECORDS, offset=following, with_payload=True
                 )
             for record in records:
                 yield record

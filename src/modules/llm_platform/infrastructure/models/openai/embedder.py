@@ -55,13 +55,13 @@ def _numbers(values: Sequence[Any]) -> list[float]:
     return [math.nan if (number := read_number(value)) is None else number for value in values]
 
 
-TIMEOUT_S: Final = 60.0  # limit for one try
-MAX_BODY_BYTES: Final = 32 << 20  # 64 vectors of 3072 numbers, written out, take 4 MB
+EMBEDDING_TIMEOUT_S: Final = 60.0  # limit for one try
+EMBEDDING_ANSWER_BYTES: Final = 32 << 20  # 64 vectors of 3072 numbers, written out, take 4 MB
 BATCH_TEXTS: Final = 64
 BATCH_CHARS: Final = 200_000  # the service takes 300,000 tokens
 MAX_CONCURRENT: Final = 4  # batches
 TRIES: Final = 4
-PAUSE_S: Final = 0.5  # pause before the second try; each further pause is twice as long
+EMBEDDING_PAUSE_S: Final = 0.5  # pause before the second try; each further pause is twice as long
 MAX_PAUSE_S: Final = 30.0  # a longer Retry-After is not waited for
 # In our own token count, a fifth below the limits of the services: for OpenAI's models, and for any other.
 OPENAI_WINDOW_TOKENS: Final = 6500
@@ -86,7 +86,7 @@ class EmbeddingConnection:
     base_url: str | None = None
     api_key: str = field(default="", repr=False)
     api_version: str = AZURE_API_VERSION
-    timeout: float = TIMEOUT_S
+    timeout: float = EMBEDDING_TIMEOUT_S
     variables: tuple[str, str, str] = ("EMBEDDING_BASE_URL", "EMBEDDING_API_KEY", "EMBEDDING_MODEL")
 
     @property
@@ -135,7 +135,7 @@ class OpenAIEmbedder(IEmbedder):
             rules=_rules(connection),
             errors=EMBEDDING_ERRORS,
             redactor=redactor,
-            max_bytes=MAX_BODY_BYTES,
+            max_bytes=EMBEDDING_ANSWER_BYTES,
         )
         version = KINDS[connection.kind].version(connection.api_version)
         self._client = OpenAIClient(self._upstream, connection.api_key, version)
@@ -161,7 +161,7 @@ class OpenAIEmbedder(IEmbedder):
                 try:
                     return await self._once(texts)
                 except EmbeddingError as error:
-                    pause = PAUSE_S * 2**number if error.retry_after_s is None else error.retry_after_s
+                    pause = EMBEDDING_PAUSE_S * 2**number if error.retry_after_s is None else error.retry_after_s
                     if number + 1 == TRIES or pause > MAX_PAUSE_S:
                         raise
                 await self._sleep(pause)

@@ -48,7 +48,7 @@ from shared.exceptions import AppException
 SEARCH: Final = "/search"
 REACHABLE: Final = "reachable"
 RESULTS_PER_PAGE: Final = 10  # SearXNG has no parameter for the number. A page with fewer results is the last one.
-MAX_PAGES: Final = 5
+SEARXNG_PAGES: Final = 5
 NOT_CALLED: Final = "was not called: {cause}"
 NO_CONFIG: Final = "SearXNG does not list its engines at /config: the engine lists of the settings cannot be checked"
 
@@ -168,7 +168,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
 
     async def _fetch_pages(self, request: dtos.WebSearchRequest, form: dict[str, str], deadline: float) -> _Pages:
         verbatim = isinstance(request, dtos.VerbatimWebSearchRequest)
-        page_count = 1 if verbatim else min(-(-request.count // RESULTS_PER_PAGE), MAX_PAGES)
+        page_count = 1 if verbatim else min(-(-request.count // RESULTS_PER_PAGE), SEARXNG_PAGES)
         number = (request.page - 1) * page_count + 1
         send = partial(self._send, deadline=deadline, finite=verbatim)
         pages = await self._first_page(request, {**form, "pageno": str(number)}, send)

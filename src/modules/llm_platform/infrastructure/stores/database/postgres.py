@@ -1,6 +1,6 @@
 """Connect to PostgreSQL with psycopg 3. The stores of one platform share the connections.
 
-A database that cannot be used costs each caller at most CONNECT_TIMEOUT_S or CALL_TIMEOUT_S. Within RETRY_S of a failed
+A database that cannot be used costs each caller at most POSTGRES_CONNECT_TIMEOUT_S or CALL_TIMEOUT_S. Within RETRY_S of a failed
 connection attempt, there is no other. A database that works again is used without a restart.
 """
 
@@ -29,14 +29,14 @@ Result = TypeVar("Result")
 POSTGRESQL: Final = "postgresql"  # The name in traces.
 APPLICATION_NAME: Final = "llm-platform"  # The name in pg_stat_activity.
 POOL_SIZE: Final = 4  # Connections of one process.
-CONNECT_TIMEOUT_S: Final = 5.0
+POSTGRES_CONNECT_TIMEOUT_S: Final = 5.0
 CALL_TIMEOUT_S: Final = 10.0
 RETRY_S: Final = 1.0  # The pause between attempts to connect to a database that cannot be used.
 MAX_REASON_CHARS: Final = 200
 ROLLED_BACK: Final = "40"  # The class of SQLSTATE for a deadlock, or a conflict with another transaction.
 CLOSING: Final = ("08", "57P")  # The SQLSTATE classes of a closing connection, and of a server that stops.
-NO_CONNECTION: Final = f"PostgreSQL did not answer within {CONNECT_TIMEOUT_S:g} s: see DATABASE_URL"
-BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free within {CONNECT_TIMEOUT_S:g} s"
+NO_CONNECTION: Final = f"PostgreSQL did not answer within {POSTGRES_CONNECT_TIMEOUT_S:g} s: see DATABASE_URL"
+BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free within {POSTGRES_CONNECT_TIMEOUT_S:g} s"
 CLOSED: Final = "the connections to PostgreSQL are closed"
 # With these options of libpq, a server that vanished is noticed after this time and not after minutes.
 _LIVENESS: Final = {
@@ -188,7 +188,7 @@ class Database:
     async def _check_pool(self, pool: Pool) -> None:
         """Discard the pool if a new connection cannot be used, and raise DatabaseError with the reason."""
         try:
-            await self._run_within(self._try_connection(), CONNECT_TIMEOUT_S)
+            await self._run_within(self._try_connection(), POSTGRES_CONNECT_TIMEOUT_S)
         except (TimeoutError, DatabaseError) as error:
             await self._discard(pool)
             raise DatabaseError(str(error) or NO_CONNECTION) from error
@@ -237,7 +237,7 @@ class Database:
     async def _open(self) -> Pool:
         """Open a pool after one connection has shown that the database can be used. A pool does not say why it cannot."""
         try:
-            await self._run_within(self._try_connection(), CONNECT_TIMEOUT_S)
+            await self._run_within(self._try_connection(), POSTGRES_CONNECT_TIMEOUT_S)
         except TimeoutError:
             self._failure = DatabaseError(NO_CONNECTION)
         except DatabaseError as error:
@@ -265,8 +265,8 @@ class Database:
             min_size=0,
             max_size=POOL_SIZE,
             open=False,
-            timeout=CONNECT_TIMEOUT_S,
-            reconnect_timeout=CONNECT_TIMEOUT_S,
+            timeout=POSTGRES_CONNECT_TIMEOUT_S,
+            reconnect_timeout=POSTGRES_CONNECT_TIMEOUT_S,
         )
         await pool.open()
         return pool

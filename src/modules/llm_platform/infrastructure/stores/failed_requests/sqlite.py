@@ -15,7 +15,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import Opera
 from modules.llm_platform.infrastructure.stores.database.sqlite import execute, transaction
 from modules.llm_platform.infrastructure.stores.failed_requests.sql import SqlFailedRequestStore
 
-BUSY_WAIT_S: Final = 5.0
+FAILED_REQUESTS_BUSY_WAIT_S: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS failed_request (
     number INTEGER PRIMARY KEY,
@@ -59,7 +59,9 @@ class SqliteFailedRequestStore(SqlFailedRequestStore):
         private_files.make_private_folder(self._file.parent)
         private_files.require_free_space(self._file.parent)
         self._file.touch(private_files.PRIVATE_FILE)
-        with closing(sqlite3.connect(self._file, timeout=BUSY_WAIT_S, isolation_level=None)) as connection:
+        with closing(
+            sqlite3.connect(self._file, timeout=FAILED_REQUESTS_BUSY_WAIT_S, isolation_level=None)
+        ) as connection:
             connection.execute("PRAGMA secure_delete = ON")  # a removed request leaves no bytes in the file
             connection.execute(_SCHEMA)
             connection.execute(_SIZE_INDEX)

@@ -22,9 +22,9 @@ from modules.llm_platform.infrastructure.stores.research_runs.folder import STAG
 
 MAX_ENTRIES: Final = 50_000
 MAX_MEMBERS: Final = 2 * MAX_ENTRIES  # includes folder entries, which other programs add
-MAX_FILE_BYTES: Final = 1 << 30
-MAX_UNPACKED_BYTES: Final = 4 << 30
-MAX_RATIO: Final = 200  # text compresses to a tenth; `_method` stores what compresses more
+ARCHIVE_FILE_BYTES: Final = 1 << 30
+ARCHIVE_UNPACKED_BYTES: Final = 4 << 30
+ARCHIVE_COMPRESSION_RATIO: Final = 200  # text compresses to a tenth; `_method` stores what compresses more
 SMALL_BYTES: Final = 64 * 1024  # small members may have any ratio
 _DIRECTORY_BYTES_EACH: Final = 1024  # size of a member in the directory; a name has at most 250
 _END: Final = b"PK\x05\x06"
@@ -63,7 +63,7 @@ def write_archive(file: Path, entries: Iterable[tuple[entry_files.EntryLocation,
 def _written(draft: Path, target: Path, entries: Iterable[tuple[entry_files.EntryLocation, bytes]]) -> int:
     with zipfile.ZipFile(draft, "x", zipfile.ZIP_DEFLATED) as archive:
         number = _fill(archive, entries)
-    if draft.stat().st_size > MAX_FILE_BYTES:
+    if draft.stat().st_size > ARCHIVE_FILE_BYTES:
         raise StoreError(_TOO_LARGE)
     draft.replace(target)
     return number
@@ -73,7 +73,7 @@ def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[entry_files.EntryLoc
     number = total = 0
     for location, data in entries:
         number, total = number + 1, total + len(data)
-        if number > MAX_ENTRIES or total > MAX_UNPACKED_BYTES:
+        if number > MAX_ENTRIES or total > ARCHIVE_UNPACKED_BYTES:
             raise StoreError(_TOO_LARGE)
         archive.writestr(f"{location.stage}/{location.topic}/{location.key}{SUFFIX}", data, _method(data))
     return number
@@ -81,7 +81,7 @@ def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[entry_files.EntryLoc
 
 def _method(data: bytes) -> int:
     """Return the method of compression: none if the ratio would be refused as the ratio of a bomb."""
-    swells = len(data) > SMALL_BYTES and len(data) > len(zlib.compress(data)) * MAX_RATIO // 2
+    swells = len(data) > SMALL_BYTES and len(data) > len(zlib.compress(data)) * ARCHIVE_COMPRESSION_RATIO // 2
     return zipfile.ZIP_STORED if swells else zipfile.ZIP_DEFLATED
 
 
@@ -116,7 +116,7 @@ def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
 def _check_size(raw: IO[bytes]) -> None:
     """Check the size of the directory before it is read: each name becomes an object."""
     size = raw.seek(0, 2)
-    if size > MAX_FILE_BYTES:
+    if size > ARCHIVE_FILE_BYTES:
         raise StoreError(_BOMB)
     raw.seek(max(0, size - _END_BYTES - _LARGE_BYTES))
     tail = raw.read()
@@ -138,7 +138,12 @@ def _check_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entr
         raise StoreError(_UNEXPECTED)
     packed, unpacked = sum(info.compress_size for info in infos), sum(info.file_size for info in infos)
     overlapping = archive.fp is not None and packed > archive.fp.seek(0, 2)
-    if len(members) > MAX_ENTRIES or unpacked > MAX_UNPACKED_BYTES or overlapping or any(map(_exceeds_limits, infos)):
+    if (
+        len(members) > MAX_ENTRIES
+        or unpacked > ARCHIVE_UNPACKED_BYTES
+        or overlapping
+        or any(map(_exceeds_limits, infos))
+    ):
         raise StoreError(_BOMB)
     return list(zip(members, locations, strict=True))
 
@@ -159,7 +164,7 @@ def _is_regular(info: zipfile.ZipInfo) -> bool:
 
 
 def _exceeds_limits(info: zipfile.ZipInfo) -> bool:
-    too_much = info.file_size > SMALL_BYTES and info.file_size > info.compress_size * MAX_RATIO
+    too_much = info.file_size > SMALL_BYTES and info.file_size > info.compress_size * ARCHIVE_COMPRESSION_RATIO
     return too_much or info.file_size > entry_files.MAX_ENTRY_BYTES
 
 

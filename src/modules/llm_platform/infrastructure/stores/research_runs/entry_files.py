@@ -25,7 +25,7 @@ from modules.llm_platform.domain.research.store_key import is_entry_key, is_topi
 
 MAX_ENTRY_BYTES: Final = 32 * 1024 * 1024  # a report stores the pages that it cites, of at most 5 MB each
 QUERY_CHAR_BYTES: Final = 12  # a character of a query, as JSON writes it: the two escapes of a rare one
-MAX_HEAD_BYTES: Final = QUERY_CHAR_BYTES * MAX_QUERY_CHARS + 3 * 1024  # with the other fields
+ENTRY_HEAD_BYTES: Final = QUERY_CHAR_BYTES * MAX_QUERY_CHARS + 3 * 1024  # with the other fields
 
 _FORMAT: Final = 1
 _BEGINNING: Final = b'{"format":%d,' % _FORMAT
@@ -100,7 +100,7 @@ def seal_value(entry: EntryHeader, value: BaseModel) -> bytes:
     except PydanticSerializationError as error:
         raise UnstorableError(type(error).__name__) from error
     data = seal(entry, written)
-    if not entry.location.is_valid or len(data) > MAX_ENTRY_BYTES or len(data) - len(written) > MAX_HEAD_BYTES:
+    if not entry.location.is_valid or len(data) > MAX_ENTRY_BYTES or len(data) - len(written) > ENTRY_HEAD_BYTES:
         raise UnstorableError("its name or size is invalid")
     return data
 
@@ -117,7 +117,7 @@ def unseal(data: bytes) -> tuple[EntryHeader, bytes]:
 
 
 def read_header(beginning: bytes) -> EntryHeader:
-    """Return the unverified header, from the first MAX_HEAD_BYTES. Raises DamagedEntryError and OtherFormatError."""
+    """Return the unverified header, from the first ENTRY_HEAD_BYTES. Raises DamagedEntryError and OtherFormatError."""
     if not beginning.startswith(_BEGINNING):
         raise _format_error(beginning)
     return _head(beginning.partition(_VALUE)[0])
@@ -164,7 +164,7 @@ def write_new(path: str, data: bytes) -> None:
 
 
 def read_regular_file(path: str, limit: int | None) -> bytes:
-    """Return the bytes of a regular file of at most `limit` bytes, or with None, its first MAX_HEAD_BYTES.
+    """Return the bytes of a regular file of at most `limit` bytes, or with None, its first ENTRY_HEAD_BYTES.
 
     Raises DamagedEntryError for any other file.
     """
@@ -180,7 +180,7 @@ def read_regular_file(path: str, limit: int | None) -> bytes:
         about = os.fstat(file)
         if not stat.S_ISREG(about.st_mode) or (limit is not None and about.st_size > limit):
             raise DamagedEntryError
-        size = MAX_HEAD_BYTES if limit is None else about.st_size
+        size = ENTRY_HEAD_BYTES if limit is None else about.st_size
         data = os.read(file, size)
         while len(data) < size and (more := os.read(file, size - len(data))):
             data += more

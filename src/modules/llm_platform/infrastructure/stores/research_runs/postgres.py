@@ -51,7 +51,7 @@ ON CONFLICT (topic, stage, key) DO UPDATE SET made_at = excluded.made_at, entry 
 """  # noqa: S608
 _PUT_NEWER: Final = f"{_PUT} WHERE stored.damaged OR stored.made_at < excluded.made_at"
 _LIST: Final = f"""
-SELECT stage, topic, key, made_at, octet_length(entry), substring(entry FOR {entry_files.MAX_HEAD_BYTES}) FROM {_TABLE}
+SELECT stage, topic, key, made_at, octet_length(entry), substring(entry FOR {entry_files.ENTRY_HEAD_BYTES}) FROM {_TABLE}
 WHERE NOT damaged
 """  # noqa: S608
 _COUNT: Final = """

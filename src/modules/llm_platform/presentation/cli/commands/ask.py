@@ -28,9 +28,9 @@ from modules.llm_platform.presentation.kafka.contract.requests import RequestErr
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
-MAX_TOP_K: Final = 100
+ASK_TOP_K: Final = 100
 MAX_HEADING_CHARS: Final = 300  # A longer question is cut in the heading.
-MAX_CONTEXT_KB: Final = 8000
+ASK_CONTEXT_KB: Final = 8000
 CONTEXT_FIELDS: Final = ("context", "hits")  # An answer request has the first, a search result the second.
 CONTEXT_FORMAT: Final = "a list of {doc_id, snippet, url}, or an object with such a list as “context” or “hits”"
 
@@ -58,7 +58,7 @@ def ask(
     top_k: Annotated[
         int | None,
         typer.Option(
-            "--top-k", metavar="N", min=1, max=MAX_TOP_K, help="Number of documents to answer from; default RAG_TOP_K."
+            "--top-k", metavar="N", min=1, max=ASK_TOP_K, help="Number of documents to answer from; default RAG_TOP_K."
         ),
     ] = None,
     context: Annotated[
@@ -172,7 +172,7 @@ def read_context(path: Path) -> tuple[ContextItem, ...]:
 
     Raises WrongUseError for any other file.
     """
-    text = read_option_file("--context", path, max_kb=MAX_CONTEXT_KB, content="passages")
+    text = read_option_file("--context", path, max_kb=ASK_CONTEXT_KB, content="passages")
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

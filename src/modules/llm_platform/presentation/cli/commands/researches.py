@@ -32,7 +32,7 @@ from modules.llm_platform.presentation.cli.setup import command_context
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
-PAGE: Final = 20  # Research runs of a list, unless --limit says otherwise.
+LISTED_RUNS: Final = 20  # Research runs of a list, unless --limit says otherwise.
 
 ResearchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `researches list` shows it.")]
 KeyLabel = Annotated[
@@ -52,7 +52,7 @@ def list_researches(
     ctx: typer.Context,
     limit: Annotated[
         int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many.")
-    ] = PAGE,
+    ] = LISTED_RUNS,
     before: Annotated[
         str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")
     ] = None,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 STDIN: Final = Path("-")
-MAX_TEXT_BYTES: Final = 4 * MAX_VERIFIED_CHARS  # UTF-8 takes up to four bytes a character
+VERIFIED_TEXT_BYTES: Final = 4 * MAX_VERIFIED_CHARS  # UTF-8 takes up to four bytes a character
 MAX_CONCURRENT_FILES: Final = 4
 TOO_MANY_FILES: Final = f"has more than {MAX_VERIFIED_SOURCES} files: name a smaller folder"
 
@@ -136,7 +136,7 @@ def _read_text(console: Console, file: Path) -> str:
             text = console.source.read(MAX_VERIFIED_CHARS + 1)
         else:
             with file.open("rb") as opened:
-                text = opened.read(MAX_TEXT_BYTES + 1).decode("utf-8-sig")
+                text = opened.read(VERIFIED_TEXT_BYTES + 1).decode("utf-8-sig")
     except UnicodeDecodeError:
         reject("FILE", f"{file} is not text in UTF-8")
     except OSError as error:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 FOLDER_PROGRESS_INTERVAL_S: Final = 2.0
-MAX_TITLE_CHARS: Final = 80  # A longer title or address of a page is cut.
+PROGRESS_TITLE_CHARS: Final = 80  # A longer title or address of a page is cut.
 PAGE_ORIGINS: Final = {"read": "", "stored": " (from the store)"}  # Keyed by the status of a page that was read.
 
 
@@ -130,7 +130,7 @@ def _step_text(event: events.ResearchEvent) -> str | None:
         case events.Read():
             return _read_text(event)
         case events.Summarized():
-            return f"summarized {shorten(display_url(event.url), MAX_TITLE_CHARS)}"
+            return f"summarized {shorten(display_url(event.url), PROGRESS_TITLE_CHARS)}"
         case events.ModelProgressed() | events.RoundStarted():
             return event.describe()
         case events.SourcesNumbered():
@@ -152,12 +152,12 @@ def _describe_ranked(event: events.Ranked) -> str | None:
         return None
     best = max(scored, key=lambda result: result.score or 0.0)
     defaulted = f" ({event.defaulted} without a score of the model)" if event.defaulted else ""
-    title = shorten(best.title, MAX_TITLE_CHARS)
+    title = shorten(best.title, PROGRESS_TITLE_CHARS)
     return f"{plural(len(scored), 'result')} ranked{defaulted}, best {best.score:.1f}: {title}"
 
 
 def _read_text(event: events.Read) -> str:
-    address = shorten(display_url(event.url), MAX_TITLE_CHARS)
+    address = shorten(display_url(event.url), PROGRESS_TITLE_CHARS)
     if event.status in PAGE_ORIGINS:
         return f"read {address}: {plural(event.chars, 'character')}{PAGE_ORIGINS[event.status]}"
     return f"could not read {address}: {event.status.replace('_', ' ')}"

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.presentation.cli.console import Line, Style
 from modules.llm_platform.presentation.verification_text import FINDINGS
 
-MAX_QUOTE_CHARS: Final = 300  # Longer quotes are cut. --json has the whole quote.
+TERMINAL_QUOTE_CHARS: Final = 300  # Longer quotes are cut. --json has the whole quote.
 MAX_HOST_COLUMNS: Final = 60  # A longer host widens its own line only.
 BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 KILO: Final = 1000  # The factor between two units.
@@ -267,7 +267,7 @@ def display_url(url: str) -> str:
     return _LINE_BREAK.sub(" ", unquote(url, errors="replace")) if url.startswith(DOCUMENT_SCHEME) else url
 
 
-def shorten(text: str, max_chars: int = MAX_QUOTE_CHARS) -> str:
+def shorten(text: str, max_chars: int = TERMINAL_QUOTE_CHARS) -> str:
     """Return the text on one line, cut between words to `max_chars` characters."""
     line = " ".join(text.split())
     return line if len(line) <= max_chars else f"{line[:max_chars].rsplit(' ', 1)[0]} …"

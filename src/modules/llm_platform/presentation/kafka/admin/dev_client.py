@@ -19,7 +19,7 @@ from modules.llm_platform.presentation.kafka.worker import clients
 from modules.llm_platform.presentation.kafka.worker.consumer import to_record
 
 QUERY_TIMEOUT_S: Final = 10.0
-POLL_S: Final = 0.2
+DEV_CLIENT_POLL_S: Final = 0.2
 SEND_TIMEOUT_S: Final = 10.0
 _GROUP_ID: Final = "llm-platform-dev-client"  # the client requires an id; it neither joins the group nor commits
 
@@ -91,7 +91,7 @@ class OutcomeTail:
         """Yield outcomes for `timeout_s` seconds, or forever for None. Raises KafkaException."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while deadline is None or time.monotonic() < deadline:
-            message = self._consumer.poll(POLL_S)
+            message = self._consumer.poll(DEV_CLIENT_POLL_S)
             if message is None:
                 continue
             error = message.error()

@@ -25,7 +25,7 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 OK: Final = "ok"  # counted for a result, where a failure counts its error code
 REUSED_HEADER: Final = "request_id_reused"  # marks the outcome of an id that was first used with another payload
-MAX_ERROR_CHARS: Final = 500
+OUTCOME_ERROR_CHARS: Final = 500
 DEFAULT_RECORD_BYTES: Final = 1_000_000  # the default limit of librdkafka and of a broker
 RECORD_OVERHEAD_BYTES: Final = 512  # upper bound for a batch of one record
 HEADER_OVERHEAD_BYTES: Final = 10  # two lengths
@@ -91,7 +91,7 @@ def failure_of(error: requests.RequestError | AppException | TimeoutError) -> Fa
     return Failure(
         code,
         error.retryable,
-        error.message[:MAX_ERROR_CHARS],
+        error.message[:OUTCOME_ERROR_CHARS],
         {"cause": error.code},
         dependency=next((name for types, name in FAILED_DEPENDENCIES if isinstance(error, types)), None),
         needs_operator=isinstance(error, OPERATOR_ERRORS),

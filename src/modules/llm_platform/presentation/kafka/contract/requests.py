@@ -16,12 +16,12 @@ STAGES: Final[tuple[RagStage, ...]] = tuple(REQUEST_TOPICS)
 MAX_PARSED_BYTES: Final = (
     2_000_000  # An oversized message up to this size is parsed to find its id, in at most 0.4 s/MB.
 )
-MAX_ID_CHARS: Final = 1000
+KAFKA_ID_CHARS: Final = 1000
 MAX_TENANT_CHARS: Final = 1000
 MAX_FILTERS: Final = 100  # Keys of all filters.
-MAX_FILTER_VALUES: Final = 1000  # Values of each key.
+KAFKA_FILTER_VALUES: Final = 1000  # Values of each key.
 MAX_CONTEXT_ITEMS: Final = 1000
-MAX_TOP_K: Final = 1_000_000  # Larger values are lowered to this one.
+KAFKA_TOP_K: Final = 1_000_000  # Larger values are lowered to this one.
 
 FALLBACK_ID_PREFIX: Final = "unparsable:"
 WHOLE_MESSAGE: Final = "message"  # The field of an error that concerns no single field.
@@ -57,7 +57,7 @@ REASON_TEXTS: Final[dict[Reason, str]] = {
     "not_an_object": "is not a JSON object",
     "duplicate_key": "has a key more than once",
     "not_a_number": "contains NaN or Infinity, which JSON does not allow",
-    "too_deep": f"is nested more than {strict_json.MAX_DEPTH} levels deep",
+    "too_deep": f"is nested more than {strict_json.JSON_DEPTH} levels deep",
     "empty_or_missing": "is empty or missing",
     "wrong_type": "is of the wrong type",
     "out_of_range": "must be greater than 0",
@@ -215,7 +215,7 @@ def _request_id(value: Any) -> str:
     if value is None or value == "":
         raise RequestError("request_id", "empty_or_missing")
     request_id = _text(value, "request_id")
-    if len(request_id) > MAX_ID_CHARS:
+    if len(request_id) > KAFKA_ID_CHARS:
         raise RequestError("request_id", "too_long")
     if request_id.startswith(FALLBACK_ID_PREFIX):
         raise RequestError("request_id", "reserved")
@@ -250,12 +250,12 @@ def _top_k(value: Any) -> int | None:
     if value is None:
         return None
     if type(value) is float and value.is_integer():
-        value = int(min(value, MAX_TOP_K))
+        value = int(min(value, KAFKA_TOP_K))
     if type(value) is not int:
         raise RequestError("top_k", "wrong_type")
     if value < 1:
         raise RequestError("top_k", "out_of_range")
-    return min(value, MAX_TOP_K)
+    return min(value, KAFKA_TOP_K)
 
 
 def _filters(value: Any) -> Filters:
@@ -267,7 +267,7 @@ def _filters(value: Any) -> Filters:
     if len(value) > MAX_FILTERS:
         raise RequestError("filters", "too_many")
     return {
-        _text(key, "filters"): tuple(_text(text, "filters") for text in _list(values, "filters", MAX_FILTER_VALUES))
+        _text(key, "filters"): tuple(_text(text, "filters") for text in _list(values, "filters", KAFKA_FILTER_VALUES))
         for key, values in value.items()
         if values not in (None, [])
     }

@@ -1,4 +1,4 @@
-"""A strict JSON reader for one object: UTF-8, unique keys, finite numbers, at most MAX_DEPTH levels.
+"""A strict JSON reader for one object: UTF-8, unique keys, finite numbers, at most JSON_DEPTH levels.
 
 A flaw inside a member invalidates that member only. Echoed members keep the text in which they were sent, so that digits,
 key order and escapes do not change.
@@ -12,7 +12,7 @@ from typing import Any, Final, Literal
 
 Flaw = Literal["not_utf8", "not_json", "not_an_object", "duplicate_key", "not_a_number", "too_deep"]
 
-MAX_DEPTH: Final = 64  # levels, including the object itself
+JSON_DEPTH: Final = 64  # levels, including the object itself
 _MAX_INT_CHARS: Final = 19  # longer integers are cut: they stay out of range, and parse in constant time
 
 _SPACE: Final = r"[ \t\n\r]*"
@@ -121,18 +121,18 @@ def _expect(pattern: re.Pattern[str], text: str, position: int) -> re.Match[str]
 
 def _limit_depth(text: str) -> str:
     """Return the text itself when it is shallow enough, else a copy in which _DEPTH_MARKER replaces what is too deep."""
-    if text.count("{") + text.count("[") <= MAX_DEPTH:
+    if text.count("{") + text.count("[") <= JSON_DEPTH:
         return text
     depth, copied_to, pieces = 0, 0, []
     unescaped = text.replace("\\\\", "xx").replace('\\"', "xx")  # the quotes that are left begin or end a string
     for match in _STRING_OR_BRACKET.finditer(unescaped):
         if match[0] in "{[":
             depth += 1
-            if depth == MAX_DEPTH + 1:
+            if depth == JSON_DEPTH + 1:
                 pieces += [text[copied_to : match.start()], _DEPTH_MARKER]
                 copied_to = len(text)
         elif match[0] in "}]":
-            if depth == MAX_DEPTH + 1:
+            if depth == JSON_DEPTH + 1:
                 copied_to = match.end()
             depth -= 1
     return "".join([*pieces, text[copied_to:]]) if pieces else text

@@ -14,7 +14,7 @@ from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import services
 
-MAX_NAME_CHARS: Final = 200
+TOOL_NAME_CHARS: Final = 200
 REQUIRED: Final = ("required", "any")  # OpenAI's word and Anthropic's
 NAMED: Final = ("function", "tool", "custom")  # kinds of a choice that names a tool
 ALLOWED: Final = "allowed_tools"
@@ -60,8 +60,8 @@ def find_forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choic
         )
     position = found[0]
     name = functions[position]
-    if not 0 < len(name) <= MAX_NAME_CHARS:
-        raise InvalidRequestError.at(("body", "tools", position), f"needs a name of 1 to {MAX_NAME_CHARS} characters")
+    if not 0 < len(name) <= TOOL_NAME_CHARS:
+        raise InvalidRequestError.at(("body", "tools", position), f"needs a name of 1 to {TOOL_NAME_CHARS} characters")
     inner = _inner(tools[position])
     parameters = inner.get("parameters", inner.get("input_schema"))
     schema = NO_PARAMETERS if parameters is None else parameters

@@ -9,14 +9,14 @@ from pydantic_core import PydanticCustomError
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_PARTS
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 
-MAX_TYPE_CHARS: Final = 100
+PART_TYPE_CHARS: Final = 100
 TEXTS: Final = ("text", "input_text", "output_text")
 
 
 class ContentPart(BaseModel, extra="allow", frozen=True):
     """A part of a message: a text, or for a language model an image, a sound or a file, with its data."""
 
-    type: Annotated[str, Field(max_length=MAX_TYPE_CHARS)]
+    type: Annotated[str, Field(max_length=PART_TYPE_CHARS)]
     text: str | None = None
 
     @model_validator(mode="after")

@@ -202,7 +202,7 @@ def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> 
     sent = {name for name in body.model_fields_set if getattr(body, name) is not None}
     ignored = [*(name for name in partly_served if name.partition(".")[0] in sent), *unknown]
     if ignored:
-        response.headers[ignored_fields.HEADER] = ", ".join(ignored[: ignored_fields.MAX_NAMED])
+        response.headers[ignored_fields.HEADER] = ", ".join(ignored[: ignored_fields.NAMED_FIELDS])
     return response
 
 

@@ -43,7 +43,7 @@ LABELS: Final = {
     "date": "Date",
     "warning": "Warning",
 }
-MAX_RESULTS: Final = 20  # The vendor's limit.
+JINA_RESULTS: Final = 20  # The vendor's limit.
 MAX_FIELDS: Final = 50  # A form with more fields is refused.
 
 _MERGED_SLASHES = re.compile(r"(https?):/+(?=[^/])", re.IGNORECASE)  # Proxies merge the two slashes into one.
@@ -59,8 +59,8 @@ class JinaSearchRequest(dialect.StringValuesBody, frozen=True):
     """A search. `num` is another name of `count`. `site` restricts the search to sites."""
 
     q: LongQuery
-    count: int | None = Field(default=None, ge=1, le=MAX_RESULTS, strict=True)
-    num: int | None = Field(default=None, ge=1, le=MAX_RESULTS, strict=True)
+    count: int | None = Field(default=None, ge=1, le=JINA_RESULTS, strict=True)
+    num: int | None = Field(default=None, ge=1, le=JINA_RESULTS, strict=True)
     page: int = Field(default=1, ge=1, le=dtos.MAX_PAGE, strict=True)
     site: dialect.Sites | None = None
 
@@ -90,7 +90,7 @@ PLAIN: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"text/plain":
 SEARCH: Final = describe_query(
     q=({"type": "string", "minLength": 1}, True, "The query."),
     count=(
-        {"type": "integer", "minimum": 1, "maximum": MAX_RESULTS, "default": 5},
+        {"type": "integer", "minimum": 1, "maximum": JINA_RESULTS, "default": 5},
         False,
         "Results; `num` is the same.",
     ),

@@ -25,7 +25,7 @@ MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # The limit until an API key is known.
 MAX_CONVERSATION_BYTES = 8 << 20
 TOO_DEEP = "has objects and lists in more than 200 levels: send flatter ones"
-MAX_VALUES = (
+BODY_VALUES = (
     500_000  # Values of a large body. Each takes up to a hundred bytes of memory, however short it is in the body.
 )
 BODY_TIMEOUT_S = 8.0
@@ -167,7 +167,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     """Return the object. Unlike Python's parser this one refuses NaN, lone surrogates and more than 200 levels."""
     if not body.strip():
         raise _invalid_body("a JSON object is required", "missing")
-    if len(body) > MAX_BODY_BYTES and sum(map(body.count, (b",", b"[", b"{"))) > MAX_VALUES:
+    if len(body) > MAX_BODY_BYTES and sum(map(body.count, (b",", b"[", b"{"))) > BODY_VALUES:
         raise _invalid_body("has too many values: send fewer, or send texts as texts", "too_long")
     try:
         value = from_json(body, allow_inf_nan=False)

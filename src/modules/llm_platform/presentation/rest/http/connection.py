@@ -20,7 +20,9 @@ from modules.llm_platform.presentation.rest.http import problems
 from shared.exceptions import status_phrase
 
 HEAD_TIMEOUT_S = 8.0  # limit for the head of a request, from its first byte or from the start of the connection
-LINGER_S: Final = 2.0  # time for a client to read the answer: closing while it still sends would discard the answer
+HTTP_LINGER_S: Final = (
+    2.0  # time for a client to read the answer: closing while it still sends would discard the answer
+)
 LINGER_MAX_BYTES: Final = 16 << 20  # discarded meanwhile
 WRITE_TIMEOUT_S = 30.0  # longest time in which the client takes no byte
 MAX_WAITING: Final = 8  # pipelined requests behind the one that is answered
@@ -221,7 +223,7 @@ class HttpConnection(HttpToolsProtocol):
             return
         self.flow.resume_reading()
         self.transport.write_eof()
-        self._head_timer = self.loop.call_later(LINGER_S, self.transport.close)
+        self._head_timer = self.loop.call_later(HTTP_LINGER_S, self.transport.close)
 
     def _is_responding(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

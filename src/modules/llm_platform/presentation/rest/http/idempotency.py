@@ -15,7 +15,7 @@ from modules.llm_platform.presentation.rest.http.kept_answers import IDEMPOTENCY
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state
 
-MAX_KEY_CHARS: Final = 255
+IDEMPOTENCY_KEY_CHARS: Final = 255
 
 
 async def answer_once(request: Request, body: BaseModel, answer: Callable[[], Awaitable[Response]]) -> Response:
@@ -24,9 +24,9 @@ async def answer_once(request: Request, body: BaseModel, answer: Callable[[], Aw
     if sent is None:
         return await answer()
     key = sent.decode("latin-1")
-    if not 0 < len(key) <= MAX_KEY_CHARS or not key.isascii() or not key.isprintable():
+    if not 0 < len(key) <= IDEMPOTENCY_KEY_CHARS or not key.isascii() or not key.isprintable():
         raise InvalidRequestError.at(
-            ("header", IDEMPOTENCY_KEY), f"must have 1 to {MAX_KEY_CHARS} visible ASCII characters"
+            ("header", IDEMPOTENCY_KEY), f"must have 1 to {IDEMPOTENCY_KEY_CHARS} visible ASCII characters"
         )
     kept, request_key = server_state(request).kept_answers, (caller_id(request), request.scope["path"], key)
     digest = sha256(body.model_dump_json().encode()).digest()

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.presentation.rest.http.request_scope import ADD_HEADERS, IGNORED_FIELDS
 
 HEADER: Final = "X-Ignored-Fields"  # The response header that names fields without effect.
-MAX_NAMED: Final = 30
+NAMED_FIELDS: Final = 30
 # The client chose the names. Clients and proxies refuse headers of some kilobytes.
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
 
@@ -32,7 +32,7 @@ class IgnoredField(NamedTuple):
 
 
 class IgnoredFields(NamedTuple):
-    """The ignored fields of a body. `unnamed` counts those beyond MAX_NAMED, or with names that are not repeated."""
+    """The ignored fields of a body. `unnamed` counts those beyond NAMED_FIELDS, or with names that are not repeated."""
 
     named: Sequence[IgnoredField] = ()
     unnamed: int = 0
@@ -59,7 +59,7 @@ def note_ignored_fields(request: Request, model: type[BaseModel], values: Mappin
     unknown = [name for name, value in values.items() if value is not None and name not in known]
     if not unknown:
         return
-    safe = [name for name in unknown if _SAFE_NAME.fullmatch(name)][:MAX_NAMED]
+    safe = [name for name in unknown if _SAFE_NAME.fullmatch(name)][:NAMED_FIELDS]
     ignored = IgnoredFields([IgnoredField(name, _meant(name, known)) for name in safe], len(unknown) - len(safe))
     request.scope[IGNORED_FIELDS] = ignored
     request.scope[ADD_HEADERS]((HEADER.lower().encode(), ignored.header().encode()))

@@ -32,7 +32,7 @@ MAX_SENT_DEPTH: Final = 1000
 ENDED: Final = "The crawl has ended: there is nothing to cancel."
 PAGE_SIZE: Final = 100  # Documents of one answer.
 STORED_FOR: Final = timedelta(days=1)  # A lower bound: STORE_TTL_DAYS counts from the end of the crawl.
-MAX_PATH_CHARS: Final = 90  # The patterns of a crawl contain it and have at most 200 characters.
+CRAWLED_PATH_CHARS: Final = 90  # The patterns of a crawl contain it and have at most 200 characters.
 BLOCKED: Final = "page_blocked"  # The code of a page that robots.txt or a wall blocks.
 
 
@@ -90,7 +90,7 @@ def below_path(url: str) -> tuple[str, ...]:
         path = urlsplit(url).path.rstrip("/")
     except ValueError:
         return ()  # The page reader refuses the address with a reason.
-    return (f"^{re.escape(path)}(/|$)",) if path and len(path) <= MAX_PATH_CHARS else ()
+    return (f"^{re.escape(path)}(/|$)",) if path and len(path) <= CRAWLED_PATH_CHARS else ()
 
 
 class FirecrawlCrawlTask(BaseModel):

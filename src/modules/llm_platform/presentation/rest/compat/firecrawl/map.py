@@ -21,7 +21,7 @@ router = APIRouter(tags=["compatible"])
 MAP_DEPTH: Final = 2  # Links from the first page to the last ones that are listed.
 MAP_S: Final = 30.0  # The time of a map without `timeout`. Addresses that were found until then are listed.
 MAX_SENT_LIMIT: Final = 100_000  # The vendor's limit.
-MAX_HOST_CHARS: Final = 90  # The patterns of a crawl contain it and have at most 200 characters.
+MAPPED_HOST_CHARS: Final = 90  # The patterns of a crawl contain it and have at most 200 characters.
 
 
 class FirecrawlMapRequest(dialect.DialectBody, frozen=True):
@@ -56,7 +56,7 @@ def same_host(url: str) -> tuple[str, ...]:
         host = (urlsplit(url).hostname or "").removeprefix("www.")
     except ValueError:
         return ()  # The page reader refuses the address with a reason.
-    return (rf"^(www\.)?{re.escape(host)}$",) if host and len(host) <= MAX_HOST_CHARS else ()
+    return (rf"^(www\.)?{re.escape(host)}$",) if host and len(host) <= MAPPED_HOST_CHARS else ()
 
 
 class FirecrawlMapResponse(BaseModel):

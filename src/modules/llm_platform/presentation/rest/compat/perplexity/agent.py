@@ -41,7 +41,7 @@ router = APIRouter(prefix="/perplexity", tags=["compatible"])
 API: Final = runs.ResponsesApi("perplexity", AgentResponseWriter)
 MAX_STEPS: Final = 100  # The vendor's limits.
 MAX_MODELS: Final = 5
-MAX_NAME_CHARS: Final = 320
+AGENT_MODEL_NAME_CHARS: Final = 320
 SHALLOW_STEPS: Final = 1  # `max_steps` that one search takes
 DEEP_STEPS: Final = 9  # A request for more steps is a report: the vendor's own deep research takes ten.
 REFUSED: Final = {
@@ -51,7 +51,7 @@ REFUSED: Final = {
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"'`]+", re.I)
 _AROUND_ADDRESS: Final = ".,;:!?)]}»”’"
 
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
+Name = Annotated[str, Field(min_length=1, max_length=AGENT_MODEL_NAME_CHARS)]
 
 
 class AgentWebSearchTool(dialect.StringValuesBody, frozen=True):

@@ -30,7 +30,7 @@ router = APIRouter(prefix="/perplexity", tags=["compatible"])
 API: Final = "perplexity/async"  # The name of the API in stored runs.
 MAX_KEY_CHARS: Final = 255
 ID_CHARS: Final = 32
-PAGE: Final = 20
+PAGE_RUNS: Final = 20
 MODEL: Final = "model"  # The key of the model in the stored request of the client.
 TOOL: Final = "tool"  # The key of the tool that the answer calls.
 MODELS: Final[Mapping[Depth, str]] = {"shallow": "sonar", "deep": "sonar-pro", "report": "sonar-deep-research"}
@@ -108,7 +108,7 @@ async def create(request: Request) -> Response:
 )
 async def list_all(
     request: Request,
-    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = PAGE,
+    limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = PAGE_RUNS,
     next_token: Annotated[str | None, Query(description="`next_token` of the page before")] = None,
 ) -> Response:
     jobs = services(request).research_jobs

@@ -19,12 +19,12 @@ from modules.llm_platform.presentation.rest.compat.content import Content, join_
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 
-MAX_NAME_CHARS: Final = 200
+ITEM_NAME_CHARS: Final = 200
 # Tools of the client; a research run does without them.
 FUNCTIONS: Final = frozenset({"function", "custom", "namespace"})
 NOT_STORED: Final = "this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
 
-Name = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
+Name = Annotated[str, Field(min_length=1, max_length=ITEM_NAME_CHARS)]
 
 
 class FunctionCall(BaseModel, frozen=True):

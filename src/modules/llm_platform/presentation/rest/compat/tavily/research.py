@@ -44,7 +44,7 @@ DEPTHS: Final[Mapping[Model, Depth]] = {"mini": "deep", "auto": "deep", "pro": "
 STATUSES: Final = {"queued": "pending", "running": "in_progress", "done": "completed"}  # Any other status is failed.
 API: Final = "tavily"  # The name of the API in stored runs.
 STREAM: Final = "The steps, the text and the sources as `chat.completion.chunk` objects, and the event `done`."
-END_OF_STREAM: Final = b"event: done\n\n"
+TAVILY_END_OF_STREAM: Final = b"event: done\n\n"
 
 
 class TavilyResearchRequest(TavilyDomains, frozen=True):
@@ -248,7 +248,7 @@ class TavilyStream:
         else:
             rest = b""
         answer = self._answer("Generating") if self._is_writing else b""
-        return answer + rest + self._chunk(sources=_sources(response)) + END_OF_STREAM
+        return answer + rest + self._chunk(sources=_sources(response)) + TAVILY_END_OF_STREAM
 
     def _call(self, name: str, arguments: str, **more: Sequence[str]) -> bytes:
         self._calls += 1
@@ -266,4 +266,7 @@ class TavilyStream:
         )
 
     def _error(self, problem: Mapping[str, Any]) -> bytes:
-        return chat_completions.data_part({**self._head, "object": "error", "error": problem["detail"]}) + END_OF_STREAM
+        return (
+            chat_completions.data_part({**self._head, "object": "error", "error": problem["detail"]})
+            + TAVILY_END_OF_STREAM
+        )

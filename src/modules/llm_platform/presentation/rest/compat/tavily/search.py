@@ -25,7 +25,7 @@ from shared.exceptions import AppException
 
 router = APIRouter(prefix="/tavily", tags=["compatible"])
 
-MAX_RESULTS: Final = 20  # the vendor's limit
+TAVILY_RESULTS: Final = 20  # the vendor's limit
 SOURCES: Final[Mapping[str, tuple[dtos.SourceKind, ...]]] = {
     "general": ("web",),
     "finance": ("web",),
@@ -52,7 +52,7 @@ class TavilySearchRequest(TavilyDomains, frozen=True):
     time_range: Literal["day", "week", "month", "year", "d", "w", "m", "y"] | None = None
     start_date: Day | None = None
     end_date: Annotated[Day | None, dialect.not_before("start_date")] = None
-    max_results: int = Field(default=5, ge=0, le=MAX_RESULTS, strict=True)
+    max_results: int = Field(default=5, ge=0, le=TAVILY_RESULTS, strict=True)
     include_answer: StrictBool | Literal["basic", "advanced"] = False
     include_raw_content: StrictBool | Literal["markdown", "text"] = False
 
