@@ -25,7 +25,9 @@ def test_the_fast_path_counts_the_same_letters(given_text: str) -> None:
     counted: Counter[str] = Counter()
     for run in language._RUNS.finditer(given_text):
         script = run.lastgroup or ""
-        counted[script] += (run.end() - run.start()) * (language.DENSE_LETTER if script in language._DENSE else 1)
+        counted[script] += (run.end() - run.start()) * (
+            language.DENSE_LETTER_WEIGHT if script in language._DENSE else 1
+        )
     assert language._letters_by_script(given_text) == counted
 
 
