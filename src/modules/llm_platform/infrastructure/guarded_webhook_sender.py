@@ -15,7 +15,6 @@ from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 
 WEBHOOK_TIMEOUT_S: Final = 20.0  # limit for one attempt; the specification advises 15 to 30
 MAX_REPLY_BYTES: Final = 65_536  # read and ignored
-GONE: Final = 410  # the receiver wants no more
 OFFLINE: Final = "webhook: in offline mode only hosts of WEBHOOK_ALLOWED_HOSTS get webhooks: see LLM_PLATFORM_OFFLINE"
 
 
@@ -63,7 +62,8 @@ class GuardedWebhookSender(IWebhookSender):
                     break
         is_delivered = status // 100 == 2
         reason = "delivered" if is_delivered else f"the receiver answered with status {status}"
-        return WebhookReply(is_delivered, reason, is_final=status == GONE, retry_after_s=wait_s or 0.0)
+        is_gone = status == 410  # the receiver wants no more
+        return WebhookReply(is_delivered, reason, is_final=is_gone, retry_after_s=wait_s or 0.0)
 
     async def _check_url(self, url: str) -> Checked:
         """Return the checked address. Raises WebhookError, and PageConnectionError if the name does not resolve."""

@@ -6,7 +6,6 @@ from urllib.parse import quote, unquote
 from modules.llm_platform.domain.privacy.redaction import Redactor
 
 SCHEME: Final = "doc:"
-_PATH_ENDS: Final = "#?"  # both are escaped in a path
 
 
 class DocumentAddresses:
@@ -30,6 +29,6 @@ class DocumentAddresses:
         if prefix is None:
             return None
         path = url[len(prefix) :]
-        for mark in _PATH_ENDS:
+        for mark in "#?":
             path = path.partition(mark)[0]
         return unquote(path, errors="surrogateescape")

@@ -34,7 +34,6 @@ MAX_FILES: Final = 1_000_000  # files below one folder
 MAX_MESSAGES: Final = 1000  # messages of each kind about the files and lines of one folder
 ORIGIN_CHARS: Final = 16  # hexadecimal digits of a digest
 QUALIFIER_CHARS: Final = 6  # part of the origin in the id of a document whose path another folder has too
-HASH_CHUNK_BYTES: Final = 1 << 20
 _KINDS: Final = {".markdown": "md", ".htm": "html", ".text": "txt"}
 
 NO_TEXT: Final = "it holds no text"
@@ -321,7 +320,7 @@ def _digest(path: Path, url: str) -> str:
     with path.open("rb", buffering=0) as file:
         digest.update(str(os.fstat(file.fileno()).st_size).encode())
         left = DOCUMENT_FILE_BYTES
-        while left > 0 and (chunk := file.read(min(HASH_CHUNK_BYTES, left))):
+        while left > 0 and (chunk := file.read(min(1 << 20, left))):
             digest.update(chunk)
             left -= len(chunk)
     return digest.hexdigest() + pages_mark(path.name)

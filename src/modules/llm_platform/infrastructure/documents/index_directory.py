@@ -21,10 +21,8 @@ from modules.llm_platform.infrastructure.files.private_files import PRIVATE_FOLD
 
 log = logging.getLogger(__name__)
 
-LOCK_MODE: Final = 0o600
 DAY_S: Final = 86_400
 TOUCHED_EVERY_S: Final = 3600.0  # pause between two updates of the last use
-TEMPORARY: Final = "llm-platform-"
 
 
 class IndexDirectory:
@@ -49,7 +47,7 @@ class IndexDirectory:
         if self._path is None or (self._lock is not None and not self._lock.is_held and not self._path.is_dir()):
             self._path = self._find_stored()
             if self._path is None:
-                self._path = self._temporary = Path(tempfile.mkdtemp(prefix=TEMPORARY))
+                self._path = self._temporary = Path(tempfile.mkdtemp(prefix="llm-platform-"))
         return self._path
 
     def acquire(self) -> bool:
@@ -81,7 +79,7 @@ class IndexDirectory:
         try:
             make_private_folder(path)
             self._base.chmod(PRIVATE_FOLDER)
-            lock.touch(LOCK_MODE)
+            lock.touch(0o600)
             if not os.access(path, os.W_OK | os.X_OK):
                 return None
             self._lock = FileLock(lock)

@@ -19,7 +19,6 @@ DOCUMENT_TEXT_BYTES: Final = 5_000_000  # longest text or HTML file; the rest is
 DOCUMENT_FILE_BYTES: Final = 50_000_000  # largest PDF or archive, which cannot be read in part
 DOCUMENT_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
-MAX_HEADING_LEVEL: Final = 6
 TABLE_WORDS: Final = 250  # a long table becomes several of this size: each passage then has the names of its columns
 HEAD_SHARE: Final = 4  # the rows of a table may be this many times as long as the names of its columns
 DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
@@ -137,7 +136,7 @@ def _with_marked_headings(text: str) -> str:
         underlined = _ADORNMENT.fullmatch(mark) and 0 < len(plain) <= len(mark) and not _ADORNMENT.fullmatch(plain)
         if underlined and (lines[position].rstrip() == mark if over else title[0] != " "):
             level = levels.setdefault((mark[0], bool(over)), len(levels) + 1)
-            marked += ["", f"{'#' * min(level, MAX_HEADING_LEVEL)} {plain}", ""]
+            marked += ["", f"{'#' * min(level, 6)} {plain}", ""]
             position += 2 + over
         else:
             marked.append(lines[position])

@@ -4,7 +4,6 @@ import os
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
 
 if sys.platform == "win32":
     import msvcrt
@@ -29,9 +28,6 @@ else:
         return True
 
 
-_MODE: Final = 0o600
-
-
 class FileLock:
     """An exclusive or shared lock on a file. It never waits."""
 
@@ -47,7 +43,7 @@ class FileLock:
         """Acquire the lock and return True, or return False if another process has it. Raises OSError if locking fails."""
         if self._file is not None:
             return True
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT, _MODE)
+        file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             if _try_lock(file, shared):
                 with suppress(FileNotFoundError):

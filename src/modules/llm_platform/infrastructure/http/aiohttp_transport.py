@@ -22,7 +22,6 @@ LARGE_BODY_BYTES: Final = 1 << 20  # a longer one is written in pieces, so that 
 ON_BODY_END: Final = (
     "on_body_end"  # extension of a response: a function that takes what to call when the body has arrived
 )
-ADDED_BY_AIOHTTP: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 # Most specific first.
 _ERRORS: Final[tuple[tuple[type[Exception], type[httpx2.TransportError]], ...]] = (
@@ -111,7 +110,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
-            skip_auto_headers=ADDED_BY_AIOHTTP,
+            skip_auto_headers=("Accept", "Accept-Encoding", "Content-Type", "User-Agent"),
             auto_decompress=False,
             max_line_size=MAX_HEADER_BYTES,
             max_field_size=MAX_HEADER_BYTES,

@@ -25,7 +25,6 @@ MAX_CLOSED_S: Final = 3600.0  # After a longer Retry-After, the service is calle
 
 CLOSED = "{name} asked for no requests for the next {seconds:.0f} s: try later"
 
-SECOND_S: Final = 1.0
 MINUTE_S: Final = 60.0
 CALL_S: Final = 4.0  # The assumed duration of a call. A high rate needs slots for the calls that start in this time.
 
@@ -216,7 +215,7 @@ class RateLimiter:
     def __init__(
         self,
         rate: float | None,
-        per_s: float = SECOND_S,
+        per_s: float = 1.0,
         *,
         max_concurrent: int,
         is_strict: bool = False,

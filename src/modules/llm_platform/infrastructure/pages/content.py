@@ -42,7 +42,6 @@ _PUBLISHED = (
     re.compile(rf"<time\s[^<>]{{0,200}}?datetime={_DATE}", re.IGNORECASE),
 )
 _FIRST_HEADING = re.compile(r"^#{1,3}[ \t]+(\S[^\n]{0,300})", re.MULTILINE)
-_EXTRA_MISSING = "needs: pip install"
 
 
 class Content(NamedTuple):
@@ -146,7 +145,7 @@ def _sniff_type(body: bytes) -> str:
 
 
 def _unreadable(why: str, media_type: str) -> PageError | PageConfigError:
-    if _EXTRA_MISSING in why:
+    if "needs: pip install" in why:
         return PageConfigError(f"Pages cannot be read: {why}")
     kinds: Mapping[bool, str] = {True: "PDF", False: "page"}
     return PageError(f"The {kinds[media_type == PDF]} cannot be read: {why}")
@@ -157,16 +156,13 @@ def _find_heading(text: str) -> str:
     return found[1].strip() if found else ""
 
 
-SMALLEST_PAGE: Final = "<p>page</p>"
-
-
 class PageParsers(AsyncParsers):
     """Converts HTML and PDF to text in child processes, off the event loop. Raises UnreadableDocument."""
 
     async def prepare(self) -> None:
         """Start a child process and load what it needs, unless there is one."""
         if not self.has_child:
-            await self.html(SMALLEST_PAGE)
+            await self.html("<p>page</p>")
 
     async def html(self, html: str) -> Parsed:
         return await self.run(lambda parser: parser.page(html))

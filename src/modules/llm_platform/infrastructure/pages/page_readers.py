@@ -26,7 +26,6 @@ from shared.exceptions import AppException
 log = logging.getLogger(__name__)
 
 MAX_PAGE_CHARS: Final = 100_000  # a page for quick and deep answers
-NO_READER = "No page reader is configured: set READERS to jina, direct or both"
 
 
 class LazyPageReader(IPageReader):
@@ -90,7 +89,7 @@ class FailoverPageReader(IPageReader):
         self._readers = tuple(readers)
 
     async def read(self, url: str) -> Page:
-        last_error: AppException = PageConfigError(NO_READER)
+        last_error: AppException = PageConfigError("No page reader is configured: set READERS to jina, direct or both")
         for reader in self._readers:
             try:
                 return await reader.read(url)

@@ -25,7 +25,6 @@ FORBIDDEN = "The site's robots.txt disallows this page; crawls and direct-robots
 
 _AGENT_LINE = re.compile(r"\s*user[\s-]*agent(?![^\s:])[\s:]*([^#]*)", re.IGNORECASE)
 _TOKEN = re.compile(r"[A-Za-z_-]+")
-_OTHER_PRODUCT = "another-program"
 
 
 class Robots:
@@ -86,4 +85,4 @@ def _normalize(line: str, product: str) -> str:
     if name.startswith("*"):
         return "User-agent: *"
     is_product = token is not None and token[0].lower() == product
-    return f"User-agent: {PRODUCT if is_product else _OTHER_PRODUCT}"
+    return f"User-agent: {PRODUCT if is_product else 'another-program'}"

@@ -36,8 +36,6 @@ from modules.llm_platform.infrastructure.parsing.messages import bytes_text, rea
 from modules.llm_platform.infrastructure.parsing.notebook import notebook_text
 from modules.llm_platform.infrastructure.parsing.pdf import pdf_text
 
-TOO_MUCH_MEMORY = f"reading it takes more than {MEMORY_BYTES // 1_000_000} MB of memory"
-
 _HTML_READERS = {"html": html_text, "page": page_text, "linked_page": linked_page_text, "whole_page": whole_page_text}
 _FILE_READERS: dict[str, Callable[[str | bytes], Answer]] = {
     "pdf": pdf_text,
@@ -58,7 +56,7 @@ def serve(
             with document_limits(fields.get("cpu_seconds", cpu_seconds), wall_seconds):
                 answer = _read(fields, content)
         except MemoryError:
-            answer = {"error": TOO_MUCH_MEMORY}
+            answer = {"error": f"reading it takes more than {MEMORY_BYTES // 1_000_000} MB of memory"}
         write_message(answers, answer, text_bytes(answer.pop("text", "")))
 
 

@@ -130,7 +130,6 @@ COUNTRIES: Final = frozenset(
         "US",
     }
 )
-ANYWHERE: Final = "ALL"
 
 RULES: Final = {
     402: Rule("blocked", "has no quota left for this key (402): raise the plan's limit"),
@@ -148,7 +147,6 @@ CODE_RULES: Final[Mapping[str, Rule]] = {
     "QUOTA_LIMITED": Rule("blocked", "has no quota left for this key: raise the plan's limit"),
     "RATE_LIMITED": Rule("blocked", "refuses more requests for now"),
 }
-NOT_IN_PLAN: Final = "OPTION_NOT_IN_PLAN"
 
 
 class QuotaWindow(NamedTuple):
@@ -201,7 +199,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
             parameters.pop("extra_snippets", None)
         reply = await self.get(PATHS[kind], parameters)
         code = _error_code(reply)
-        if code == NOT_IN_PLAN and "extra_snippets" in parameters:
+        if code == "OPTION_NOT_IN_PLAN" and "extra_snippets" in parameters:
             self._extra_snippets = False
             return await self._page(kind, parameters)
         if code in CODE_RULES or (reply.status == 429 and code is None):
@@ -282,7 +280,7 @@ def _parameters(
         "offset": str(offset),
         "freshness": _freshness(window),
         "search_lang": _language(request),
-        "country": territory if territory in COUNTRIES else ANYWHERE,
+        "country": territory if territory in COUNTRIES else "ALL",
         "extra_snippets": "true" if request.summary else None,
         "text_decorations": "false" if kind == "web" else None,
         "result_filter": "web" if kind == "web" else None,

@@ -13,7 +13,6 @@ from modules.llm_platform.infrastructure.search import google
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
 NOTHING_FOUND: Final = 422  # sent with this text; a wrong parameter is a 400
-NOTHING_FOUND_TEXT: Final = b"No search results"
 RULES: Final = {402: Rule("blocked", "has no balance left for this key (402): top it up")}
 
 
@@ -46,7 +45,7 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
         return keyed.Found(self.items(read_list(answer.get("data"))), answer)
 
     def read_answer(self, reply: Reply) -> dict[str, Any]:
-        if reply.status == NOTHING_FOUND and NOTHING_FOUND_TEXT in reply.body:
+        if reply.status == NOTHING_FOUND and b"No search results" in reply.body:
             return {"data": []}
         return super().read_answer(reply)
 

@@ -38,8 +38,6 @@ VERDICTS: Final[dict[SentenceVerdict, str]] = {
     "unchecked": "not checked against",
 }
 
-NOT_IN_EXCERPT: Final = "not in the excerpt that was seen of"
-
 
 def search_text(response: FoundItems) -> str:
     """Return the results of a search as JSON."""
@@ -185,7 +183,7 @@ def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iter
             excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
             read = parts.get(citation.source_index, "") if citation.verdict == "unsupported" else ""
             page = f", {page_label([citation.page])}" if citation.page else ""
-            verdict = NOT_IN_EXCERPT if excerpt else VERDICTS[shown_verdict(citation)]
+            verdict = "not in the excerpt that was seen of" if excerpt else VERDICTS[shown_verdict(citation)]
             yield f"- {verdict} [{citation.source_index}]{page}{read}: {claim}"
 
 

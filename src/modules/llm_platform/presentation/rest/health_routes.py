@@ -20,7 +20,6 @@ class Ready(BaseModel):
 
 
 READY = Ready()
-METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"  # the type of Prometheus' text format
 
 
 @router.get("/health", summary="Health of the upstreams", response_model=HealthReport, responses=PROBE_RESPONSES)
@@ -52,4 +51,4 @@ async def metrics(request: Request) -> Response:
     text = collected.exposition()
     if not text:
         raise NoMetricsError
-    return Response(text, media_type=METRICS_TYPE)
+    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")  # Prometheus' text format

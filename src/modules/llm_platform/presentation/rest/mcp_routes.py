@@ -42,7 +42,6 @@ METHODS: Final = ("POST", "DELETE")  # no GET: the server sends nothing outside 
 SESSION_IDLE_S: Final = 30 * 60.0
 MAX_SESSIONS: Final = 1000
 SESSIONS: Final = "mcp-session:"  # what the limiter calls the sessions of a caller
-SESSION_ID: Final = b"mcp-session-id"
 CLOSED: Final = "llm_platform.mcp_closed"  # key in the ASGI scope: an event, set when the response has ended
 SDK_MODULES: Final = (
     "mcp.server.streamable_http_manager",
@@ -99,7 +98,7 @@ class McpEndpoint:
                 errors = [{"loc": ["body"], "msg": "is no message of JSON-RPC 2.0", "type": "jsonrpc"}]
                 raise problems.InvalidRequestError(errors) from None
         scope[CLOSED] = closed = asyncio.Event()
-        session = next((value for name, value in scope["headers"] if name == SESSION_ID), None)
+        session = next((value for name, value in scope["headers"] if name == b"mcp-session-id"), None)
         attempt = _Attempt(send, 503 if session is None else 404)  # unknown session; too many sessions
         try:
             if session in self._ended:

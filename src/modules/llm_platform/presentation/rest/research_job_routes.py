@@ -33,7 +33,6 @@ class _ResearchIdConvertor(StringConvertor):
 register_url_convertor("research_id", _ResearchIdConvertor())
 router = APIRouter(prefix="/research", tags=["research"])
 
-LAST_EVENT_ID = b"last-event-id"
 MAX_EVENT_DIGITS = 9
 MAX_STREAMS = 100  # streams of one caller in this process; each may ask the store every second
 PAGE_RUNS = 20  # research runs of a page, unless `limit` says otherwise
@@ -113,7 +112,7 @@ async def finish_research(request: Request, research_id: ResearchId) -> Response
 )
 async def research_events(request: Request, research_id: ResearchId) -> Response:
     # The number of Last-Event-ID; 0 without a valid one, as if nothing had been received.
-    sent = request.scope[HEADERS].get(LAST_EVENT_ID, b"").strip()
+    sent = request.scope[HEADERS].get(b"last-event-id", b"").strip()
     after = int(sent) if sent.isdigit() and len(sent) <= MAX_EVENT_DIGITS else 0
     jobs, owner = services(request).research_jobs, caller_id(request)
     know_questions(request, await jobs.get(research_id, owner=owner))

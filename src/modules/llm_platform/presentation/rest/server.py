@@ -17,7 +17,6 @@ from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.config import Settings, SettingsError
 
 CANCELLATION_GRACE_S = 1  # time after the drain for cancelled requests to end
-EXAMPLE_PORT = 8001
 
 
 def serve(platform: LLMPlatform | Callable[[], LLMPlatform], settings: Settings) -> None:
@@ -76,7 +75,7 @@ def check_address(host: str, port: int) -> None:
             ) from None
         raise SettingsError(
             f"LLM_PLATFORM_PORT {port} is not available on {host} ({error.strerror}): choose another port with --port. "
-            f"Example: LLM_PLATFORM_PORT={EXAMPLE_PORT}"
+            f"Example: LLM_PLATFORM_PORT=8001"
         ) from None
 
 

@@ -75,7 +75,6 @@ def _find_data(file: int, position: int) -> int | None:
 # that finds no room for one ends by SIGBUS. The pages of stored points are the exception: they are filled as points come.
 
 BLOCK_BYTES: Final = 512  # unit of `st_blocks`, whatever the file system has
-PAGE_NAME: Final = "page_"
 LARGE_PAGE_BYTES: Final = 16 * 1024 * 1024  # the pages of stored points have 32 MiB, those of the index of fields 4 MiB
 
 
@@ -96,7 +95,7 @@ def folder_size(folder: Path) -> FolderSize:
                 about = Path(parent, name).stat(follow_symlinks=False)
                 on_disk = getattr(about, "st_blocks", 0) * BLOCK_BYTES
                 allocated += on_disk
-                if not (name.startswith(PAGE_NAME) and about.st_size > LARGE_PAGE_BYTES):
+                if not (name.startswith("page_") and about.st_size > LARGE_PAGE_BYTES):
                     unfilled += max(0, about.st_size - on_disk)
     return FolderSize(allocated, unfilled)
 
@@ -107,8 +106,6 @@ def _raise_unless_vanished(error: OSError) -> None:
 
 
 CURRENT: Final = "current"
-WORK: Final = "work"
-WRITER_LOCK: Final = "writer.lock"
 MAX_NAME_BYTES: Final = 100
 TRIES: Final = 10  # tries to open a generation while writers replace and delete them
 
@@ -122,9 +119,9 @@ class Generations:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.work = folder / WORK
+        self.work = folder / "work"
         self._current = folder / CURRENT
-        self._writer = FileLock(folder / WRITER_LOCK)
+        self._writer = FileLock(folder / "writer.lock")
 
     @property
     def is_writing(self) -> bool:

@@ -28,7 +28,6 @@ from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient, 
 
 MAX_MODELS_BYTES: Final = 4 << 20  # The list of a gateway has hundreds of models.
 # The value of `owned_by` in the list of llama.cpp's server, which has one model, whatever name a request has.
-LLAMA_CPP: Final = "llamacpp"
 MIN_CONTEXT_TOKENS: Final = 512
 MAX_CONTEXT_TOKENS: Final = 100_000_000
 MAX_NAMED_MODELS: Final = 8  # An error names so many of the service's models.
@@ -256,7 +255,7 @@ class OpenAIProvider(ILLMProvider):
         models = await self._models(client)
         if models is None:
             return "reachable; it lists no models"
-        if len(models) == 1 and models[0].get("owned_by") == LLAMA_CPP:
+        if len(models) == 1 and models[0].get("owned_by") == "llamacpp":
             return "reachable; it serves its one model under any name"
         names = {name for model in models for name in _names_of(model)}
         # Azure lists base models, while the configured name names a deployment.

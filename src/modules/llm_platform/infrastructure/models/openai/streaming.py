@@ -36,7 +36,6 @@ _FINISH = {
     "error": FAILED,
 }
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
-_REASONING_FIELDS = ("reasoning_content", "reasoning")
 
 
 class InvalidAnswerError(Exception):
@@ -144,7 +143,7 @@ def _choice(choice: dict[str, Any], name: str, others: tuple[Delta, ...] = (), *
     reason = choice.get("finish_reason")  # null while the answer continues
     return Delta(
         text=_text(message.get("content")),
-        reasoning=next((_text(message[name]) for name in _REASONING_FIELDS if message.get(name)), ""),
+        reasoning=next((_text(message[name]) for name in ("reasoning_content", "reasoning") if message.get(name)), ""),
         finish_reason=_FINISH.get(reason, "stop") if isinstance(reason, str) and reason else None,
         refused=bool(message.get("refusal")),
         tool_calls=_tool_calls(message.get("tool_calls")),
@@ -259,7 +258,6 @@ class EventDecoder:
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024  # a million characters, each written as an escape of six
 MAX_STREAM_BYTES: Final = 48 * 1024 * 1024  # 131,072 chunks of one token with the protocol's fields around each
-_DONE: Final = b"[DONE]"
 
 
 class StreamReader:
@@ -306,7 +304,7 @@ class StreamReader:
 
     def _deltas(self, payloads: list[bytes]) -> Iterator[Delta]:
         for payload in payloads:
-            if payload.startswith(_DONE):
+            if payload.startswith(b"[DONE]"):
                 self.done = self._has_events = True
             if self.done:
                 break

@@ -41,7 +41,6 @@ MAX_ENGINES: Final = 2000  # engines of one instance; SearXNG ships fewer than 3
 
 TIMEOUT: Final = "timeout"
 NOT_REACHABLE: Final = "not reachable"
-SUSPENDED: Final = "suspended"  # stands before the reason: the engine was not called this time
 ANY_FAILURE_S: Final = 5.0  # SearXNG's ban_time_on_fail
 
 
@@ -223,7 +222,7 @@ def _read_failed_engine(pair: list[Any]) -> FailedEngine:
         rule.reason,
         rule.min_suspension_s,
         rule.min_suspension_s if rule.is_exact else None,
-        message.startswith(SUSPENDED),
+        message.startswith("suspended"),  # it stands before the reason: the engine was not called this time
     )
 
 

@@ -26,7 +26,6 @@ DEFAULT_ENGINES: Final[Mapping[SourceKind, Sequence[str]]] = {
 CATEGORIES: Final[Mapping[SourceKind, str]] = {"web": "general", "news": "news", "academic": "science"}
 NOT_INSTALLED: Final = "the instance does not have it"
 NO_ENGINE_CALLED: Final = "SearXNG called none of the named engines ({engines}): {cause}; {remedy}"
-ALL_LANGUAGES: Final = "all"
 
 # SearXNG splits at white space and checks the beginning of each word. Only the marks are removed, not the words.
 _SYNTAX = re.compile(r"(?<!\S)(?:!![!:<]*|[!:](?=\w)|<(?=[\d²³¹⁰-⁹]+(?!\S)))")
@@ -112,7 +111,7 @@ def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
 def format_language(language: str | None) -> str:
     """Return a BCP 47 tag in SearXNG's form: `de`, `pt-BR`. SearXNG does not accept scripts and numeric regions."""
     if language is None:
-        return ALL_LANGUAGES
+        return "all"
     first, *rest = language.split("-")
     if not rest:
         return first

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 POSTGRESQL: Final = "postgresql"  # The name in traces.
-APPLICATION_NAME: Final = "llm-platform"  # The name in pg_stat_activity.
 POOL_SIZE: Final = 4  # Connections of one process.
 POSTGRES_CONNECT_TIMEOUT_S: Final = 5.0
 CALL_TIMEOUT_S: Final = 10.0
@@ -335,7 +334,7 @@ async def connect(url: str) -> Connection:
 
 def connection_options() -> dict[str, Any]:
     """Return options of a connection. Prepared statements are off, because poolers such as PgBouncer may not support them."""
-    return {"autocommit": True, "prepare_threshold": None, "application_name": APPLICATION_NAME, **_LIVENESS}
+    return {"autocommit": True, "prepare_threshold": None, "application_name": "llm-platform", **_LIVENESS}
 
 
 def unreachable(error: Exception) -> str:

@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 DAY_S: Final = 86_400
 GIGABYTE: Final = 1e9
 THREAD_BYTES: Final = 256 * 1024  # smaller entries are faster without a thread
-COUNTERS_FILE: Final = "asked"
 
 Args = ParamSpec("Args")
 Result = TypeVar("Result")
@@ -77,7 +76,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
 
     def __init__(self, folder: Path, ttl_days: float, clock: Callable[[], float] = time.time) -> None:
         self._folder = StoreFolder(folder)
-        self._counters = HitCounters(folder / COUNTERS_FILE)
+        self._counters = HitCounters(folder / "asked")
         self._ttl_s = ttl_days * DAY_S
         self._clock = clock
 

@@ -146,12 +146,11 @@ def _format_error(data: bytes) -> DamagedEntryError | OtherFormatError:
 _BINARY: Final = getattr(os, "O_BINARY", 0)  # Windows alone has it
 _READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | _BINARY
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
-_PRIVATE: Final = 0o600
 
 
 def write_new(path: str, data: bytes) -> None:
     """Create a file. Raises FileExistsError if it exists. A failed write leaves no file."""
-    file = os.open(path, _WRITE, _PRIVATE)
+    file = os.open(path, _WRITE, 0o600)
     try:
         left = memoryview(data)
         while left:

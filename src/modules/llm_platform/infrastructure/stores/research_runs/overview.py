@@ -82,7 +82,6 @@ _LETTERS: Final[Mapping[StoreStage, bytes]] = {  # lower case: miss, upper case:
 }
 _HITS: Final = {stage: letter.upper() for stage, letter in _LETTERS.items()}
 _FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
-_CHUNK_BYTES: Final = 1 << 20
 
 
 class HitCounters:
@@ -110,7 +109,7 @@ class HitCounters:
         misses = dict.fromkeys(_LETTERS, 0)
         try:
             with open(self._file, "rb") as file:  # noqa: PTH123  the path is a string
-                while chunk := file.read(_CHUNK_BYTES):
+                while chunk := file.read(1 << 20):
                     for stage, letter in _LETTERS.items():
                         hits[stage] += chunk.count(_HITS[stage])
                         misses[stage] += chunk.count(letter)

@@ -34,7 +34,6 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {  # packages of `pip install "ll
     "redis": ("redis",),
     "mcp": ("mcp",),
 }
-ENGINE_LISTS: Final = ("SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC")
 REQUIRED_PAIRS: Final = (  # a setting, and the one that it needs
     ("SEARXNG_USERNAME", "SEARXNG_PASSWORD"),
     ("SEARXNG_PASSWORD", "SEARXNG_USERNAME"),
@@ -82,7 +81,7 @@ async def _examine(settings: Settings, spend: bool, judge: bool, platform: LLMPl
 def check_settings(settings: Settings) -> Iterator[CheckResult]:
     for warning in list_setting_warnings(settings):
         yield CheckResult("settings", "warning", warning)
-    for name in ENGINE_LISTS:
+    for name in ("SEARXNG_ENGINES_WEB", "SEARXNG_ENGINES_NEWS", "SEARXNG_ENGINES_ACADEMIC"):
         for engine in getattr(settings, name):
             if "_" in engine:
                 remedy = f"write {engine.replace('_', ' ')!r}, since SearXNG ignores an unknown engine silently"

@@ -30,7 +30,6 @@ NOTHING_FOUND: Final = (
     "no document was found there: name folders or files that end in .md, .txt, .rst, .html, .pdf, .docx, .epub, .ipynb, .csv, "
     ".tsv, .log or .jsonl"
 )
-NOTHING_INDEXED: Final = "nothing could be indexed: the lines above say why"
 DISPLACED: Final = (
     "replaced documents of another folder with the same doc_id: {}. To have both, give each another doc_id, or each folder "
     "its own --collection"
@@ -89,7 +88,7 @@ def index(
         console.warn(warning)
     print_result(console, report, _report_lines(report), as_json=as_json)
     if not report.documents:
-        raise CommandError(NOTHING_INDEXED if report.failed else NOTHING_FOUND)
+        raise CommandError("nothing could be indexed: the lines above say why" if report.failed else NOTHING_FOUND)
 
 
 async def _index(

@@ -28,7 +28,6 @@ from shared.exceptions import AppException
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
-GIVEN_PLAN = "given"  # The planner of a plan from `--plan`.
 DECOMPOSITION = "decomposition"  # The planner of a plan without a model.
 MAX_FILE_KB = 64  # Ten of the longest sub-questions take less than half.
 
@@ -41,7 +40,7 @@ def print_plan(
     """Print the plan for `--plan-only`, in a format that `--plan` reads."""
     if request.plan:
         language = language_of(request.query, request.language)
-        plan = ResearchPlan(query=request.query, language=language, questions=request.plan, planner=GIVEN_PLAN)
+        plan = ResearchPlan(query=request.query, language=language, questions=request.plan, planner="given")
     else:
         plan = PlanReview(console, wiring, settings, request).make_plan()
     if as_json:

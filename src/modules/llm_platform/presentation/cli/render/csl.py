@@ -17,7 +17,6 @@ from modules.llm_platform.presentation.cli.render.terminal import DOCUMENT_SCHEM
 # Types of CSL
 WEB_PAGE: Final = "webpage"
 DOCUMENT: Final = "document"  # a file of the user or of the web, or anything with a DOI, which does not tell its type
-PREPRINT: Final = "article"  # published, but not by a journal
 DOI_HOSTS: Final = frozenset({"doi.org", "dx.doi.org", "www.doi.org"})
 ARXIV_HOSTS: Final = frozenset({"arxiv.org", "www.arxiv.org", "export.arxiv.org"})
 
@@ -66,7 +65,7 @@ def _type(source: SourceRef, result: RawResult | None) -> str:
         return DOCUMENT
     host, path = _host_and_path(source.url)
     if host in ARXIV_HOSTS and _ARXIV_PATH.fullmatch(path):
-        return PREPRINT
+        return "article"  # a preprint: published, but not by a journal
     return DOCUMENT if _doi(source.url) or path.lower().endswith(".pdf") else WEB_PAGE
 
 

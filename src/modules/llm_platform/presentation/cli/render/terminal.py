@@ -30,7 +30,6 @@ KILO: Final = 1000  # The factor between two units.
 DOCUMENT_SCHEME: Final = "doc:"  # The scheme of a document's URL. The rest of the URL is the path, percent-encoded.
 EXTRACTIVE: Final = "extractive"  # The synthesizer that quotes sources instead of calling a model.
 WITHOUT_MODEL: Final = "without a language model"
-MODEL_FAILED: Final = "No model wrote this answer: these are quotes from your sources."
 MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
 FOUND = ", source found by the platform"
 NO_TEXT: Final = "the text of {source} is not stored"
@@ -259,7 +258,7 @@ def _quote_notes(response: dtos.ResearchResponse, missing_model_note: str | None
     elif response.metadata.synthesizer == EXTRACTIVE and response.sources:
         messages = messages_for(response.metadata.language)
         if messages.model_failed not in response.synthesis and messages.quotes_only not in response.synthesis:
-            yield MODEL_FAILED
+            yield "No model wrote this answer: these are quotes from your sources."
 
 
 def display_url(url: str) -> str:

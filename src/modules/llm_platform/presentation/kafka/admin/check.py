@@ -31,7 +31,6 @@ ERROR_POLL_S: Final = 0.2
 PRODUCER_POLL_S: Final = 0.1
 MIN_RETENTION_MS: Final = 24 * 3_600_000  # a request must survive a night without a worker
 
-_PRODUCER_ID_ASSIGNED: Final = "Assigned"
 # READ and WRITE imply DESCRIBE: a resource that must not be described must not be used either.
 _HIDDEN: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.GROUP_AUTHORIZATION_FAILED})
 
@@ -117,7 +116,7 @@ def query_producer_id(config: clients.Config, timeout_s: float) -> clients.Admin
             producer.poll(PRODUCER_POLL_S)
         except KafkaException as error:
             return clients.AdminFailure(error.args[0].code(), error.args[0].name())
-        if _PRODUCER_ID_ASSIGNED in states:
+        if "Assigned" in states:
             return None
     return clients.NO_REPLY
 

@@ -26,7 +26,6 @@ KAFKA_TOP_K: Final = 1_000_000  # Larger values are lowered to this one.
 FALLBACK_ID_PREFIX: Final = "unparsable:"
 WHOLE_MESSAGE: Final = "message"  # The field of an error that concerns no single field.
 
-_ECHOED_FIELDS: Final = frozenset({"trace_id", "metadata"})
 _KNOWN_FIELDS: Final = frozenset(
     {"request_id", "trace_id", "metadata", "query", "top_k", "filters", "question", "context"}
 )
@@ -172,7 +171,7 @@ def _read_members(value: bytes | None, max_bytes: int) -> strict_json.Members:
     if len(value) > max(max_bytes, MAX_PARSED_BYTES):
         raise RequestError(WHOLE_MESSAGE, "too_large")
     try:
-        return strict_json.read_object(value, _ECHOED_FIELDS)
+        return strict_json.read_object(value, {"trace_id", "metadata"})
     except strict_json.UnreadableError as error:
         raise RequestError(WHOLE_MESSAGE, "too_large" if len(value) > max_bytes else error.flaw) from error
 

@@ -21,7 +21,6 @@ ID_BYTES: Final = 4
 HEADER_BYTES: Final = len(MAGIC) + ID_BYTES
 RETRY_WAITS_S: Final = (1.0, 2.0, 5.0, 10.0, 30.0)  # the last one repeats
 DIALECT: Final = "http://json-schema.org/draft-07/schema#"  # every registry knows this draft
-NOT_LOADED: Final = "the schemas are not looked up yet"
 
 
 def without_header(value: bytes) -> bytes:
@@ -38,7 +37,7 @@ class MessageSchemas:
     def __init__(self, registry: ISchemaRegistry, topics: requests.Topics, *, registers: bool) -> None:
         self._registry, self._topics, self._registers = registry, topics, registers
         self._headers: dict[str, bytes] = {}  # keyed by topic
-        self.error: str | None = NOT_LOADED
+        self.error: str | None = "the schemas are not looked up yet"
 
     def encode(self, topic: str, body: bytes) -> bytes:
         return self._headers[topic] + body

@@ -77,9 +77,7 @@ _SETTINGS: Final[Mapping[str, str]] = {"bootstrap.servers": "KAFKA_BOOTSTRAP_SER
 _UNSUPPORTED: Final = frozenset(
     {"transactional.id", "test.mock.num.brokers", "on_commit", "on_delivery", "logger", "enable.gapless.guarantee"}
 )
-_CALLBACK_SUFFIX: Final = "_cb"
 _CLASSIC_ONLY: Final = ("partition.assignment.strategy",)  # The new protocol has no use for these defaults.
-PROTOCOL: Final = "group.protocol"  # The value is classic, or consumer for KIP-848.
 
 
 def check_config(config: Mapping[str, Value]) -> None:
@@ -89,7 +87,7 @@ def check_config(config: Mapping[str, Value]) -> None:
         canonical = _ALIASES.get(name, name)
         if canonical in _SETTINGS:
             problem = f", which {_SETTINGS[canonical]} determines"
-        elif canonical in _UNSUPPORTED or canonical.endswith(_CALLBACK_SUFFIX):
+        elif canonical in _UNSUPPORTED or canonical.endswith("_cb"):
             problem = ", which the worker does not support"
         elif canonical in required and not _is_equal(canonical, value, required[canonical]):
             problem = f", but the delivery guarantee requires {canonical}={_normalized(required[canonical])}"
@@ -104,7 +102,7 @@ def consumer_config(brokers: Iterable[str], group_id: str, config: Mapping[str, 
     """Return the configuration of the consumer. Raises SettingsError."""
     check_config(config)
     defaults = {**DEFAULT_CLIENT, **DEFAULT_CONSUMER}
-    if config.get(PROTOCOL) == "consumer":
+    if config.get("group.protocol") == "consumer":
         defaults = {**DEFAULT_KIP_848, **{name: defaults[name] for name in defaults if name not in _CLASSIC_ONLY}}
     merged = {**defaults, **config, **REQUIRED_CONSUMER}
     return _without_aliases(merged) | {"bootstrap.servers": ",".join(brokers), "group.id": group_id}

@@ -25,7 +25,6 @@ REQUEST_TIMEOUT_S: Final = 5.0
 LINGER_S: Final = 1.0  # time for a refused client to read the error
 MAX_CONNECTIONS: Final = 32
 
-_HEADERS_END: Final = b"\r\n\r\n"
 _JSON: Final = "application/json"
 
 
@@ -128,7 +127,7 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[bytes, HTTPStatus | 
     while True:
         data = await reader.read(READ_BYTES)
         received += data
-        head, end, _ = bytes(received).partition(_HEADERS_END)
+        head, end, _ = bytes(received).partition(b"\r\n\r\n")
         refused = refused_status(head)
         if end or refused:
             return head, refused

@@ -26,7 +26,6 @@ HTTP_LINGER_S: Final = (
 LINGER_MAX_BYTES: Final = 16 << 20  # discarded meanwhile
 WRITE_TIMEOUT_S = 30.0  # longest time in which the client takes no byte
 MAX_WAITING: Final = 8  # pipelined requests behind the one that is answered
-CLOSE: Final = (b"connection", b"close")
 
 
 class HttpConnection(HttpToolsProtocol):
@@ -165,7 +164,7 @@ class HttpConnection(HttpToolsProtocol):
             if cycle is not self._last_cycle:
                 await send(message)
                 return
-            await send({**message, "headers": [*message.get("headers", ()), CLOSE]})
+            await send({**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]})
             cycle.keep_alive = True  # lets `on_response_complete` close the connection, not uvicorn without lingering
 
         await self._asgi_app(scope, receive, send_closing)

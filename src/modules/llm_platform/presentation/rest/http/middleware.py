@@ -54,7 +54,6 @@ SECURITY_HEADERS = (  # All responses have these, unless the route sets its own.
     (b"cache-control", b"no-store"),
 )
 WRONG_KEY = "wrong-key:"  # The limiter counts wrong API keys under this prefix and the address.
-PREFLIGHT_MAX_AGE_S = b"600"
 EXPOSED_HEADERS = b"X-Request-ID, X-Ignored-Fields, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
 ALLOWED_HEADERS = (
     b"Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, X-API-Key, "
@@ -358,7 +357,7 @@ class _Sender:
                 (b"access-control-expose-headers", EXPOSED_HEADERS),
                 (b"access-control-allow-methods", b"GET, POST, PATCH, DELETE"),
                 (b"access-control-allow-headers", self._allowed_headers),
-                (b"access-control-max-age", PREFLIGHT_MAX_AGE_S),
+                (b"access-control-max-age", b"600"),
                 (b"vary", b"Origin"),
             ]
         message["headers"] = headers

@@ -27,11 +27,9 @@ MAX_INSTANCE_CHARS = 200
 QUOTA_EXCEEDED = (
     "https://iana.org/assignments/http-problem-types#quota-exceeded"  # The type in the draft for RateLimit.
 )
-RETRY_STATUSES = frozenset({429, 503})
 # Problem statuses of a route, for OpenAPI.
 COMMON_STATUSES = (403, 500, 503)  # Statuses of all routes.
 ACCESS_STATUSES = (401, 421, 429)  # Statuses of all routes except the probes.
-PROBE_STATUSES = (421,)
 BODY_STATUSES = (408, 413, 415, 422)
 UPSTREAM_STATUSES = (502,)  # An upstream returned an error. An unreachable one is a 503.
 
@@ -215,7 +213,7 @@ def problem_response(error: AppException, scope: Scope) -> Response:
     is_told = (
         error.retryable and error.retry_after_s is not None
     )  # An upstream said when to retry, whatever our status is.
-    if error.status_code == 429 or is_told or (error.retryable and error.status_code in RETRY_STATUSES):
+    if error.status_code == 429 or is_told or (error.retryable and error.status_code in {429, 503}):
         headers["Retry-After"] = str(_retry_after_s(error.retry_after_s))
     if ERROR_FORMAT in scope:
         status, body = scope[ERROR_FORMAT](error, content)
@@ -233,7 +231,7 @@ def _retry_after_s(wait_s: float | None) -> int:
 
 def problem_responses(*statuses: int, is_probe: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route that can also fail with these statuses. `is_probe` is True for PROBE_PATHS."""
-    access = PROBE_STATUSES if is_probe else ACCESS_STATUSES
+    access = (421,) if is_probe else ACCESS_STATUSES
     responses: dict[int | str, dict[str, Any]] = {}
     for status in sorted({*COMMON_STATUSES, *access, *statuses}):
         model = ValidationProblem if status == HTTPStatus.UNPROCESSABLE_ENTITY else Problem

@@ -35,7 +35,6 @@ from modules.llm_platform.presentation.rest.http.server_state import ServerState
 log = logging.getLogger(__name__)
 
 CLIENT_CLOSED: Final = 499  # Logged if the client left before the response began. The number is nginx's.
-UNMATCHED: Final = "unmatched"  # The label of all paths that are no route.
 METHODS: Final = frozenset({"GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE"})
 
 _SPAN: Final = "llm_platform.span"  # Key in the ASGI scope: the span of the request, as `running`.
@@ -132,7 +131,7 @@ class RequestLog:
                 route.path for route in self._routes if isinstance(route, Route) and "{" not in route.path
             )
         path = route_path(scope)
-        return path if path in self._fixed_paths else UNMATCHED
+        return path if path in self._fixed_paths else "unmatched"
 
 
 def _end_span(scope: Scope, method: str, route: str, status: int) -> str:

@@ -19,7 +19,6 @@ MAX_STOPS: Final = 16
 MAX_BLOCKS: Final = 1000  # blocks of one message: an answer of ours has one for each cited sentence
 DEEP_SEARCHES: Final = 3
 CLIENT_TYPES: Final = ("bash_", "computer_", "memory_", "text_editor_")
-TOOL_RESULT: Final = "tool_result"
 SERVED_TOOLS: Final = ("web_search", "web_fetch")
 WEB_SEARCH_PATTERN: Final = r"^web_search_\d{8}$"  # written as JSON Schema does
 WEB_SEARCH: Final = re.compile(r"web_search_\d{8}\Z")
@@ -43,7 +42,7 @@ class AnthropicTurn(BaseModel, frozen=True):
         """Return the text. Raises InvalidRequestError that names the field if the user sends something else too."""
         if isinstance(self.content, str):
             return chat_completions.CompletionMessage(role=self.role, content=self.content)
-        if self.role != "assistant" and any(block.type not in ("text", TOOL_RESULT) for block in self.content):
+        if self.role != "assistant" and any(block.type not in ("text", "tool_result") for block in self.content):
             raise chat_completions.make_refusal(
                 field, "only blocks of text are read: put the content of files into the text"
             )

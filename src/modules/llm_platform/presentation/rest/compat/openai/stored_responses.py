@@ -17,7 +17,6 @@ router = APIRouter(prefix="/v1", tags=["compatible"])
 
 ERRORS: Final = dialect.error_responses(400, 404)
 MAX_ITEMS: Final = 100
-FUNCTION_ITEMS: Final = ("function_call", "function_call_output")
 ITEMS: Final = 20  # items of a page, unless `limit` says otherwise
 STREAM: Final = "The response as it is now; with `stream`, its events after `starting_after`."
 
@@ -125,7 +124,7 @@ async def list_input_items(
 def _input_items(response_id: str, sent: Any) -> Iterator[Object]:
     messages = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent or []
     for position, message in enumerate(messages):
-        if message.get("type") in FUNCTION_ITEMS:
+        if message.get("type") in ("function_call", "function_call_output"):
             yield {"id": f"fc_{response_id}_{position}", "status": "completed", **message}
             continue
         text = chat_completions.CompletionMessage.model_validate(message).text

@@ -31,12 +31,11 @@ EFFORTS: Final[Mapping[str, Depth]] = {
     "advanced-deep-research": "report",
     **DEPTHS,
 }
-VENDOR: Final = "perplexity/"  # prefix of the vendor's own models
 
 
 def find_depth(name: str) -> Depth | None:
     """Return the depth for a model, a preset or an effort, or None for another name. A version behind @ changes nothing."""
-    return EFFORTS.get(name.partition("@")[0].removeprefix(VENDOR))
+    return EFFORTS.get(name.partition("@")[0].removeprefix("perplexity/"))
 
 
 @router.get(

@@ -21,7 +21,6 @@ from modules.llm_platform.presentation.rest.http.problems import InvalidRequestE
 
 ITEM_NAME_CHARS: Final = 200
 # Tools of the client; a research run does without them.
-FUNCTIONS: Final = frozenset({"function", "custom", "namespace"})
 NOT_STORED: Final = "this item is not stored: send the item itself (AI SDK: providerOptions.openai.store = false)"
 
 Name = Annotated[str, Field(min_length=1, max_length=ITEM_NAME_CHARS)]
@@ -163,7 +162,7 @@ def read_served_tools(
         kind = tool.get("type")
         if isinstance(kind, str) and kind in known:
             yield _validate_tool(known[kind], tool, position)
-        elif not isinstance(kind, str) or kind not in ignored | FUNCTIONS:
+        elif not isinstance(kind, str) or kind not in ignored | {"function", "custom", "namespace"}:
             raise InvalidRequestError.at(("body", "tools", position), "a research run has no such tool: leave it out")
 
 
