@@ -16,8 +16,7 @@ from tests.fakes.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenA
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
-from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
-from modules.llm_platform.infrastructure.index.qdrant.embedded_collection import VACUUM_FROM_POINTS
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import VACUUM_FROM_POINTS, QdrantEdgeVectorStore
 
 
 class TestQdrantEdge(VectorStoreContract):
