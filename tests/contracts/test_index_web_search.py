@@ -111,8 +111,8 @@ class TestWhatIsShown:
             "doc:nowhere%20at%20all",
         }
         assert answer.total_matches == 4
-        assert {provider.document_of(item.url) for item in answer.results} == URLS.keys()
-        assert provider.document_of("https://example.org/other") is None
+        assert {provider.find_document_id(item.url) for item in answer.results} == URLS.keys()
+        assert provider.find_document_id("https://example.org/other") is None
 
     async def test_pages(self, provider: DocumentWebSearch) -> None:
         """One after the other, without repetition; beyond the cap the answer says why it is empty."""
@@ -177,7 +177,7 @@ class TestWhatIsShown:
         web = [item.url for item in answer.results if item.url.startswith("https:")]
         await provider.search(WebSearchRequest(query="the gateway of file.md restarts", count=3))
         await provider.search(WebSearchRequest(query="gateway nowhere odd file.md", count=4))
-        assert provider.document_of(answer.results[-1].url) in URLS
+        assert provider.find_document_id(answer.results[-1].url) in URLS
         assert len(provider._shown) == 2, web
 
 

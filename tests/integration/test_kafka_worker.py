@@ -55,7 +55,7 @@ class Echo:
             await self.gate.wait()
         return OutgoingRecord(RESULTS, job.key, self.answer(job), job.headers)
 
-    def oversized(self, record: IncomingRecord) -> OutgoingRecord:
+    def replace_oversized(self, record: IncomingRecord) -> OutgoingRecord:
         return OutgoingRecord(FAILED, record.key, b"too large")
 
 

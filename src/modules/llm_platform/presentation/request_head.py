@@ -14,7 +14,7 @@ REQUEST_HEAD_BYTES: Final = MAX_ADDRESS_BYTES + MAX_HEADERS_BYTES
 HEADER_SEPARATORS_BYTES: Final = 4  # colon, space and the end of the line
 
 
-def refused_status(head: bytes) -> HTTPStatus | None:
+def find_refused_status(head: bytes) -> HTTPStatus | None:
     """Return 414 or 431 if what has arrived of a request line and headers exceeds the limits."""
     request_line, _, headers = head.partition(b"\n")
     address = request_line.partition(b" ")[2].partition(b" ")[0]

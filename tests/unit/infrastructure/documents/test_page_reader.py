@@ -190,6 +190,6 @@ PATHS = st.text(st.characters(exclude_categories=["Cc", "Cs"]), min_size=1, max_
 def test_an_address_names_its_path(path: str, base_url: str | None) -> None:
     """From path to address and back, for every name that a file may have; the address may be shown."""
     addresses = DocumentAddresses(base_url)
-    assert addresses.path_in(addresses.of(path)) == path
+    assert addresses.find_path(addresses.of(path)) == path
     assert is_openable(addresses.of(path))
-    assert addresses.path_in("doc:" + quote(path)) == path
+    assert addresses.find_path("doc:" + quote(path)) == path

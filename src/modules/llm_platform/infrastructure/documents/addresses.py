@@ -20,7 +20,7 @@ class DocumentAddresses:
     def of(self, path: str) -> str:
         return self._prefix + quote(self._redactor.text(path).encode("utf-8", "surrogateescape"))
 
-    def path_in(self, url: str) -> str | None:
+    def find_path(self, url: str) -> str | None:
         """Return the path of an address, without fragment and query, or None if it is not a document's.
 
         `doc:<path>` is valid with a base address, too.

@@ -38,10 +38,10 @@ class DocumentPageReader(IPageReader):
 
     def serves(self, url: str) -> bool:
         """Return whether this address is a document's, which need not exist."""
-        return self._search.document_of(url) is not None
+        return self._search.find_document_id(url) is not None
 
     async def read(self, url: str) -> Page:
-        doc_id = self._search.document_of(url)
+        doc_id = self._search.find_document_id(url)
         if doc_id is None:
             raise exceptions.PageRequestError(
                 "This is not the address of a document: use one that a search of the documents shows"

@@ -69,7 +69,7 @@ class DocumentWebSearch(IWebSearchProvider):
     `degraded` names files of the folder that could not be read, and says if only keywords are searched yet. A search waits up
     to `timeout` seconds for the folder to be read. After that, reading continues in the background.
 
-    A document without a web address gets `doc:<its id>`. `document_of` maps an address that was shown to its document, which
+    A document without a web address gets `doc:<its id>`. `find_document_id` maps an address that was shown to its document, which
     is then read from the index and not from the web. `otherwise` is appended to configuration errors, and says what else the
     user can do.
 
@@ -126,7 +126,7 @@ class DocumentWebSearch(IWebSearchProvider):
             return None
         try:
             async with asyncio.timeout(self._timeout):
-                with _translated(self._otherwise):
+                with _translate_errors(self._otherwise):
                     return await self.folder.refresh()
         except TimeoutError as error:
             raise exceptions.WebSearchTimeoutError(
@@ -136,7 +136,7 @@ class DocumentWebSearch(IWebSearchProvider):
     async def _found(self, request: WebSearchRequest) -> WebSearchResponse:
         ignored = tuple(list_unsupported_parts(request, self.name))
         last = request.count * request.page
-        with _translated(self._otherwise):
+        with _translate_errors(self._otherwise):
             filters = self.folder.filters if self.folder else {}
             query = RagSearch(query=request.query, top_k=min(last + 1, MAX_TOP_K), filters=filters)
             found = await self.retrieval.documents(query, MIN_PASSAGES)
@@ -156,9 +156,9 @@ class DocumentWebSearch(IWebSearchProvider):
             degraded=(*ignored, *beyond, *found.degraded),
         )
 
-    def document_of(self, url: str) -> str | None:
+    def find_document_id(self, url: str) -> str | None:
         """Return the id of the document at this address, or None if it is not a document's."""
-        return self._shown.get(url) or self._published.path_in(url)
+        return self._shown.get(url) or self._published.find_path(url)
 
     async def document(self, doc_id: str) -> list[Passage]:
         """Return all passages of a document, from the folder if there is one."""
@@ -184,14 +184,14 @@ class DocumentWebSearch(IWebSearchProvider):
         """Return the collection, or the number of documents of a folder. Raises web search errors when there are none."""
         if self.folder is not None:
             return await self._ping_folder(self.folder)
-        with _translated(self._otherwise):
+        with _translate_errors(self._otherwise):
             collection_info = await self.retrieval.describe()
         return f"collection {collection_info.name}, by {collection_info.embedder}"
 
     async def _ping_folder(self, folder: FolderIndex) -> str:
         try:
             async with asyncio.timeout(PING_S):
-                with _translated(self._otherwise):
+                with _translate_errors(self._otherwise):
                     view = await folder.refresh()
         except TimeoutError:
             return f"{folder.documents_read} documents so far, still reading"
@@ -226,7 +226,7 @@ class DocumentWebSearch(IWebSearchProvider):
 
 
 @contextmanager
-def _translated(otherwise: str) -> Iterator[None]:
+def _translate_errors(otherwise: str) -> Iterator[None]:
     """Turn errors of store and embedder inside the block into errors of a search provider."""
     try:
         yield

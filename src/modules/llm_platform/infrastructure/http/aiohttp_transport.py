@@ -57,7 +57,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         session = self._session or self._open()
         body = await request.aread()
-        with _translated():
+        with _translate_errors():
             response = await self._response(session, request, body)
         extensions = {ON_BODY_END: response.content.on_eof}
         return httpx2.Response(
@@ -150,7 +150,7 @@ class _Body(httpx2.AsyncByteStream):
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        with _translated():
+        with _translate_errors():
             async for chunk in self._response.content.iter_any():
                 yield chunk
 
@@ -159,7 +159,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, ValueError) as error:

@@ -59,7 +59,7 @@ class SqliteVectorStore(EmbeddedVectorStore):
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turn errors inside the block into vector store errors, whose messages never quote stored text as SQLite's may."""
     try:
         yield
@@ -82,13 +82,13 @@ class SqliteCollection:
     # --- reading ----------------------------------------------------------------------------------------------------------
 
     def facts(self) -> dtos.Collection | None:
-        with _translated():
+        with _translate_errors():
             return self._current()
 
     def search(
         self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
-        with _translated():
+        with _translate_errors():
             facts, database = self._require()
             query = hybrid_query(facts, text, vector)
             where, values = _condition(filters)
@@ -110,7 +110,7 @@ class SqliteCollection:
             return found_passages
 
     def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
-        with _translated():
+        with _translate_errors():
             _, database = self._require()
             statement = "SELECT payload FROM documents WHERE doc_id = ?"
             rows = ((doc_id, _row(database, statement, replace_surrogates(doc_id))) for doc_id in doc_ids)
@@ -121,7 +121,7 @@ class SqliteCollection:
 
         The second value is None at the end.
         """
-        with _translated():
+        with _translate_errors():
             _, database = self._require()
             rows = database.execute(
                 "SELECT payload FROM documents WHERE doc_id > ? OR ? IS NULL ORDER BY doc_id LIMIT ?",
@@ -131,7 +131,7 @@ class SqliteCollection:
             return found, found[-1].doc_id if len(found) == PAGE_DOCUMENTS else None
 
     def passages(self, doc_id: str) -> list[dtos.Passage]:
-        with _translated():
+        with _translate_errors():
             _, database = self._require()
             rows = database.execute(
                 "SELECT id, payload FROM passages WHERE doc_id = ? ORDER BY place", (replace_surrogates(doc_id),)
@@ -170,7 +170,7 @@ class SqliteCollection:
     # --- writing ----------------------------------------------------------------------------------------------------------
 
     def prepare(self, facts: dtos.Collection) -> None:
-        with _translated():
+        with _translate_errors():
             self._check(facts)
             if self._connection is None:
                 self._open_new()
@@ -183,7 +183,7 @@ class SqliteCollection:
                 self._facts = facts
 
     def replace(self, documents: Documents) -> None:
-        with _translated():
+        with _translate_errors():
             facts, _ = self._require()
             database = self._begun()
             new = {replace_surrogates(document.doc_id): (document, passages) for document, passages in documents}
@@ -197,7 +197,7 @@ class SqliteCollection:
             _insert(database, points)
 
     def add_vectors(self, documents: Documents) -> None:
-        with _translated():
+        with _translate_errors():
             facts, _ = self._require()
             database = self._begun()
             for document, passages in documents:
@@ -214,19 +214,19 @@ class SqliteCollection:
                 )
 
     def remove(self, doc_ids: Sequence[str]) -> None:
-        with _translated():
+        with _translate_errors():
             self._require()
             database = self._begun()
             for doc_id in doc_ids:
                 _delete(database, replace_surrogates(doc_id))
 
     def finish(self) -> None:
-        with _translated():
+        with _translate_errors():
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("COMMIT")
 
     def close(self) -> None:
-        with _translated():
+        with _translate_errors():
             self._close()
 
     # --- opening ----------------------------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ class LLMRouter(ILLMProvider):
         failures = Failures()
         candidates = self._candidates(request)
         for number, (model, skipped) in enumerate(candidates, 1):
-            remaining = _remaining(request, failures.spent)
+            remaining = _limit_tries(request, failures.spent)
             if remaining is None:
                 break
             has_tokens = False  # becomes true with the first token of this model
@@ -52,7 +52,7 @@ class LLMRouter(ILLMProvider):
             except LLMException as error:
                 failure = error
             failures.add(model.name, failure)
-            if has_tokens and number < len(candidates) and _remaining(request, failures.spent):
+            if has_tokens and number < len(candidates) and _limit_tries(request, failures.spent):
                 yield LLMReset(error=failure)
         if len(failures.errors) == 1:
             raise failure
@@ -73,7 +73,7 @@ class LLMRouter(ILLMProvider):
         return [*available, *((model, ()) for model in models if model.name in causes)]
 
 
-def _remaining(request: LLMRequest, spent: Spending) -> LLMRequest | None:
+def _limit_tries(request: LLMRequest, spent: Spending) -> LLMRequest | None:
     """Return the request with the rest of its `max_tries`, or None if no try is left. A failure without a call uses no try."""
     if request.max_tries is None or not spent.calls:
         return request

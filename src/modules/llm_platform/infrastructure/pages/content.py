@@ -113,15 +113,15 @@ async def extract_content(
         parsed.note,
         parsed.hyperlinks,
         parsed.extraction,
-        moved_starts(parsed.text, parsed.pages, _seen, text),
+        moved_starts(parsed.text, parsed.pages, _remove_unseen, text),
     )
 
 
 def visible_text(text: str) -> str:
-    return _seen(text).strip()
+    return _remove_unseen(text).strip()
 
 
-def _seen(text: str) -> str:
+def _remove_unseen(text: str) -> str:
     return text if text.isascii() else _UNSEEN.sub("", text)
 
 

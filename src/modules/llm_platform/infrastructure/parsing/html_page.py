@@ -129,7 +129,7 @@ def _file_text(bounded: str) -> Answer:
     tree = parse(bounded)
     if tree.body is None:
         return _answer(tree, "")
-    remove([*_hidden(tree), *elements(tree.body, _BOILERPLATE)])
+    remove([*_find_hidden(tree), *elements(tree.body, _BOILERPLATE)])
     _set_tables(tree)
     return _answer(tree, _main_text(tree, plain_text(tree)))
 
@@ -154,7 +154,7 @@ def _page_text(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Ans
 def _prepare_page(tree: Any, boilerplate: str) -> tuple[str, int]:
     """Remove hidden elements and `boilerplate` from the tree. Return the text, and the number of all visible characters."""
     _unhide_scripted_parts(tree)
-    remove(_hidden(tree))
+    remove(_find_hidden(tree))
     visible_chars = char_count(tree.body.text)
     if boilerplate:
         headers = elements(tree.body, "body > header,body > div > header,[role=banner]")
@@ -216,7 +216,7 @@ def _child_elements(node: Any) -> list[Any]:
     return [child for child in node.child_nodes if child.type == NodeType.ELEMENT]
 
 
-def _hidden(tree: Any) -> list[Any]:
+def _find_hidden(tree: Any) -> list[Any]:
     styled = elements(tree.body, "[style]")
     hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
     hidden += [node for selector in _find_hiding_selectors(tree) for node in _find_matching(tree, selector)]

@@ -78,7 +78,7 @@ class Wiring:
     def has_model_online(self, settings: Settings) -> bool:
         return self.has_model(settings.model_copy(update={"LLM_PLATFORM_OFFLINE": False}))
 
-    def missing_model_note(self, settings: Settings) -> str | None:
+    def explain_missing_model(self, settings: Settings) -> str | None:
         """Return why answers are quotes, and how to change that, or None if a model is configured."""
         if self.has_model(settings):
             return None

@@ -86,7 +86,7 @@ async def verify(request: Request) -> Response:
         return json_response(job, status=202, headers={"Location": location})
     if sse.accepts_event_stream(request, body.stream):
         events = tell_in_last_event(request, verification.stream(body, request_id=number, owner=owner))
-        return await sse.EventStream.start(request, slots.admitted(events))
+        return await sse.EventStream.start(request, slots.admit(events))
     async with CancelOnDisconnect(request.receive), slots.slot():
         verified = tell_ignored_fields(request, await verification.run(body, request_id=number, owner=owner))
     request.scope[ANSWER] = verified

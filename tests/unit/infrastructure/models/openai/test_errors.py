@@ -21,7 +21,7 @@ from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection, Variables
 from modules.llm_platform.infrastructure.models.openai.errors import (
     KNOWN_ERROR_TYPES,
-    reported_error,
+    read_reported_error,
     status_error,
     transport_error,
 )
@@ -76,7 +76,7 @@ def test_default_address_is_named() -> None:
 )
 def test_any_status_with_any_body_is_translated(status: int, body: object) -> None:
     """No body breaks the translation."""
-    for failure in (status_error(HERE, status, body, {}), reported_error(HERE, body)):
+    for failure in (status_error(HERE, status, body, {}), read_reported_error(HERE, body)):
         assert isinstance(failure, LLMException)
         assert failure.message.isascii()
         assert len(failure.message) < 200

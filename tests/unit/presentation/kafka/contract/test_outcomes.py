@@ -14,7 +14,7 @@ from modules.llm_platform.presentation.kafka.contract.outcomes import (
     OUTCOME_TOO_LARGE,
     UNEXPECTED_ERROR,
     ErrorCode,
-    failure_of,
+    describe_failure,
 )
 from modules.llm_platform.presentation.kafka.contract.requests import RequestError
 from shared.exceptions import AppException
@@ -30,7 +30,7 @@ def _errors() -> Iterator[type[AppException]]:
 @for_each("error", list(_errors()))
 def test_each_error_is_recoverable_as_it_says(error: type[AppException]) -> None:
     """The details have its code; an error that no stage of a worker raises is internal."""
-    failure = failure_of(error())
+    failure = describe_failure(error())
     assert failure.code in get_args(ErrorCode)
     assert failure.recoverable is error.retryable
     assert failure.message == error().message
@@ -52,19 +52,19 @@ def test_each_error_is_recoverable_as_it_says(error: type[AppException]) -> None
 )
 def test_errors_of_a_kind_share_an_error_code(error: AppException | RequestError, code: ErrorCode) -> None:
     """The kind of an error is its class: a page is a URL of the context, so it belongs to retrieval."""
-    assert failure_of(error).code == code
+    assert describe_failure(error).code == code
 
 
 def test_timeout_is_recoverable() -> None:
     """Another time it may be quicker."""
-    failure = failure_of(TimeoutError("who waited where"))
+    failure = describe_failure(TimeoutError("who waited where"))
     assert (failure.code, failure.recoverable, failure.details) == ("timeout", True, {})
     assert "where" not in failure.message
 
 
 def test_error_message_is_cut() -> None:
     """However much an error has to say."""
-    assert len(failure_of(AppException("long " * 1000)).message) == OUTCOME_ERROR_CHARS
+    assert len(describe_failure(AppException("long " * 1000)).message) == OUTCOME_ERROR_CHARS
 
 
 @pytest.mark.parametrize("failure", [UNEXPECTED_ERROR, OUTCOME_TOO_LARGE])

@@ -20,9 +20,9 @@ from modules.llm_platform.presentation.kafka.contract.outcomes import (
     REUSED_HEADER,
     ErrorCode,
     Failure,
+    describe_failure,
     encode_failure,
     encode_result,
-    failure_of,
 )
 from modules.llm_platform.presentation.kafka.contract.requests import (
     FAILED_TOPIC,
@@ -146,9 +146,9 @@ def test_every_answer_matches_its_schema(found: RagAnswer, echo: EchoedFields) -
     "failure",
     [
         OUTCOME_TOO_LARGE,
-        failure_of(TimeoutError()),
-        failure_of(LLMConnectionError()),
-        *(failure_of(RequestError("context", reason, "context[0]")) for reason in REASON_TEXTS),
+        describe_failure(TimeoutError()),
+        describe_failure(LLMConnectionError()),
+        *(describe_failure(RequestError("context", reason, "context[0]")) for reason in REASON_TEXTS),
     ],
 )
 def test_every_failure_matches_its_schema(failure: Failure) -> None:

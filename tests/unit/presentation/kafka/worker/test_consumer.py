@@ -16,7 +16,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from modules.llm_platform.presentation.kafka.worker import consumer, known_brokers, unfetched_partitions
 from modules.llm_platform.presentation.kafka.worker.clients import Callbacks
-from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread, SettledQueue, state_of
+from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerThread, SettledQueue, read_state
 from modules.llm_platform.presentation.kafka.worker.in_flight_request import Ended, InFlightRequest
 from modules.llm_platform.presentation.kafka.worker.offsets import OffsetTracker
 
@@ -521,13 +521,13 @@ def test_state_counts_brokers_once() -> None:
         },
         "cgrp": {"join_state": "steady"},
     }
-    state = state_of(statistics)
+    state = read_state(statistics)
     assert (state.brokers_up, state.is_stable) == (1, True)
 
 
 def test_state_without_brokers_and_group() -> None:
     """The first statistics have neither."""
-    state = state_of({"name": "rdkafka#consumer-1"})
+    state = read_state({"name": "rdkafka#consumer-1"})
     assert (state.brokers_up, state.is_stable) == (0, False)
 
 

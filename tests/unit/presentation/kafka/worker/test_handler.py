@@ -527,8 +527,8 @@ class TestSizes:
         """It is always the same, and carries what is known of the request."""
         handler = handler_of(ScriptedStages())
         value = {**SEARCH, "trace_id": "t", "metadata": {"a": 1}}
-        outcome = handler.oversized(record(value))
-        assert outcome == handler.oversized(record(value))
+        outcome = handler.replace_oversized(record(value))
+        assert outcome == handler.replace_oversized(record(value))
         found = body(outcome)
         assert (outcome.topic, outcome.key, outcome.headers) == ("rag_failed", KEY, HEADERS)
         assert (found["request_id"], found["trace_id"]) == ("search-001", "t")
@@ -540,7 +540,7 @@ class TestSizes:
         large = replace(
             record({**SEARCH, "trace_id": "t" * 70_000}), headers=(("h", b"x" * 70_000),), key=b"k" * 70_000
         )
-        outcome = handler_of(ScriptedStages()).oversized(large)
+        outcome = handler_of(ScriptedStages()).replace_oversized(large)
         assert len(outcome.value) < 1000
         assert (outcome.headers, outcome.key) == ((), None)
 

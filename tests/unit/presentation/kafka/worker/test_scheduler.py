@@ -80,7 +80,7 @@ class ScriptedHandler:
             await gate.wait()
         return OutgoingRecord("out", job.key, value)
 
-    def oversized(self, record: IncomingRecord) -> OutgoingRecord:
+    def replace_oversized(self, record: IncomingRecord) -> OutgoingRecord:
         return OutgoingRecord("failed", record.key, b"too large")
 
     def gate(self, value: bytes) -> asyncio.Event:

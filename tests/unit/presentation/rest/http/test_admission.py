@@ -92,7 +92,7 @@ async def test_closed_stream_returns_the_slot(read: int) -> None:
         finally:
             closed += 1
 
-    async with aclosing(admission.admitted(source())) as events:
+    async with aclosing(admission.admit(source())) as events:
         assert admission.running == 0
         for number in range(read):
             assert await anext(events) == number
@@ -138,7 +138,7 @@ async def test_slot_is_free_when_the_run_ends_though_its_events_wait() -> None:
         for number in range(100):
             yield number
 
-    admitted = admission.admitted(events())
+    admitted = admission.admit(events())
     first = await anext(admitted)
     await settled()
     assert admission.running == 0
@@ -154,7 +154,7 @@ async def test_error_of_a_run_comes_behind_its_events() -> None:
         yield 2
         raise ValueError("upstream")
 
-    admitted = admission.admitted(events())
+    admitted = admission.admit(events())
     assert [await anext(admitted), await anext(admitted)] == [1, 2]
     with pytest.raises(ValueError, match="upstream"):
         await anext(admitted)

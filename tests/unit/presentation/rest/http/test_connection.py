@@ -253,7 +253,7 @@ async def test_a_run_whose_events_nobody_reads_gives_its_slot_back() -> None:
         ended.set()
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
-        await EventStream(slots.admitted(events()))(scope, receive, send)
+        await EventStream(slots.admit(events()))(scope, receive, send)
 
     async with serving(app) as port:
         with socket.socket() as client:

@@ -39,7 +39,7 @@ PAGE_DOCUMENTS: Final = 1000  # Documents in one page of the list.
 logger = logging.getLogger(__name__)
 
 
-class translated:  # noqa: N801  The name reads well in a `with` statement.
+class translate_errors:  # noqa: N801  The name reads well in a `with` statement.
     """Turn errors inside the block into vector store errors.
 
     The engine raises bare `Exception`. Only exactly this type is matched, because `except Exception` would hide bugs. The
@@ -138,7 +138,7 @@ class EdgeCollection:
     # --- reading ----------------------------------------------------------------------------------------------------------
 
     def facts(self) -> dtos.Collection | None:
-        with translated():
+        with translate_errors():
             current = self._current()
             return current.facts if current else None
 
@@ -146,7 +146,7 @@ class EdgeCollection:
         self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
         edge = engine()
-        with translated():
+        with translate_errors():
             current = self._require()
             query = hybrid_query(current.facts, text, vector)
             if not query.lists:
@@ -176,7 +176,7 @@ class EdgeCollection:
             ]
 
     def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
-        with translated():
+        with translate_errors():
             records = self._require().shard.retrieve(
                 [payloads.document_point(doc_id) for doc_id in doc_ids], True, False
             )
@@ -195,7 +195,7 @@ class EdgeCollection:
         The second value is None at the end.
         """
         edge = engine()
-        with translated():
+        with translate_errors():
             documents = build_filter(edge, [(payloads.KIND, [payloads.DOCUMENT])])
             records, following = self._require().shard.scroll(
                 edge.ScrollRequest(
@@ -206,7 +206,7 @@ class EdgeCollection:
 
     def passages(self, doc_id: str) -> list[dtos.Passage]:
         edge = engine()
-        with translated():
+        with translate_errors():
             shard = self._require().shard
             fields = build_filter(
                 edge, [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]
@@ -220,7 +220,7 @@ class EdgeCollection:
     # --- writing ----------------------------------------------------------------------------------------------------------
 
     def prepare(self, facts: dtos.Collection) -> None:
-        with translated():
+        with translate_errors():
             self._check(facts)
             self._take()
             # Another writer may have created the collection before this one took the lock.
@@ -234,7 +234,7 @@ class EdgeCollection:
         If several have the same id, the last one is stored.
         """
         edge = engine()
-        with translated():
+        with translate_errors():
             work = self._begun()
             new = {payloads.document_point(document.doc_id): (document, passages) for document, passages in documents}
             self._require_room(work)
@@ -257,7 +257,7 @@ class EdgeCollection:
         New passages would leave the old ones behind as deleted points.
         """
         edge = engine()
-        with translated():
+        with translate_errors():
             work = self._begun()
             self._require_room(work)
             passages = [passage for _, passages_of_document in documents for passage in passages_of_document]
@@ -276,12 +276,12 @@ class EdgeCollection:
             work.shard.update(edge.UpdateOperation.upsert_points(points))
 
     def remove(self, doc_ids: Sequence[str]) -> None:
-        with translated():
+        with translate_errors():
             if self.lookup(doc_ids):
                 self._begun().shard.update(delete_operation(engine(), doc_ids))
 
     def finish(self) -> None:
-        with translated():
+        with translate_errors():
             work, self._work = self._work, None
             try:
                 if work is not None:
@@ -291,7 +291,7 @@ class EdgeCollection:
                 self._generations.end()
 
     def close(self) -> None:
-        with translated():
+        with translate_errors():
             self._close_reading()
             work, self._work = self._work, None
             if work is not None:

@@ -92,7 +92,7 @@ TOO_SLOW: Final = "the Qdrant server did not answer in time: try again"
 
 
 @contextmanager
-def translated(collection: str) -> Iterator[None]:
+def translate_errors(collection: str) -> Iterator[None]:
     """Turns the client's errors into vector store errors, without importing the client."""
     try:
         yield

@@ -53,12 +53,12 @@ class QdrantVectorStore(IVectorStore):
         self._facts: dict[str, tuple[float, dtos.Collection]] = {}  # the time of reading, and what was read
 
     async def describe(self, collection: str) -> dtos.Collection | None:
-        with qdrant_server.translated(collection):
+        with qdrant_server.translate_errors(collection):
             async with asyncio.timeout(self._timeout):
                 return await self._read_collection_info(collection)
 
     async def prepare(self, collection: dtos.Collection) -> None:
-        with qdrant_server.translated(collection.name):
+        with qdrant_server.translate_errors(collection.name):
             async with asyncio.timeout(self._timeout):
                 there = await self._read_collection_info(collection.name)
                 if there is None:
@@ -74,7 +74,7 @@ class QdrantVectorStore(IVectorStore):
         Readers see one version, or both while the server runs the request. After a crash, the document counts as changed. If
         there are more than BATCH_POINTS passages, earlier requests send the first ones.
         """
-        with qdrant_server.translated(collection):
+        with qdrant_server.translate_errors(collection):
             facts = await self._known(collection)
             points = [qdrant_server.passage_point(point) for point in payloads.prepare_points(facts, passages)]
             sent_before = max(0, (len(points) - 1) // BATCH_POINTS * BATCH_POINTS)
@@ -94,7 +94,7 @@ class QdrantVectorStore(IVectorStore):
                 )
 
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
-        with qdrant_server.translated(collection):
+        with qdrant_server.translate_errors(collection):
             await self._known(collection)
             for first in range(0, len(doc_ids), PAGE_RECORDS):
                 batch = doc_ids[first : first + PAGE_RECORDS]
@@ -102,7 +102,7 @@ class QdrantVectorStore(IVectorStore):
                 await self._forget(collection, batch, payloads.DOCUMENT)
 
     async def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
-        with qdrant_server.translated(collection):
+        with qdrant_server.translate_errors(collection):
             await self._known(collection)
             async for record in self._records(
                 collection, qdrant_server.build_filter([(payloads.KIND, [payloads.DOCUMENT])])
@@ -111,7 +111,7 @@ class QdrantVectorStore(IVectorStore):
 
     async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         found: dict[str, dtos.IndexedDocument] = {}
-        with qdrant_server.translated(collection):
+        with qdrant_server.translate_errors(collection):
             await self._known(collection)
             client = self._get_client()
             for first in range(0, len(doc_ids), PAGE_RECORDS):
@@ -127,7 +127,7 @@ class QdrantVectorStore(IVectorStore):
     async def search(
         self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
-        with qdrant_server.translated(collection):
+        with qdrant_server.translate_errors(collection):
             hybrid = hybrid_query(await self._known(collection), text, vector)
             if not hybrid.lists:
                 return []
@@ -146,7 +146,7 @@ class QdrantVectorStore(IVectorStore):
             ]
 
     async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
-        with qdrant_server.translated(collection):
+        with qdrant_server.translate_errors(collection):
             await self._known(collection)
             fields = qdrant_server.build_filter(
                 [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]

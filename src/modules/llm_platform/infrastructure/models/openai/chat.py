@@ -98,7 +98,7 @@ class OpenAIProvider(ILLMProvider):
         answer = streaming.AnswerBuilder(self._connection, request, self._redactor)
         first = _TimeLimit(self._connection.timeout)
         async with watch_model(answer.meter.progress):
-            with self._translated(answer):
+            with self._translate_errors(answer):
                 response = await self._send(client, body, request, first)
                 try:
                     async with aclosing(self._read_stream(answer, response, request.step_s, first)) as reads:
@@ -129,7 +129,9 @@ class OpenAIProvider(ILLMProvider):
         """
         self._check_configuration()
         client = await self._ensure_client()
-        return await self._timed(self._check_models(client), _TimeLimit(min(PING_TIMEOUT_S, self._connection.timeout)))
+        return await self._run_within(
+            self._check_models(client), _TimeLimit(min(PING_TIMEOUT_S, self._connection.timeout))
+        )
 
     async def context_tokens(self) -> int | None:
         """Return the context window in tokens, or None if it is unknown.
@@ -141,7 +143,7 @@ class OpenAIProvider(ILLMProvider):
         if not self._knows_context and self._configuration_error is None:
             limit = _TimeLimit(min(CONTEXT_TIMEOUT_S, self._connection.timeout))
             with suppress(exceptions.LLMException):  # The call of the model reports the error.
-                models = await self._timed(self._models(await self._ensure_client()), limit) or []
+                models = await self._run_within(self._models(await self._ensure_client()), limit) or []
                 self._learned_context = _context_window(models, self.model)
                 self._knows_context = True
         return self._learned_context
@@ -186,19 +188,21 @@ class OpenAIProvider(ILLMProvider):
         """
         while True:
             sent = {name: value for name, value in body.items() if name in request.extra or name not in self._refused}
-            response = await self._timed(client.post("/chat/completions", sent, sent_kind=request.data_kind), limit)
+            response = await self._run_within(
+                client.post("/chat/completions", sent, sent_kind=request.data_kind), limit
+            )
             if response.is_success:
                 return response
             content = errors.decode_error(response.content)
-            if wrong := errors.refused_extra(self._connection, response.status_code, content, request.extra):
+            if wrong := errors.find_refused_extra(self._connection, response.status_code, content, request.extra):
                 raise wrong
             ours = {name: value for name, value in sent.items() if name not in request.extra}
             if request.is_callers_schema and errors.is_schema_refused(response.status_code, content, ours):
                 body = {name: value for name, value in sent.items() if name != "response_format"}
-            elif field := errors.refused_field(response.status_code, content, ours):
+            elif field := errors.find_refused_field(response.status_code, content, ours):
                 self._refused.update((field, "stream_options") if field == "stream" else (field,))
             elif errors.is_loading(response.status_code, content) and limit.left_s > LOADING_PAUSE_S:
-                await self._timed(asyncio.sleep(LOADING_PAUSE_S), limit)
+                await self._run_within(asyncio.sleep(LOADING_PAUSE_S), limit)
             else:
                 raise errors.status_error(self._connection, response.status_code, content, response.headers)
 
@@ -243,11 +247,11 @@ class OpenAIProvider(ILLMProvider):
         """
         if not answer.has_ended:
             left_s = limit.left_s
-            received = await self._timed(anext(chunks, b""), limit if left_s < whole.left_s else whole)
+            received = await self._run_within(anext(chunks, b""), limit if left_s < whole.left_s else whole)
             whole.left_s -= left_s - limit.left_s
             return received
         with suppress(exceptions.LLMConnectionError):
-            return await self._timed(anext(chunks, b""), tail)
+            return await self._run_within(anext(chunks, b""), tail)
         return b""
 
     async def _check_models(self, client: OpenAIClient) -> str:
@@ -257,7 +261,7 @@ class OpenAIProvider(ILLMProvider):
             return "reachable; it lists no models"
         if len(models) == 1 and models[0].get("owned_by") == "llamacpp":
             return "reachable; it serves its one model under any name"
-        names = {name for model in models for name in _names_of(model)}
+        names = {name for model in models for name in _list_names(model)}
         # Azure lists base models, while the configured name names a deployment.
         if names and self.model not in names and not self._connection.traits.deployments:
             known = ", ".join(sorted(names)[:MAX_NAMED_MODELS])
@@ -281,7 +285,7 @@ class OpenAIProvider(ILLMProvider):
         entries = listed.get("data") if isinstance(listed, dict) else None
         return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 
-    async def _timed(self, action: Awaitable[Value], limit: _TimeLimit) -> Value:
+    async def _run_within(self, action: Awaitable[Value], limit: _TimeLimit) -> Value:
         """Return the result of the action within the limit. Transport errors and timeouts become an LLMException.
 
         It is raised outside of the handler, so that it has no context: the libraries' errors may quote the service's text,
@@ -302,7 +306,7 @@ class OpenAIProvider(ILLMProvider):
         raise failure
 
     @contextmanager
-    def _translated(self, answer: streaming.AnswerBuilder) -> Iterator[None]:
+    def _translate_errors(self, answer: streaming.AnswerBuilder) -> Iterator[None]:
         """Turn invalid answers inside the block into an LLMException, and add the cost so far to each error."""
         try:
             yield
@@ -312,7 +316,7 @@ class OpenAIProvider(ILLMProvider):
                 f"{self.name} answered with {error}: check {address}"
             )
         except streaming.ReportedError as error:
-            failure = errors.reported_error(self._connection, error.body)
+            failure = errors.read_reported_error(self._connection, error.body)
         except exceptions.LLMException as error:
             failure = error
         else:
@@ -359,7 +363,7 @@ def _message(message: ChatMessage) -> dict[str, Any]:
     return sent
 
 
-def _names_of(model: dict[str, Any]) -> Iterator[str]:
+def _list_names(model: dict[str, Any]) -> Iterator[str]:
     """Yield the names under which an entry of a list of models can be requested."""
     aliases = model.get("aliases")
     for name in (model.get("id"), *(aliases if isinstance(aliases, list) else ())):
@@ -370,7 +374,7 @@ def _names_of(model: dict[str, Any]) -> Iterator[str]:
 
 def _context_window(models: Sequence[dict[str, Any]], name: str) -> int | None:
     """Return the context window of a model in tokens: `max_model_len` of vLLM's list, or `meta.n_ctx` of llama.cpp's."""
-    entry = next((model for model in models if name in _names_of(model)), models[0] if len(models) == 1 else {})
+    entry = next((model for model in models if name in _list_names(model)), models[0] if len(models) == 1 else {})
     meta = entry.get("meta")
     sizes = (entry.get("max_model_len"), meta.get("n_ctx") if isinstance(meta, dict) else None)
     return next(

@@ -30,7 +30,7 @@ from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient
 MAX_DIMENSION: Final = 16_384
 
 
-def vectors_in(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[Vector | None], int]:
+def read_vectors(answer: Mapping[str, Any], count: int, name: str) -> tuple[list[Vector | None], int]:
     """Return the vectors of `{"data": [{"index": 0, "embedding": [...]}, …]}` and their dimension.
 
     `count` vectors of length 1 in the order of the texts, None for a zero or invalid one. Raises EmbeddingError for another
@@ -171,7 +171,7 @@ class OpenAIEmbedder(IEmbedder):
         body: dict[str, Any] = {"input": texts, "model": self._connection.model, "encoding_format": "float"}
         reply = await self._upstream.read_reply(self._client.post("/embeddings", body, sent_kind="page text"))
         answer = self._upstream.json_object(reply)
-        vectors, dimension = vectors_in(answer, len(texts), self.name)
+        vectors, dimension = read_vectors(answer, len(texts), self.name)
         if dimension and self.dimension not in (0, dimension):
             raise EmbeddingConfigError(
                 f"{self.name} gives vectors of {dimension} numbers, not of {self.dimension}: "

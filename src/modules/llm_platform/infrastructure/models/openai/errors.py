@@ -83,7 +83,7 @@ def status_error(
     if status == 401:
         return exceptions.LLMConfigError(f"{name} refuses the key (401): check {names.key}")
     if status == 403:
-        return _forbidden(connection, details, wait)
+        return _read_forbidden(connection, details, wait)
     if status == 402 or (status == 429 and _QUOTA.search(details.text)):
         return exceptions.LLMQuotaError(f"{name}: quota or balance is used up {what}", retry_after_s=wait)
     if status == 429:
@@ -111,7 +111,7 @@ def decode_error(body: bytes) -> object:
         return decode_text(body)
 
 
-def reported_error(connection: LLMConnection, body: object) -> exceptions.LLMException:
+def read_reported_error(connection: LLMConnection, body: object) -> exceptions.LLMException:
     """Return the LLMException for an error inside an answer with status 200."""
     details = _ErrorBody(body)
     if 400 <= details.status <= 599:
@@ -127,7 +127,7 @@ def reported_error(connection: LLMConnection, body: object) -> exceptions.LLMExc
     )
 
 
-def refused_field(status: int, body: object, sent: Mapping[str, object]) -> str | None:
+def find_refused_field(status: int, body: object, sent: Mapping[str, object]) -> str | None:
     """Return the optional field of a request that the service refuses by name, or None for any other refusal."""
     if status not in REFUSALS:
         return None
@@ -140,7 +140,7 @@ def is_schema_refused(status: int, body: object, sent: Mapping[str, object]) -> 
     return "response_format" in sent and status in REFUSALS and _SCHEMA.search(_ErrorBody(body).text) is not None
 
 
-def refused_extra(
+def find_refused_extra(
     connection: LLMConnection, status: int, body: object, extra: Mapping[str, object]
 ) -> exceptions.LLMRequestError | None:
     """Return the error for a field of the caller that the service refuses by name."""
@@ -179,7 +179,7 @@ class _ErrorBody:
         self.known_alone = f" ({known})" if known else ""
 
 
-def _forbidden(connection: LLMConnection, details: _ErrorBody, wait: float | None) -> exceptions.LLMException:
+def _read_forbidden(connection: LLMConnection, details: _ErrorBody, wait: float | None) -> exceptions.LLMException:
     """Return the error for a status 403, which has several meanings.
 
     Kimi sends `access_terminated_error` for an unknown client and for a used-up quota.

@@ -51,11 +51,11 @@ class SqliteFailedRequestStore(SqlFailedRequestStore):
             raise OutcomeStoreError(message) from error
 
     def _run(self, make: Callable[[], Operation[Result]]) -> Result:
-        with self._opened() as connection, transaction(connection):
+        with self._open() as connection, transaction(connection):
             return execute(connection, make(), self._clock())
 
     @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
+    def _open(self) -> Iterator[sqlite3.Connection]:
         private_files.make_private_folder(self._file.parent)
         private_files.require_free_space(self._file.parent)
         self._file.touch(private_files.PRIVATE_FILE)

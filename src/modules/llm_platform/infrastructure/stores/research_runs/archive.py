@@ -52,7 +52,7 @@ def write_archive(file: Path, entries: Iterable[tuple[entry_files.EntryLocation,
     target = file.resolve()
     draft = target.with_name(f".{token_hex(8)}.draft")
     try:
-        return _written(draft, target, entries)
+        return _write_draft(draft, target, entries)
     except OSError as error:
         raise StoreError(f"the archive cannot be written ({_reason(error)}): name another file") from error
     finally:
@@ -60,7 +60,7 @@ def write_archive(file: Path, entries: Iterable[tuple[entry_files.EntryLocation,
             draft.unlink()
 
 
-def _written(draft: Path, target: Path, entries: Iterable[tuple[entry_files.EntryLocation, bytes]]) -> int:
+def _write_draft(draft: Path, target: Path, entries: Iterable[tuple[entry_files.EntryLocation, bytes]]) -> int:
     with zipfile.ZipFile(draft, "x", zipfile.ZIP_DEFLATED) as archive:
         number = _fill(archive, entries)
     if draft.stat().st_size > ARCHIVE_FILE_BYTES:
@@ -91,7 +91,7 @@ def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
     Raises StoreError at the first invalid entry. The caller then discards the entries before it.
     """
     try:
-        with _opened(file) as archive:
+        with _open(file) as archive:
             for info, location in _check_members(archive):
                 # Without a limit, the library unpacks all of a member first. One byte more than declared shows a wrong size.
                 with archive.open(info) as member:
@@ -104,7 +104,7 @@ def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[zipfile.ZipFile]:
+def _open(file: Path) -> Iterator[zipfile.ZipFile]:
     if not file.is_file():
         raise StoreError(f"there is no file {file}")
     with file.open("rb") as raw:

@@ -191,7 +191,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         from modules.llm_platform.infrastructure.stores.research_runs.archive import read_archive
 
         skipped = expired = 0
-        with self._folder.staged_writes() as drafts:
+        with self._folder.stage_writes() as drafts:
             for head, value in read_archive(file):
                 own = self._entry(head.location)
                 if self._is_old(head.made_at):

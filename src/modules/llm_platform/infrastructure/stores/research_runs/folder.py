@@ -94,7 +94,7 @@ class StoreFolder:
         entry_files.remove_if_empty(os.path.dirname(draft))
 
     @contextmanager
-    def staged_writes(self) -> Iterator[list[tuple[str, entry_files.EntryLocation]]]:
+    def stage_writes(self) -> Iterator[list[tuple[str, entry_files.EntryLocation]]]:
         """Commit the drafts in the list at the end of the block. After an error, commit none."""
         drafts: list[tuple[str, entry_files.EntryLocation]] = []
         try:

@@ -102,7 +102,9 @@ def ask(
 
     def print_answer() -> None:
         console.print_markdown(mark_unsupported(response))
-        console.print_lines(render_sources(response, wiring.missing_model_note(settings) if response.sources else None))
+        console.print_lines(
+            render_sources(response, wiring.explain_missing_model(settings) if response.sources else None)
+        )
 
     renderers: Renderers = {
         "json": partial(answer_json, timed),

@@ -64,7 +64,7 @@ def send(
         message = text.encode("utf-8", "surrogateescape")
     else:
         message = _request_message(stage, text, request_id, top_k, filters)
-    with _connected(console) as cluster:
+    with _connect(console) as cluster:
         from modules.llm_platform.presentation.kafka.admin.dev_client import OutcomeTail, send_request
 
         sent_id = parse_request(stage, message, MAX_PARSED_BYTES).request_id  # parsed as the worker does
@@ -100,7 +100,7 @@ def tail(
 ) -> None:
     """Print outcomes as they arrive."""
     console, _ = command_context(ctx)
-    with _connected(console) as cluster:
+    with _connect(console) as cluster:
         from modules.llm_platform.presentation.kafka.admin.dev_client import OutcomeTail
 
         with closing(OutcomeTail(cluster, from_start=from_start)) as outcome_tail:
@@ -152,7 +152,7 @@ def _reject_options(values: Mapping[str, object], message: str) -> None:
 
 
 @contextmanager
-def _connected(console: Console) -> Iterator[Cluster]:
+def _connect(console: Console) -> Iterator[Cluster]:
     settings = kafka_settings(console, {})
     configure_logging("ERROR", settings.LOG_FORMAT, settings.secrets())
     with kafka_errors():

@@ -69,7 +69,7 @@ def check_cluster(
     except KafkaException as error:
         admin.poll(ERROR_POLL_S)
         remedy = (
-            clients.remedy_of(client_errors) or "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"
+            clients.find_remedy(client_errors) or "check KAFKA_BOOTSTRAP_SERVERS and security.protocol of KAFKA_CONFIG"
         )
         yield CheckResult("brokers", "failed", f"cannot be reached ({error.args[0].name()}): {remedy}")
         return

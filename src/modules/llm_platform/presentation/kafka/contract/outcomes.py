@@ -82,7 +82,7 @@ OUTCOME_TOO_LARGE: Final = Failure(
 UNEXPECTED_ERROR: Final = Failure("internal", False, "an unexpected error occurred: see the log of the worker")
 
 
-def failure_of(error: requests.RequestError | AppException | TimeoutError) -> Failure:
+def describe_failure(error: requests.RequestError | AppException | TimeoutError) -> Failure:
     if isinstance(error, requests.RequestError):
         return Failure("invalid_payload", False, str(error), error.details())
     if isinstance(error, TimeoutError):

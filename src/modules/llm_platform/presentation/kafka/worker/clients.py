@@ -90,7 +90,7 @@ def check_config(config: Mapping[str, Value]) -> None:
         elif canonical in _UNSUPPORTED or canonical.endswith("_cb"):
             problem = ", which the worker does not support"
         elif canonical in required and not _is_equal(canonical, value, required[canonical]):
-            problem = f", but the delivery guarantee requires {canonical}={_normalized(required[canonical])}"
+            problem = f", but the delivery guarantee requires {canonical}={_normalize(required[canonical])}"
         elif canonical == "message.max.bytes" and _number(value) < DEFAULT_RECORD_BYTES:
             problem = f" below the {DEFAULT_RECORD_BYTES} bytes that an outcome may have"
         else:
@@ -127,10 +127,10 @@ def _without_aliases(config: Config) -> Config:
 
 
 def _is_equal(name: str, value: Value, required: Value) -> bool:
-    return _normalized(value) in _EQUIVALENT_VALUES.get(name, (_normalized(required),))
+    return _normalize(value) in _EQUIVALENT_VALUES.get(name, (_normalize(required),))
 
 
-def _normalized(value: Value) -> str:
+def _normalize(value: Value) -> str:
     return str(value).lower()
 
 
@@ -280,7 +280,7 @@ REMEDIES: Final[tuple[tuple[int, str, str], ...]] = (
 )
 
 
-def remedy_of(errors: Iterable[KafkaError]) -> str | None:
+def find_remedy(errors: Iterable[KafkaError]) -> str | None:
     texts = [(error.code(), error.str()) for error in errors]
     for code, pattern, remedy in REMEDIES:
         for error_code, text in texts:
@@ -304,7 +304,7 @@ class ClientErrorLog:
         self._last[error.code()] = now, error
         if now >= self._next_log.get(error.code(), now):
             self._next_log[error.code()] = now + ERROR_LOG_INTERVAL_S
-            about = {"error": error.name(), "text": error.str(), "remedy": remedy_of([error])}
+            about = {"error": error.name(), "text": error.str(), "remedy": find_remedy([error])}
             log.warning(
                 "a Kafka client reports an error", extra={name: value for name, value in about.items() if value}
             )
@@ -314,7 +314,7 @@ class ClientErrorLog:
     def remedy(self) -> str | None:
         """Return the cause and the remedy of the last ERROR_LOG_INTERVAL_S, or None if they are unknown."""
         since = self._clock() - ERROR_LOG_INTERVAL_S
-        return remedy_of(error for at, error in tuple(self._last.values()) if at > since)
+        return find_remedy(error for at, error in tuple(self._last.values()) if at > since)
 
 
 # --- admin replies ---------------------------------------------------------------------------------------------------------

@@ -53,7 +53,7 @@ class ConsumerState:
     is_stable: bool = False
 
 
-def state_of(parsed: Mapping[str, Any]) -> ConsumerState:
+def read_state(parsed: Mapping[str, Any]) -> ConsumerState:
     up = {broker.get("nodeid", -1) for broker in parsed.get("brokers", {}).values() if broker.get("state") == "UP"}
     # The id -1 stands for a bootstrap address, and for a second connection to the group coordinator.
     return ConsumerState(len(up - {-1}), parsed.get("cgrp", {}).get("join_state") == _STABLE)
@@ -187,11 +187,11 @@ class ConsumerThread:
         first = self._consumer.poll(POLL_S)
         if first is None:
             return
-        tracker = self._trackers.get(_partition_of(first))
+        tracker = self._trackers.get(_read_partition(first))
         more = self._consumer.consume(min(room, MAX_BATCH) - 1, timeout=0) if room > 1 else []
         # A rebalance inside the second call may have revoked the partition of the first message, which then belongs to the
         # new owner. Within one call the client itself drops the messages of an earlier assignment.
-        is_valid = _error_of(first) is not None or tracker is self._trackers.get(_partition_of(first))
+        is_valid = _read_error(first) is not None or tracker is self._trackers.get(_read_partition(first))
         self._deliver([first, *more] if is_valid else more)
 
     def _wait_for_room(self) -> None:
@@ -226,14 +226,14 @@ class ConsumerThread:
     def _deliver(self, messages: Sequence[Message]) -> None:
         requests = []
         for message in messages:
-            error = _error_of(message)
+            error = _read_error(message)
             if error is not None:
                 # The client reports fatal errors as messages with this code.
                 if error.fatal() or error.code() == KafkaError._FATAL:
                     raise KafkaException(error)
                 self._on_error(error)
                 continue
-            partition = _partition_of(message)
+            partition = _read_partition(message)
             tracker = self._trackers.get(partition)
             if tracker is None:
                 # The partition is no longer assigned: a commit would skip unfinished requests of its new owner.
@@ -306,7 +306,7 @@ class ConsumerThread:
         if consumer is not self._consumer:
             # The client that was replaced closes. Its partitions have been dropped.
             return
-        trackers = self._trackers_of(partitions)
+        trackers = self._find_trackers(partitions)
         self._on_revoke(trackers, False)
         deadline = time.monotonic() + REVOKE_WAIT_S
         while any(tracker.in_flight for tracker in trackers) and time.monotonic() < deadline:
@@ -317,13 +317,13 @@ class ConsumerThread:
 
     def _lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Drop partitions that another worker already owns, without a commit."""
-        self._drop(partitions, self._trackers_of(partitions))
+        self._drop(partitions, self._find_trackers(partitions))
         log.warning("partitions lost", extra={"partitions": _names(partitions)})
 
     def _assigned_partitions(self) -> list[TopicPartition]:
         return [TopicPartition(*partition) for partition in self._trackers]
 
-    def _trackers_of(self, partitions: Sequence[TopicPartition]) -> list[offsets.OffsetTracker]:
+    def _find_trackers(self, partitions: Sequence[TopicPartition]) -> list[offsets.OffsetTracker]:
         trackers = (self._trackers.get((partition.topic, partition.partition)) for partition in partitions)
         return [tracker for tracker in trackers if tracker is not None]
 
@@ -339,7 +339,7 @@ class ConsumerThread:
     def _update_state(self, statistics: str) -> None:
         parsed = self._brokers.update(statistics)
         self._unfetched.update(parsed, self._trackers)
-        self.state = state_of(parsed)
+        self.state = read_state(parsed)
 
 
 def to_record(message: Message) -> IncomingRecord:
@@ -362,7 +362,7 @@ def _bytes(raw: str | bytes | None) -> bytes | None:
     return raw.encode() if isinstance(raw, str) else raw
 
 
-def _error_of(message: Message) -> KafkaError | None:
+def _read_error(message: Message) -> KafkaError | None:
     """Return the error of a message.
 
     Return None for a record, and for the end of a partition, which the client reports as an error.
@@ -371,7 +371,7 @@ def _error_of(message: Message) -> KafkaError | None:
     return None if error is None or error.code() == KafkaError._PARTITION_EOF else error
 
 
-def _partition_of(message: Message) -> offsets.Partition:
+def _read_partition(message: Message) -> offsets.Partition:
     return message.topic() or "", message.partition() or 0
 
 

@@ -40,7 +40,7 @@ from modules.llm_platform.presentation.kafka.contract.outcomes import (
     Job,
     OutcomeBuilder,
     OutgoingRecord,
-    failure_of,
+    describe_failure,
 )
 from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas, without_header
 from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies
@@ -215,7 +215,7 @@ class RagHandler:
             log.warning("request_id_reused: the id was first used with another payload", extra=_log_fields(job))
         return self._builder.to_record(job, outcome)
 
-    def oversized(self, record: IncomingRecord) -> OutgoingRecord:
+    def replace_oversized(self, record: IncomingRecord) -> OutgoingRecord:
         """Return the small failure that replaces an outcome which the brokers refuse as too large.
 
         Its bytes are the same at each call, so a redelivered request gets the same record.
@@ -254,7 +254,7 @@ class RagHandler:
                 return outcome
         waiters = self._in_flight[key] = []
         try:
-            outcome = await self._stored_outcome(job, key, slot)
+            outcome = await self._ensure_outcome(job, key, slot)
             return outcome
         finally:
             del self._in_flight[key]
@@ -262,7 +262,7 @@ class RagHandler:
                 if not waiter.done():
                     waiter.set_result(outcome)
 
-    async def _stored_outcome(self, job: Job, key: OutcomeKey, slot: SlotContext) -> dtos.Outcome:
+    async def _ensure_outcome(self, job: Job, key: OutcomeKey, slot: SlotContext) -> dtos.Outcome:
         """Return the stored outcome, or compute and store it. If another worker stores its own first, return that one."""
         stored = job.stored
         if not job.is_looked_up:
@@ -315,7 +315,7 @@ class RagHandler:
         content = job.request.content
         if isinstance(content, requests.RequestError):
             async with slot:
-                return failure_of(content), 0.0
+                return describe_failure(content), 0.0
         is_confirmed = True
         while True:
             await self._dependencies.wait_until_usable()
@@ -348,7 +348,7 @@ class RagHandler:
             with bind_request_id(request_id):
                 return await retry_until_deadline(call, self._options.timeout_s, self._sleep)
         except (AppException, TimeoutError) as error:
-            return failure_of(error)
+            return describe_failure(error)
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.telemetry import metrics
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerCounters
 from modules.llm_platform.presentation.kafka.worker.worker import Worker
-from modules.llm_platform.presentation.request_head import is_safe_from_rebinding, refused_status
+from modules.llm_platform.presentation.request_head import find_refused_status, is_safe_from_rebinding
 from shared.config import LOOPBACK_HOSTS, SettingsError
 
 READ_BYTES: Final = 8192  # bytes read at once
@@ -75,7 +75,7 @@ class WorkerHttp:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 if self._connections <= MAX_CONNECTIONS:
                     head, refused = await _read_head(reader)
-                    writer.write(b"".join(_serialized(*_problem(refused))) if refused else self._respond(head))
+                    writer.write(b"".join(_serialize(*_problem(refused))) if refused else self._respond(head))
                     await writer.drain()
         except (TimeoutError, EOFError, ConnectionError):
             pass  # an incomplete or slow request gets no response
@@ -102,7 +102,7 @@ class WorkerHttp:
             page = _problem(HTTPStatus.MISDIRECTED_REQUEST)
         else:
             page = self._page(path) if method in ("GET", "HEAD") else _problem(HTTPStatus.METHOD_NOT_ALLOWED)
-        head, body = _serialized(*page)
+        head, body = _serialize(*page)
         return head + (b"" if method == "HEAD" else body)
 
     def _page(self, path: str) -> tuple[HTTPStatus, str, str]:
@@ -128,14 +128,14 @@ async def _read_head(reader: asyncio.StreamReader) -> tuple[bytes, HTTPStatus | 
         data = await reader.read(READ_BYTES)
         received += data
         head, end, _ = bytes(received).partition(b"\r\n\r\n")
-        refused = refused_status(head)
+        refused = find_refused_status(head)
         if end or refused:
             return head, refused
         if not data:
             raise EOFError
 
 
-def _serialized(status: HTTPStatus, content_type: str, text: str) -> tuple[bytes, bytes]:
+def _serialize(status: HTTPStatus, content_type: str, text: str) -> tuple[bytes, bytes]:
     body = text.encode()
     head = (
         f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"

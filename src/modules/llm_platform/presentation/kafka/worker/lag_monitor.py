@@ -95,7 +95,7 @@ class LagMonitor:
         client = self._reader.client()
         self._error = None
         try:
-            committed = _committed_offsets(client, self._assignment())
+            committed = _query_committed_offsets(client, self._assignment())
             ends = self._ends(client, committed)
         except KafkaException as error:
             self._error = _error_name(error)
@@ -170,7 +170,7 @@ class LagMonitor:
         self.stalled = stalled
 
 
-def _committed_offsets(client: Consumer, partitions: Iterable[Partition]) -> dict[Partition, int]:
+def _query_committed_offsets(client: Consumer, partitions: Iterable[Partition]) -> dict[Partition, int]:
     """Return the committed offsets. Partitions without a commit have a negative offset. Raises KafkaException."""
     requested = [TopicPartition(*partition) for partition in partitions]
     committed = client.committed(requested, timeout=COMMITTED_TIMEOUT_S) if requested else []

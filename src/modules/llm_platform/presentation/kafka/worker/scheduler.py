@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from confluent_kafka import KafkaError, KafkaException
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
-from modules.llm_platform.presentation.kafka.worker.clients import remedy_of
+from modules.llm_platform.presentation.kafka.worker.clients import find_remedy
 from modules.llm_platform.presentation.kafka.worker.in_flight_request import (
     Ended,
     InFlightRequest,
@@ -49,7 +49,7 @@ class Handler(Protocol):
     async def process(self, job: Any, slot: Slot) -> OutgoingRecord:
         """Return the outcome. `slot` is held while the stage runs. Raises only CancelledError, and then there is no outcome."""
 
-    def oversized(self, record: IncomingRecord) -> OutgoingRecord:
+    def replace_oversized(self, record: IncomingRecord) -> OutgoingRecord:
         """Return the failure that replaces an outcome which the brokers refuse as too large. Its bytes never change."""
 
 
@@ -168,7 +168,7 @@ class RequestScheduler:
         if error.fatal():
             raise KafkaException(error)
         if error.code() in OVERSIZED and not refused.is_replacement:
-            self._produce(request, refused.replace(self._handler.oversized(request.record)))
+            self._produce(request, refused.replace(self._handler.replace_oversized(request.record)))
             return
         if error.code() not in PURGED:
             self._note_produce_error(error)
@@ -182,7 +182,7 @@ class RequestScheduler:
         INVALID_RECORD is also the error of records whose batch was refused because of another record (KIP-467), so it does not
         replace a known cause.
         """
-        known, remedy = self.produce_error, remedy_of([error])
+        known, remedy = self.produce_error, find_remedy([error])
         reason = ": ".join(filter(None, (error.name(), remedy)))
         if known is None or (remedy and remedy not in known):
             log.error("the brokers refuse outcomes: they are retried", extra={"error": reason})

@@ -50,7 +50,7 @@ class ResearchAdmission:
             if self._slots is not None:
                 self._slots.release()
 
-    def admitted(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
+    def admit(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
         """Return the events of a research run that occupies a slot. The research starts when it has one.
 
         The slot is free when the run ends, whether or not its events have been taken: a client may not read them. They wait

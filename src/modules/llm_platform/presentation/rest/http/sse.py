@@ -226,8 +226,8 @@ async def stream_research(
         events = _record_events(events, record)
     state = server_state(request)
     if question.files:
-        events = state.runs_over_files.admitted(events)
-    return await EventStream.start(request, state.researches.admitted(events), encoder)
+        events = state.runs_over_files.admit(events)
+    return await EventStream.start(request, state.researches.admit(events), encoder)
 
 
 async def _record_events(
