@@ -53,7 +53,7 @@ async def main() -> None:
         if model is None:
             print(NO_MODEL)
         else:
-            await report_judge(LLMCitationJudge(model, context_tokens=container.context_tokens()))
+            await report_judge(LLMCitationJudge(model, context_tokens=container.models().context_tokens))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ import modules.llm_platform
 import shared
 from modules.llm_platform.container import Container
 
+BUILDS = (providers.Singleton, providers.Factory, providers.Callable)
 UNKNOWN = object()  # a type that is known at run time only, such as an attribute of a setting
 
 
@@ -56,7 +57,7 @@ def type_of(injection: Any) -> Any:
         return injection.instance_of
     if isinstance(injection, providers.Object):
         return type(injection.provides)
-    if not isinstance(injection, providers.Singleton | providers.Factory) or not injection.provides:
+    if not isinstance(injection, BUILDS) or not injection.provides:
         return UNKNOWN
     called = injection.provides
     if inspect.isclass(called):
@@ -94,12 +95,15 @@ def all_providers(container: type[Any]) -> Iterator[tuple[str, Any]]:
 def misfits(container: type[Any]) -> list[str]:
     found = []
     for name, provider in all_providers(container):
-        if not isinstance(provider, providers.Singleton | providers.Factory) or type_of(provider) is UNKNOWN:
+        if not isinstance(provider, BUILDS) or not provider.provides or type_of(provider) is UNKNOWN:
             continue
         called = provider.provides
         module = called.__module__
         try:
-            bound = inspect.signature(called).bind(*provider.args, **provider.kwargs)
+            signature = inspect.signature(called)
+            # A Callable gets the rest of its arguments when it is called.
+            bind = signature.bind_partial if isinstance(provider, providers.Callable) else signature.bind
+            bound = bind(*provider.args, **provider.kwargs)
         except TypeError as error:
             found.append(f"{name}: {error}")
             continue

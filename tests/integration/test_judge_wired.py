@@ -261,5 +261,5 @@ def test_a_model_of_its_own() -> None:
     ]
     settings = Settings(LLM_PROVIDERS=json.dumps(models), LLM_STAGES={"judge": "b"}, CITATION_JUDGE="all")
     wired = Container(settings=settings)
-    first = wired.stage_llms()["judge"]._registry.providers[0].name  # type: ignore[attr-defined]
+    first = wired.models().build_stage_llms()["judge"]._registry.providers[0].name  # type: ignore[attr-defined]
     assert first == wired.answer_judge()._llm._registry.providers[0].name == "b"

@@ -111,7 +111,7 @@ class TestStages:
             stages = {"rank": "cheap", "write": "strong-model"}
             wired = Container(settings=Settings(LLM_PROVIDERS=providers, LLM_STAGES=stages, LLM_RPS=1000))
             for stage in STAGES:
-                await wired.stage_llms()[stage].generate(question())
+                await wired.models().build_stage_llms()[stage].generate(question())
             await wired.resources().aclose()
         asked = dict(zip(STAGES, (request.body["model"] for request in server.asked), strict=True))
         assert asked == {
@@ -129,7 +129,7 @@ class TestStages:
         async with ChatServer(error(500, {}), answer()).running() as server:
             providers = listed(server.url, main={}, cheap={}, strong={})
             wired = Container(settings=Settings(LLM_PROVIDERS=providers, LLM_STAGES={"rank": "strong"}, LLM_RPS=1000))
-            told = await wired.stage_llms()["rank"].generate(question())
+            told = await wired.models().build_stage_llms()["rank"].generate(question())
             await wired.resources().aclose()
         assert [request.body["model"] for request in server.asked] == ["strong-model", "main-model"]
         assert [entry.component for entry in told.degraded] == ["strong"]
@@ -162,12 +162,12 @@ class TestStages:
         settings = Settings(LLM_PROVIDERS=providers, LLM_STAGES={"write": "remote"}, LLM_PLATFORM_OFFLINE=True)
         async with build_platform(settings):
             wired = Container(settings=settings)
-            assert set(wired.stage_llms()) == set(STAGES)
+            assert set(wired.models().build_stage_llms()) == set(STAGES)
             await wired.resources().aclose()
 
     def test_without_a_model_there_are_no_stages(self, container: Callable[..., Container]) -> None:
         """Nobody to ask: empty, not five times nobody."""
-        assert container().stage_llms() == {}
+        assert container().models().build_stage_llms() == {}
 
     async def test_what_stands_in_for_the_model_serves_every_stage(self) -> None:
         """Itself, whatever LLM_STAGES wants."""
@@ -177,7 +177,7 @@ class TestStages:
             wired = Container(settings=Settings())
             wired.llm_provider.override(fake)
             wired.llm_adapters.override({fake.name: fake})
-            assert wired.stage_llms() == dict.fromkeys(STAGES, fake)
+            assert wired.models().build_stage_llms() == dict.fromkeys(STAGES, fake)
 
 
 class TestModels:
@@ -188,7 +188,7 @@ class TestModels:
             wired = Container(settings=Settings(LLM_PROVIDERS=providers, LLM_RPS=0.01))
             ordinary = wired.llm_provider()
             assert ordinary is not None
-            await wired.stage_llms()["plan"].generate(question())
+            await wired.models().build_stage_llms()["plan"].generate(question())
             with pytest.raises(LLMBlockedError, match="LLM_RPS") as caught:
                 await ordinary.generate(question())
             await wired.resources().aclose()
@@ -204,7 +204,7 @@ class TestModels:
             assert ordinary is not None
             for _ in range(6):
                 await ordinary.generate(question())
-            report = wired.stage_llms()["rank"]
+            report = wired.models().build_stage_llms()["rank"]
             await report.generate(question())
             await report.generate(question())
             pace, others = (wired.llm_policies().limiters[name] for name in ("only", "other"))
@@ -219,7 +219,7 @@ class TestPrices:
         """Each may be asked when another fails: the limit must hold for it too."""
         dear_to_ask, dear_to_write = {"price_in": 10.0, "price_out": 1.0}, {"price_in": 1.0, "price_out": 50.0}
         wired = container(LLM_PROVIDERS=listed(asking=dear_to_ask, writing=dear_to_write))
-        price = wired.report_tools().price
+        price = wired.models().build_price()
         assert price is not None
         assert price(1_000_000, 0) == 10.0
         assert price(0, 1_000_000) == 50.0
@@ -240,7 +240,7 @@ class TestPrices:
         self, container: Callable[..., Container], settings: dict[str, Any], known: bool
     ) -> None:
         """A limit in dollars cannot be kept where one of those who may serve has no price."""
-        assert (container(**settings).report_tools().price is not None) is known
+        assert (container(**settings).models().build_price() is not None) is known
 
     @pytest.mark.parametrize(
         ("listed", "known"),
@@ -251,4 +251,4 @@ class TestPrices:
         fake, wired = FakeLLM(), Container(settings=Settings(LLM_PROVIDERS=listed))
         wired.llm_provider.override(fake)
         wired.llm_adapters.override({fake.name: fake})
-        assert (wired.report_tools().price is not None) is known
+        assert (wired.models().build_price() is not None) is known

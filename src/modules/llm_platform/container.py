@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dependency_injector import providers
@@ -17,10 +16,6 @@ from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.retrieval import RetrievalService
-from modules.llm_platform.application.research.follow_up import FollowUps
-from modules.llm_platform.application.research.parts import ResearchParts
-from modules.llm_platform.application.research.quick import QuickResearch
-from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.services.answer_service import AnswerService
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
@@ -33,8 +28,7 @@ from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
-from modules.llm_platform.domain.dtos.research_dtos import StoredSources, StoredTurns
+from modules.llm_platform.domain.dtos.research_dtos import StoredSources, StoredVerdicts
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.embedder import IEmbedder
@@ -63,7 +57,8 @@ from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.infrastructure.search.from_settings import chain as search
 from modules.llm_platform.infrastructure.stores import from_settings as stores
 from modules.llm_platform.infrastructure.telemetry import from_settings as telemetry
-from modules.llm_platform.wiring import research_jobs, research_variants, services, writers
+from modules.llm_platform.wiring import research_jobs, services, writers
+from modules.llm_platform.wiring.answers import AnswerTools, build_answers, build_variants
 from modules.llm_platform.wiring.checks import check_settings
 from modules.llm_platform.wiring.provider_container import ProviderContainer
 from shared.config import Settings
@@ -79,14 +74,9 @@ STORED_RESEARCHES = 200  # runs whose source texts can be requested; about 10 kB
 EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use it: to share it, set QDRANT_URL"
 
 
-def _new_container(settings: Settings) -> Container:
-    return Container(settings=settings)
-
-
 class Container(ProviderContainer):
     """The container of all parts of the platform. `_OVERRIDES` lists the providers of each port that can be replaced."""
 
-    container: providers.Self[Any] = providers.Self()
     settings = providers.Dependency(instance_of=Settings)
     # A server and a worker override the metrics and the tracer, see `_observe_container`.
     metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)
@@ -130,7 +120,6 @@ class Container(ProviderContainer):
     )
 
     llm_adapters = providers.Singleton(chat_models.build_llm_adapters, settings, resources)
-    context_tokens = providers.Singleton(chat_models.build_context_tokens, settings, llm_adapters)
     llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)
     spending_store = providers.Singleton(stores.build_spending_store, settings, resources, redis, database)
     model_budgets = providers.Singleton(daily_budgets.build_model_budgets, settings, resources, spending_store.provider)
@@ -138,8 +127,7 @@ class Container(ProviderContainer):
         chat_models.build_model_policies, settings, llm_adapters, llm_upstreams, model_budgets
     )
     llm_provider = providers.Singleton(chat_models.build_llm_provider, settings, llm_adapters, llm_policies)
-    stage_llms = providers.Singleton(chat_models.build_stage_llms, settings, llm_adapters, llm_policies, llm_provider)
-    price = providers.Singleton(chat_models.build_price, settings, llm_adapters)
+    models = providers.Singleton(chat_models.LanguageModels, settings, llm_adapters, llm_policies, llm_provider)
 
     page_circuits = providers.Singleton(page_readers.page_circuits, settings, resources)
     direct_parts = providers.Singleton(page_readers.build_direct_parts, settings, resources)
@@ -174,14 +162,10 @@ class Container(ProviderContainer):
     failed_request_store = providers.Singleton(stores.build_failed_request_store, settings, resources, database)
 
     extractive = providers.Singleton(ExtractiveSynthesizer)
-    synthesizer = providers.Singleton(
-        writers.build_synthesizer, settings, llm_provider, llm_adapters, extractive, context_tokens, shared_state
-    )
-    report_writer = providers.Singleton(partial, writers.build_writer, extractive)
-    planner = providers.Singleton(writers.build_planner, llm_provider)
-    citation_judges = providers.Singleton(writers.build_citation_judges, context_tokens)
-    answer_judge = providers.Singleton(writers.build_answer_judge, settings, citation_judges, llm_provider)
-    output = providers.Singleton(writers.build_output, settings, llm_provider, context_tokens, price)
+    # These three are called with the models of a run.
+    report_writer = providers.Callable(writers.build_writer, extractive)
+    synthesizer = providers.Callable(writers.build_synthesizer, report_writer.provider, shared_state)
+    citation_judges = providers.Callable(writers.build_citation_judge)
 
     web_search = providers.Singleton(
         WebSearchService,
@@ -189,24 +173,6 @@ class Container(ProviderContainer):
         log_queries=settings.provided.LOG_QUERIES,
         source_kinds=providers.Singleton(search.source_kinds, search_adapters),
     )
-    report_options = providers.Singleton(services.build_report_options, settings)
-    report_tools = providers.Singleton(
-        ReportTools,
-        search=providers.Singleton(WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES),
-        pages=result_pages,
-        store=research_store,
-        llms=stage_llms,
-        writer=report_writer,
-        fallback=extractive,
-        judge=providers.Singleton(writers.build_report_judge, settings, citation_judges, llm_adapters),
-        labels=providers.Singleton(services.report_labels, settings, search_adapters, llm_adapters),
-        price=price,
-        options=report_options,
-        context=context_tokens,
-        metrics=metrics,
-        lock=providers.Singleton(services.build_report_lock, settings, report_options, shared_state),
-    )
-    reporter = providers.Singleton(services.build_reporter, report_tools, resources)
     llm = providers.Singleton(
         LLMService,
         llm_provider,
@@ -215,32 +181,28 @@ class Container(ProviderContainer):
         providers.Singleton(MemoryCache, STORED_CONVERSATIONS),
         settings.provided.ANTHROPIC_MODELS,
     )
-    research_judge = providers.Singleton(
-        writers.build_research_judge, settings, citation_judges, llm_provider, llm_adapters, shared_state
-    )
-    quick_research = providers.Singleton(
-        QuickResearch,
+    verdicts = providers.Singleton(cache.SharedState.cache, shared_state, "verdicts", StoredVerdicts)
+    answer_tools = providers.Singleton(
+        AnswerTools,
+        settings=settings,
+        resources=resources,
+        shared=shared_state,
+        search_adapters=search_adapters,
         search=web_search,
-        writer=synthesizer,
+        report_search=providers.Singleton(
+            WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES
+        ),
+        pages=answer_page_reader,
+        report_pages=result_pages,
+        store=research_store,
+        jobs=research_job_store,
         fallback=extractive,
-        planner=planner,
-        options=providers.Singleton(services.build_research_options, settings, llm_adapters),
-        plans=shared_state.provided.cache.call("plans", ResearchPlan),
-        judge=research_judge,
-        reader=answer_page_reader,
-        models=providers.Singleton(chat_models.model_version, llm_adapters),
-        round_answers=shared_state.provided.cache.call("rounds", RoundAnswer),
-        begin_loading=providers.Singleton(chat_models.build_loading, llm_adapters),
+        build_writer=report_writer.provider,
+        build_synthesizer=synthesizer.provider,
+        build_judge=citation_judges.provider,
+        verdicts=verdicts,
     )
-    follow_ups = providers.Singleton(
-        FollowUps,
-        shared_state.provided.cache.call("turns", StoredTurns),
-        research_job_store,
-        llm=planner,
-        price=price,
-        timeout_s=providers.Singleton(writers.compute_follow_up_timeout_s, settings),
-    )
-    research_parts = providers.Singleton(ResearchParts, quick_research, reporter, follow_ups, output)
+    research_parts = providers.Singleton(build_answers, answer_tools, models)
     stored_sources: providers.Singleton[MemoryCache[StoredSources]] = providers.Singleton(
         MemoryCache, STORED_RESEARCHES
     )
@@ -250,7 +212,7 @@ class Container(ProviderContainer):
         stored_sources,
         metrics,
         research_job_store,
-        providers.Singleton(research_variants.build_variants, container, providers.Object(_new_container)),
+        providers.Singleton(build_variants, answer_tools, models, research_parts),
         providers.Singleton(
             documents.build_open_files, resources, folder_embedder, providers.Object(index.memory_store)
         ),
@@ -259,7 +221,13 @@ class Container(ProviderContainer):
         VerificationService,
         verified_pages,
         web_search,
-        research_judge,
+        providers.Singleton(
+            writers.build_research_judge,
+            citation_judges.provider,
+            verdicts,
+            models,
+            settings.provided.CACHE_TTL_S,
+        ),
         providers.Singleton(services.build_verification_options, settings, llm_adapters),
         stored_sources,
         read_text=providers.Singleton(services.build_citation_reader, resources),
@@ -282,13 +250,8 @@ class Container(ProviderContainer):
     indexing = providers.Singleton(
         IndexingService, document_source, embedder, vector_store, settings.provided.QDRANT_COLLECTION
     )
-    answer_writer = providers.Singleton(
-        writers.build_writer,
-        extractive,
-        llm_provider,
-        context_tokens,
-        providers.Singleton(chat_models.sources_budget_tokens, settings),
-    )
+    answer_writer = providers.Singleton(writers.build_answer_writer, report_writer.provider, models)
+    answer_judge = providers.Singleton(writers.build_answer_judge, citation_judges.provider, models)
     answers = providers.Singleton(
         AnswerService,
         retrieval.provided.search,
@@ -315,7 +278,7 @@ class Container(ProviderContainer):
         llm_adapters,
         retrieval,
         providers.Singleton(stores.doctor_probes, settings, store_probes),
-        providers.Singleton(writers.build_judge, settings, citation_judges, llm_provider),
+        providers.Singleton(writers.build_judge, citation_judges.provider, models),
     )
     platform = providers.Factory(
         LLMPlatform,
@@ -483,16 +446,12 @@ def _same(replacement: Any) -> Any:
     return replacement
 
 
-def _for_any_model(replacement: Any) -> Callable[..., Any]:
-    return lambda *_: replacement
-
-
 # The providers that the override of a port replaces, each with a function that makes its value of the override.
 _OVERRIDES: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
     IWebSearchProvider: {"web_search_provider": _same, "search_adapters": _by_name},
     ILLMProvider: {"llm_provider": _same, "llm_adapters": _by_name},
-    ISynthesizer: {"synthesizer": _same, "report_writer": _for_any_model, "answer_writer": _same},
-    ICitationJudge: {"citation_judges": _for_any_model},
+    ISynthesizer: {"synthesizer": _same, "report_writer": _same},
+    ICitationJudge: {"citation_judges": _same},
     IPageReader: {"page_reader": _same, "answer_page_reader": _same, "verification_page_reader": _same},
     ISiteReader: {"site_reader": _same},
     IResearchStore: {"research_store": _same},

@@ -23,7 +23,7 @@ from modules.llm_platform.infrastructure.models.kinds import configuration_error
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 from modules.llm_platform.testing import FakeLLM
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
-from modules.llm_platform.wiring import writers
+from modules.llm_platform.wiring import answers, writers
 from shared.config import Settings
 
 LOCAL = "http://127.0.0.1:9/v1"
@@ -36,6 +36,12 @@ QUESTION = LLMRequest(messages=(ChatMessage(role="user", content="Hi"),))
 
 def _settings(**values: Any) -> Settings:
     return Settings(_env_file=None, **values)
+
+
+def _models(settings: Settings, adapters: llms.LLMAdapters) -> llms.LanguageModels:
+    policies = llms.build_model_policies(settings, adapters, upstream_states(adapters), {})
+    llm = llms.build_llm_provider(settings, adapters, policies)
+    return llms.LanguageModels(settings, adapters, policies, llm)
 
 
 def test_an_address_and_a_model_need_no_key() -> None:
@@ -72,7 +78,7 @@ def test_a_local_model_has_more_time() -> None:
     ]:
         settings = _settings(**values)
         assert llms.llm_connections(settings)[0].timeout == first_token_s
-        assert writers.compute_follow_up_timeout_s(settings) == follow_up_s
+        assert answers.compute_follow_up_timeout_s(settings) == follow_up_s
         assert llms.compute_research_timeout_s(settings) == research_s
 
 
@@ -87,7 +93,10 @@ async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
         ({"LLM_PROVIDERS": [{"name": name, **fields} for name, fields in _PROVIDERS.items()]}, 1200, 2000),
     ]:
         llm = FakeLLM(["Pumps move water [1]."])
-        writer = writers.build_writer(FakeSynthesizer(), llm, 32_000, llms.sources_budget_tokens(_settings(**values)))
+        settings = _settings(**values)
+        names = [connection.name for connection in llms.llm_connections(settings)]
+        models = _models(settings, {name: FakeLLM(name=name) for name in names})
+        writer = writers.build_writer(FakeSynthesizer(), llm, 32_000, models.sources_tokens())
         await writer.synthesize(SynthesisRequest("What moves water?", sources, "en"))
         prompt = " ".join(message.content for message in llm.requests[-1].messages)
         assert least < count_tokens(prompt) < most
@@ -132,13 +141,13 @@ async def test_the_context_of_a_local_model_is_read_once() -> None:
             settings = _settings(**values, **more)
             server.requests.clear()
             provider = OpenAIProvider(llms.llm_connections(settings)[0])
-            context = llms.build_context_tokens(settings, {"m": provider})
+            context = _models(settings, {"m": provider}).context_tokens
             assert [await context(), await context()] == [expected, expected]
             assert len(server.requests) == requests
             await provider.aclose()
     settings = _settings(LLM_BASE_URL=LOCAL, LLM_MODEL="m")
     away = OpenAIProvider(llms.llm_connections(settings)[0])
-    assert await llms.build_context_tokens(settings, {"m": away})() == 32_000
+    assert await _models(settings, {"m": away}).context_tokens() == 32_000
     await away.aclose()
 
 
@@ -181,8 +190,7 @@ async def test_a_single_model_is_tried_again_and_several_replace_each_other(coun
     down, works = [LLMConnectionError("down"), "answer"], ["answer"]
     models = {f"m{number}": FakeLLM(works if number else down, name=f"m{number}") for number in range(count)}
     settings = _settings()
-    policies = llms.build_model_policies(settings, models, upstream_states(models), {})
-    llm = llms.build_llm_provider(settings, models, policies)
+    llm = _models(settings, models).llm
     assert llm is not None
     assert (await llm.generate(question())).content == "answer"
     assert [len(llm.requests) for llm in models.values()] == calls

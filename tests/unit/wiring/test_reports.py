@@ -7,7 +7,7 @@ from dataclasses import fields
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.report.run import ReportOptions
-from modules.llm_platform.wiring.services import build_report_options
+from modules.llm_platform.wiring.answers import build_report_options
 from shared.config import Settings
 
 PREFIX = "REPORT_"

@@ -1,15 +1,9 @@
 """Options of the application services, the stores, and the checks of health and doctor."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
-from hashlib import sha256
+from collections.abc import Mapping, Sequence
 
 from modules.llm_platform.application.platform import DocumentTitles, no_titles
 from modules.llm_platform.application.rag.retrieval import RetrievalService
-from modules.llm_platform.application.research.quick import ResearchOptions
-from modules.llm_platform.application.research.read_pages import ReadOptions
-from modules.llm_platform.application.research.report.reporter import Reporter
-from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.services.answer_service import AnswerOptions
 from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck, SearchProviderCheck
 from modules.llm_platform.application.services.health_service import HealthService
@@ -17,22 +11,12 @@ from modules.llm_platform.application.services.verification_service import ReadC
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
-from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.cache.from_settings import SharedState
 from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamStates
-from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
-    STAGES,
-    LLMAdapters,
-    compute_research_timeout_s,
-    has_local_model,
-    llm_connections,
-    model_version,
-    stage_choices,
-)
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import LLMAdapters, compute_research_timeout_s
 from modules.llm_platform.infrastructure.resources import Resources, has_documents, has_index
 from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters, searxng_names
-from modules.llm_platform.infrastructure.search.from_settings.providers import search_addresses, spec_of, uses_fallback
+from modules.llm_platform.infrastructure.search.from_settings.providers import spec_of, uses_fallback
 from modules.llm_platform.infrastructure.unconfigured import Unconfigured
 from modules.llm_platform.wiring.writers import choose_judged_answers
 from shared.config import Settings
@@ -53,61 +37,6 @@ def build_citation_reader(resources: Resources) -> ReadCitations:
 def build_answer_options(settings: Settings) -> AnswerOptions:
     return AnswerOptions(
         timeout_s=compute_research_timeout_s(settings), top_k=settings.RAG_TOP_K, max_tokens=settings.LLM_MAX_TOKENS
-    )
-
-
-def report_labels(settings: Settings, search: SearchAdapters, llms: LLMAdapters) -> Mapping[str, str]:
-    """Return the provider of each step and stage for store keys, so that another provider or model has other entries."""
-    addresses = _digest(search_addresses(settings))
-    labels = {"search": f"{','.join(search)}@{addresses}", "read": ",".join(settings.READERS)}
-    if llms:
-        addresses = _digest([connection.address or "" for connection in llm_connections(settings)])
-        models, choices = f"{model_version(llms)}@{addresses}", stage_choices(settings)
-        labels |= {stage: "/".join(filter(None, (choices.get(stage), models))) for stage in STAGES}
-    return labels
-
-
-def _digest(parts: Iterable[str]) -> str:
-    return sha256("|".join(parts).encode()).hexdigest()[:DIGEST_CHARS]
-
-
-def build_report_options(settings: Settings) -> ReportOptions:
-    """Return the options of reports: REPORT_PAGES is `pages`, and so is each other setting REPORT_… with an option's name."""
-    has_timeout = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
-    settings_of_options = {f"REPORT_{option.name.upper()}": option.name for option in fields(ReportOptions)}
-    named = {
-        option: getattr(settings, name) for name, option in settings_of_options.items() if name in Settings.model_fields
-    }
-    return ReportOptions(
-        **named,
-        timeout_s=settings.RESEARCH_TIMEOUT_S if has_timeout else REPORT_TIMEOUT_S,
-        query_languages=settings.QUERY_LANGUAGES,
-        results_per_search=settings.SEARCH_MAX_RESULTS,
-        max_tokens=REPORT_LENGTH_FACTOR * settings.LLM_MAX_TOKENS,
-        context_tokens=settings.LLM_CONTEXT_TOKENS,
-        offline=settings.LLM_PLATFORM_OFFLINE,
-        model_ends_rounds=not has_local_model(settings),
-    )
-
-
-def build_report_lock(settings: Settings, options: ReportOptions, shared: SharedState) -> IKeyLock:
-    """Return the lock of reports. Servers share one only if they share a store, or else they could not read each other's."""
-    return shared.lock("report", options.timeout_s) if settings.DATABASE_URL else NO_KEY_LOCK
-
-
-def build_reporter(tools: ReportTools, resources: Resources) -> Reporter:
-    return resources.closing(Reporter(tools))
-
-
-def build_research_options(settings: Settings, llms: LLMAdapters) -> ResearchOptions:
-    return ResearchOptions(
-        timeout_s=compute_research_timeout_s(settings),
-        results_per_search=settings.SEARCH_MAX_RESULTS,
-        max_tokens=settings.LLM_MAX_TOKENS,
-        plan_ttl_s=settings.CACHE_TTL_S,
-        reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
-        judges_supported=choose_judged_answers(settings, llms) == "all",
-        model_ends_rounds=not has_local_model(settings),
     )
 
 

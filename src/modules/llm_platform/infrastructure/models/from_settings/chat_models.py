@@ -1,5 +1,7 @@
 """Build the language models from the settings: connections, failover order, limits, prices, and models of report stages."""
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,13 +12,7 @@ from pydantic import SecretStr
 
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
-from modules.llm_platform.domain.ports.llm import (
-    NOT_CONFIGURED,
-    ContextTokens,
-    IContextWindow,
-    ILLMProvider,
-    ISlowToLoad,
-)
+from modules.llm_platform.domain.ports.llm import NOT_CONFIGURED, IContextWindow, ILLMProvider, ISlowToLoad
 from modules.llm_platform.infrastructure.limits.daily_budget import ModelBudget
 from modules.llm_platform.infrastructure.limits.upstream_guard import MODEL
 from modules.llm_platform.infrastructure.limits.upstream_limits import MAX_CLOSED_S, RateLimiter
@@ -134,15 +130,6 @@ def compute_research_timeout_s(settings: Settings) -> float:
     """
     is_set = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
     return LOCAL_TIMEOUT_S if has_local_model(settings) and not is_set else settings.RESEARCH_TIMEOUT_S
-
-
-def sources_budget_tokens(settings: Settings, among: LLMAdapters | None = None) -> int:
-    """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it.
-
-    `among` are the models that may be called, by default all.
-    """
-    usual = LOCAL_SOURCES_TOKENS if has_local_model(settings, among) else SOURCES_BUDGET_TOKENS
-    return next((provider.sources_tokens for provider in settings.LLM_PROVIDERS if provider.sources_tokens), usual)
 
 
 def has_local_model(settings: Settings, among: LLMAdapters | None = None) -> bool:
@@ -266,23 +253,6 @@ def build_llm_provider(settings: Settings, adapters: LLMAdapters, policies: Mode
     return policies.router(adapters, calls, max_closed_s=MODEL.max_pause_s)
 
 
-def build_stage_llms(
-    settings: Settings, adapters: LLMAdapters, policies: ModelPolicies, ordinary: ILLMProvider | None
-) -> Mapping[LLMStage, ILLMProvider]:
-    """Return the provider of each report stage: the model in LLM_STAGES first, then the others in order.
-
-    Without a model, there are none. `ordinary` is the provider of all stages if it is one of the adapters.
-    """
-    if ordinary is None:
-        return {}
-    if any(ordinary is adapter for adapter in adapters.values()):
-        return dict.fromkeys(STAGES, ordinary)
-    router = policies.router(adapters, policies.limiters, max_wait_s=MAX_REPORT_WAIT_S)
-    first = {stage: name for stage, name in stage_choices(settings).items() if name in adapters}
-    routers = {name: router.preferring(name) for name in set(first.values())}
-    return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
-
-
 def stage_choices(settings: Settings) -> Mapping[LLMStage, str]:
     """Return the provider that LLM_STAGES names, by stage. Raises SettingsError if it is not configured."""
     connections = all_connections(settings)
@@ -303,52 +273,82 @@ def stage_choices(settings: Settings) -> Mapping[LLMStage, str]:
     return {stage: names[choice] for stage, choice in settings.LLM_STAGES.items()}
 
 
-def build_price(settings: Settings, adapters: LLMAdapters) -> Callable[[int, int], float] | None:
-    """Return a function for the US dollars of a call with the most expensive model, or None if a price is unknown."""
-    known = {connection.name: connection for connection in llm_connections(settings)}
-    models = [
-        known.get(name) or _connection(settings, name, "openai", model.model, None, None)
-        for name, model in adapters.items()
-    ]
-    if any(model.cost_usd(1, 1) is None for model in models):
-        return None
-
-    def price(prompt_tokens: int, completion_tokens: int) -> float:
-        return max((model.cost_usd(prompt_tokens, completion_tokens) or 0.0 for model in models), default=0.0)
-
-    return price
-
-
 def explain_missing_llm(settings: Settings) -> str:
     """Return the error message for a chat if no model is configured."""
     return ONLY_LOOPBACK if settings.LLM_PLATFORM_OFFLINE else NOT_CONFIGURED
 
 
-def model_version(adapters: LLMAdapters) -> str:
-    """Return the labels of all models, for keys of caches and stores."""
-    return ",".join(getattr(adapter, "label", adapter.name) for adapter in adapters.values())
+@dataclass(frozen=True, slots=True)
+class LanguageModels:
+    """The language models that a run may call: all configured ones, or the one that its request chooses.
 
-
-def build_context_tokens(settings: Settings, adapters: LLMAdapters) -> ContextTokens:
-    """Return a function that returns the smallest context window of the configured models, in tokens.
-
-    A local service is asked for its window.
+    `llm` calls them in failover order. It is None if there are none.
     """
 
-    async def smallest() -> int:
-        models = [model for model in adapters.values() if isinstance(model, IContextWindow)]
+    settings: Settings
+    adapters: LLMAdapters
+    policies: ModelPolicies
+    llm: ILLMProvider | None
+
+    def select(self, name: str) -> LanguageModels:
+        """Return the model of this name alone. It serves every stage, whatever LLM_STAGES says."""
+        if len(self.adapters) == 1:
+            return self
+        settings = self.settings.model_copy(update={"LLM_STAGES": {}})
+        adapters = {name: self.adapters[name]}
+        return LanguageModels(settings, adapters, self.policies, build_llm_provider(settings, adapters, self.policies))
+
+    @property
+    def version(self) -> str:
+        """The labels of the models, for keys of caches and stores."""
+        return ",".join(getattr(adapter, "label", adapter.name) for adapter in self.adapters.values())
+
+    async def context_tokens(self) -> int:
+        """Return the smallest context window of the models, in tokens. A local service is asked for its window."""
+        models = [model for model in self.adapters.values() if isinstance(model, IContextWindow)]
         sizes = await asyncio.gather(*(model.context_tokens() for model in models))
-        return min([size or settings.LLM_CONTEXT_TOKENS for size in sizes], default=settings.LLM_CONTEXT_TOKENS)
+        usual = self.settings.LLM_CONTEXT_TOKENS
+        return min([size or usual for size in sizes], default=usual)
 
-    return smallest
-
-
-def build_loading(adapters: LLMAdapters) -> Callable[[], None]:
-    """Return a function that begins to load the libraries of the configured models."""
-
-    def begin() -> None:
-        for model in adapters.values():
+    def begin_loading(self) -> None:
+        """Begin to load the libraries of the models."""
+        for model in self.adapters.values():
             if isinstance(model, ISlowToLoad):
                 model.begin_loading()
 
-    return begin
+    def sources_tokens(self) -> int:
+        """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it."""
+        usual = LOCAL_SOURCES_TOKENS if has_local_model(self.settings, self.adapters) else SOURCES_BUDGET_TOKENS
+        return next((model.sources_tokens for model in self.settings.LLM_PROVIDERS if model.sources_tokens), usual)
+
+    def prefer(self, stage: LLMStage) -> ILLMProvider | None:
+        """Return `llm`, which calls the model that LLM_STAGES names for this stage first."""
+        first = stage_choices(self.settings).get(stage)
+        return self.llm.preferring(first) if first and isinstance(self.llm, LLMRouter) else self.llm
+
+    def build_stage_llms(self) -> Mapping[LLMStage, ILLMProvider]:
+        """Return the provider of each report stage: the model in LLM_STAGES first, then the others in order.
+
+        Without a model, there are none. If `llm` is one of the adapters, it serves all stages.
+        """
+        if self.llm is None:
+            return {}
+        if any(self.llm is adapter for adapter in self.adapters.values()):
+            return dict.fromkeys(STAGES, self.llm)
+        router = self.policies.router(self.adapters, self.policies.limiters, max_wait_s=MAX_REPORT_WAIT_S)
+        first = {stage: name for stage, name in stage_choices(self.settings).items() if name in self.adapters}
+        routers = {name: router.preferring(name) for name in set(first.values())}
+        return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
+
+    def build_price(self) -> Callable[[int, int], float] | None:
+        """Return a function for the US dollars of a call with the most expensive model, or None if a price is unknown."""
+        known = {connection.name: connection for connection in llm_connections(self.settings)}
+        models = [
+            known.get(name) or _connection(self.settings, name, "openai", model.model, None, None)
+            for name, model in self.adapters.items()
+        ]
+        if any(model.cost_usd(1, 1) is None for model in models):
+            return None
+        return lambda prompt_tokens, completion_tokens: max(
+            (model.cost_usd(prompt_tokens, completion_tokens) or 0.0 for model in models), default=0.0
+        )

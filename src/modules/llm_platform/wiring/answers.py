@@ -1,0 +1,194 @@
+"""Build what answers questions: for all configured models, for a chosen model, and for the files of a request."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from functools import cache, partial
+from hashlib import sha256
+
+from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEOUT_S, FollowUps
+from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
+from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
+from modules.llm_platform.application.research.read_pages import ReadOptions
+from modules.llm_platform.application.research.report.reporter import Reporter
+from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
+from modules.llm_platform.application.research.structured_output import StructuredOutput
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
+from modules.llm_platform.domain.dtos.research_dtos import StoredTurns, StoredVerdicts
+from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.domain.ports.research_store import IResearchStore
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.infrastructure.cache.from_settings import SharedState
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
+    STAGES,
+    LanguageModels,
+    compute_first_token_timeout_s,
+    compute_research_timeout_s,
+    has_local_model,
+    list_configured_models,
+    llm_connections,
+    stage_choices,
+)
+from modules.llm_platform.infrastructure.models.single_flight import SingleFlightLLM
+from modules.llm_platform.infrastructure.resources import Resources
+from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters
+from modules.llm_platform.infrastructure.search.from_settings.providers import search_addresses
+from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
+from modules.llm_platform.wiring.writers import (
+    BuildJudge,
+    BuildSynthesizer,
+    BuildWriter,
+    build_research_judge,
+    choose_judged_answers,
+)
+from shared.config import Settings
+
+REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
+REPORT_LENGTH_FACTOR = 2  # factor of LLM_MAX_TOKENS
+DIGEST_CHARS = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerTools:
+    """What all research runs share, whatever models they call.
+
+    - `search` and `pages` serve quick and deep answers, `report_search` and `report_pages` serve reports.
+    - `fallback` writes without a model.
+    - `build_writer`, `build_synthesizer` and `build_judge` return a part that calls the models of a run.
+    - `verdicts` caches what judges of quick and deep answers said.
+    """
+
+    settings: Settings
+    resources: Resources
+    shared: SharedState
+    search_adapters: SearchAdapters
+    search: IWebSearchProvider
+    report_search: IWebSearchProvider
+    pages: IPageReader | None
+    report_pages: IPageReader
+    store: IResearchStore
+    jobs: IResearchJobStore | None
+    fallback: ISynthesizer
+    build_writer: BuildWriter
+    build_synthesizer: BuildSynthesizer
+    build_judge: BuildJudge
+    verdicts: ICache[StoredVerdicts]
+
+
+def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool = True) -> ResearchParts:
+    """Return the parts of research runs that call these models. If not `is_stored`, they put nothing into caches and stores."""
+    settings, shared, llm = tools.settings, tools.shared, models.llm
+    cache_ttl_s = settings.CACHE_TTL_S if is_stored else 0.0
+    planner = SingleFlightLLM(llm) if llm else None  # Equal plans at the same time are one call.
+    price, context_tokens = models.build_price(), models.context_tokens
+    quick = QuickResearch(
+        search=tools.search,
+        writer=tools.build_synthesizer(models, cache_ttl_s),
+        fallback=tools.fallback,
+        planner=planner,
+        options=build_research_options(models, cache_ttl_s),
+        plans=shared.cache("plans", ResearchPlan),
+        judge=build_research_judge(tools.build_judge, tools.verdicts, models, cache_ttl_s),
+        reader=tools.pages,
+        models=models.version,
+        round_answers=shared.cache("rounds", RoundAnswer),
+        begin_loading=models.begin_loading,
+    )
+    report_options = build_report_options(settings)
+    judges_reports = choose_judged_answers(models.settings, models.adapters) != "off"
+    report_tools = ReportTools(
+        search=tools.report_search,
+        pages=tools.report_pages,
+        store=tools.store if is_stored else NoResearchStore(),
+        llms=models.build_stage_llms(),
+        writer=tools.build_writer,
+        fallback=tools.fallback,
+        judge=partial(tools.build_judge, context_tokens=context_tokens) if judges_reports else None,
+        labels=label_stages(models, tools.search_adapters),
+        price=price,
+        options=report_options,
+        context=context_tokens,
+        metrics=tools.resources.metrics,
+        # Servers share a lock only if they share a store, or else they could not read each other's reports.
+        lock=shared.lock("report", report_options.timeout_s) if settings.DATABASE_URL else NO_KEY_LOCK,
+    )
+    follow_ups = FollowUps(
+        shared.cache("turns", StoredTurns),
+        tools.jobs,
+        llm=planner,
+        price=price,
+        timeout_s=compute_follow_up_timeout_s(settings),
+    )
+    writes_output = models.prefer("output")
+    output = StructuredOutput(writes_output, context_tokens=context_tokens, price=price) if writes_output else None
+    return ResearchParts(quick, tools.resources.closing(Reporter(report_tools)), follow_ups, output)
+
+
+def build_variants(tools: AnswerTools, models: LanguageModels, usual: ResearchParts) -> ResearchVariants:
+    """Return the parts of runs with a chosen model, and of runs over files, which put nothing into caches and stores."""
+    names = {model.full_name: model.provider for model in list_configured_models(models.adapters) if model.is_complete}
+
+    @cache
+    def make(model: str | None, is_unstored: bool) -> ResearchParts:
+        chosen = models if model is None else models.select(names[model])
+        return (
+            usual if chosen is models and not is_unstored else build_answers(tools, chosen, is_stored=not is_unstored)
+        )
+
+    return ResearchVariants(tuple(names), make)
+
+
+def compute_follow_up_timeout_s(settings: Settings) -> float:
+    """Return the limit in seconds for a model to understand a follow-up question. A local one has its first-token limit."""
+    return compute_first_token_timeout_s(settings, is_local=True) if has_local_model(settings) else UNDERSTAND_TIMEOUT_S
+
+
+def build_research_options(models: LanguageModels, plan_ttl_s: float) -> ResearchOptions:
+    settings = models.settings
+    return ResearchOptions(
+        timeout_s=compute_research_timeout_s(settings),
+        results_per_search=settings.SEARCH_MAX_RESULTS,
+        max_tokens=settings.LLM_MAX_TOKENS,
+        plan_ttl_s=plan_ttl_s,
+        reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
+        judges_supported=choose_judged_answers(settings, models.adapters) == "all",
+        model_ends_rounds=not has_local_model(settings),
+    )
+
+
+def build_report_options(settings: Settings) -> ReportOptions:
+    """Return the options of reports: REPORT_PAGES is `pages`, and so is each other setting REPORT_… with an option's name."""
+    has_timeout = "RESEARCH_TIMEOUT_S" in settings.model_fields_set
+    settings_of_options = {f"REPORT_{option.name.upper()}": option.name for option in fields(ReportOptions)}
+    named = {
+        option: getattr(settings, name) for name, option in settings_of_options.items() if name in Settings.model_fields
+    }
+    return ReportOptions(
+        **named,
+        timeout_s=settings.RESEARCH_TIMEOUT_S if has_timeout else REPORT_TIMEOUT_S,
+        query_languages=settings.QUERY_LANGUAGES,
+        results_per_search=settings.SEARCH_MAX_RESULTS,
+        max_tokens=REPORT_LENGTH_FACTOR * settings.LLM_MAX_TOKENS,
+        context_tokens=settings.LLM_CONTEXT_TOKENS,
+        offline=settings.LLM_PLATFORM_OFFLINE,
+        model_ends_rounds=not has_local_model(settings),
+    )
+
+
+def label_stages(models: LanguageModels, search: SearchAdapters) -> Mapping[str, str]:
+    """Return the provider of each step and stage for store keys, so that another provider or model has other entries."""
+    settings = models.settings
+    addresses = _digest(search_addresses(settings))
+    labels = {"search": f"{','.join(search)}@{addresses}", "read": ",".join(settings.READERS)}
+    if models.adapters:
+        addresses = _digest(connection.address or "" for connection in llm_connections(settings))
+        version, choices = f"{models.version}@{addresses}", stage_choices(settings)
+        labels |= {stage: "/".join(filter(None, (choices.get(stage), version))) for stage in STAGES}
+    return labels
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return sha256("|".join(parts).encode()).hexdigest()[:DIGEST_CHARS]
