@@ -100,6 +100,7 @@ class LLMConnection:
     price_out: float | None = None
     context_tokens: int | None = None
     concurrency: int | None = None  # calls at once; None: the default of the kind
+    sources_tokens: int | None = None  # tokens of sources in the prompt of a short answer
     timeout: float = DEFAULT_TIMEOUT_S  # seconds until the first token
     idle_timeout: float = DEFAULT_IDLE_TIMEOUT_S  # seconds between two tokens
     temperature: float | None = None  # replaces the temperature of each request
@@ -138,6 +139,11 @@ class LLMConnection:
     def context(self) -> int | None:
         """The context window in tokens, prompt and answer together, or None if it is unknown."""
         return self.context_tokens or self.traits.context_tokens
+
+    @property
+    def max_concurrent(self) -> int:
+        """The calls at once, or 0 for no bound. A local model answers one call at a time."""
+        return self.concurrency or int(self.is_local and not self.traits.batches)
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Return the cost in US dollars, or None if a price is unknown."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, get_args
 
@@ -22,7 +22,7 @@ from modules.llm_platform.infrastructure.models.llm_router import LLMRouter
 from modules.llm_platform.infrastructure.models.upstream_model import UpstreamModel
 from modules.llm_platform.infrastructure.resources import Resources, is_loopback, plain
 from shared.config import Settings, SettingsError
-from shared.setting_types import LLMProviderSettings, LLMStage
+from shared.setting_types import LLMStage
 
 ONLY_LOOPBACK = (
     "Offline mode: only language models on loopback are used. Set LLM_KIND=ollama or vllm with LLM_MODEL. "
@@ -58,12 +58,16 @@ def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
 
 def all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     """Return the configured models in failover order, as if the platform were not offline."""
-    if settings.LLM_PROVIDERS:
-        return tuple(_with_unique_names([_list_names(provider, settings) for provider in settings.LLM_PROVIDERS]))
-    return tuple(_with_unique_names(list(_single_variables(settings))))
+    connections = _listed_connections(settings) if settings.LLM_PROVIDERS else _single_connections(settings)
+    return tuple(_with_unique_names(connections))
 
 
-def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
+def _listed_connections(settings: Settings) -> Iterator[LLMConnection]:
+    for provider in settings.LLM_PROVIDERS:
+        yield _connection(settings, **dict(provider), variables=Variables.listed(provider.name))
+
+
+def _single_connections(settings: Settings) -> Iterator[LLMConnection]:
     s = settings
     # An address or a model alone is a mistake, which the first call and doctor report.
     if s.LLM_API_KEY or s.LLM_BASE_URL or s.LLM_MODEL:
@@ -78,28 +82,18 @@ def _single_variables(settings: Settings) -> Iterator[LLMConnection]:
         yield _connection(s, "azure", "azure", model, s.AZURE_OPENAI_API_KEY, address, api_version=version)
 
 
-def _list_names(provider: LLMProviderSettings, settings: Settings) -> LLMConnection:
-    return _connection(
-        settings,
-        provider.name,
-        provider.kind,
-        provider.model,
-        provider.api_key,
-        provider.base_url,
-        price_in=provider.price_in,
-        price_out=provider.price_out,
-        context_tokens=provider.context_tokens,
-        concurrency=provider.concurrency,
-        api_version=provider.api_version,
-        variables=Variables.listed(provider.name),
-    )
-
-
 def _connection(
-    settings: Settings, name: str, kind: str, model: str | None, key: SecretStr | None, address: str | None, **more: Any
+    settings: Settings,
+    name: str,
+    kind: str,
+    model: str | None,
+    api_key: SecretStr | None = None,
+    base_url: str | None = None,
+    **more: Any,
 ) -> LLMConnection:
+    """Return the connection of a model. `more` are other fields of LLMConnection."""
     # A gateway on loopback that wants a key may call models that cost money.
-    is_local = not KINDS[kind].needs_key or (is_loopback(address or "") and not key)
+    is_local = not KINDS[kind].needs_key or (is_loopback(base_url or "") and not api_key)
     if is_local and "LLM_CONTEXT_TOKENS" in settings.model_fields_set and not more.get("context_tokens"):
         # Without the setting, a local service is asked for its context window.
         more["context_tokens"] = settings.LLM_CONTEXT_TOKENS
@@ -107,8 +101,8 @@ def _connection(
         name=name,
         kind=kind,
         model=model or "",
-        base_url=address,
-        api_key=plain(key),
+        base_url=base_url,
+        api_key=plain(api_key),
         timeout=compute_first_token_timeout_s(settings, is_local),
         idle_timeout=settings.LLM_IDLE_TIMEOUT_S,
         temperature=settings.LLM_TEMPERATURE,
@@ -116,6 +110,15 @@ def _connection(
         user_agent=settings.KIMI_USER_AGENT if kind == "kimi" else None,
         **more,
     )
+
+
+def _with_unique_names(connections: Iterable[LLMConnection]) -> Iterator[LLMConnection]:
+    """Yield the connections with unique names: the second `kimi` becomes `kimi-2`, and so on."""
+    seen: Counter[str] = Counter()
+    for connection in connections:
+        name = connection.name
+        seen[name] += 1
+        yield connection if seen[name] == 1 else replace(connection, name=f"{name}-{seen[name]}")
 
 
 def compute_first_token_timeout_s(settings: Settings, is_local: bool) -> float:
@@ -138,32 +141,17 @@ def has_local_model(settings: Settings, among: LLMAdapters | None = None) -> boo
     )
 
 
-def _with_unique_names(connections: Sequence[LLMConnection]) -> Iterator[LLMConnection]:
-    """Yield the connections with unique names: the second `kimi` becomes `kimi-2`, and so on."""
-    seen: Counter[str] = Counter()
-    for connection in connections:
-        seen[connection.name] += 1
-        yield (
-            connection
-            if seen[connection.name] == 1
-            else replace(connection, name=f"{connection.name}-{seen[connection.name]}")
-        )
-
-
 def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
     connections = llm_connections(settings)
     if not connections:
         return {}
     from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 
-    return {
-        connection.name: OpenAIProvider(
-            connection,
-            client=resources.client(connection.address or "", connection.timeout),
-            redactor=resources.redactor,
-        )
-        for connection in connections
-    }
+    adapters = {}
+    for connection in connections:
+        client = resources.client(connection.address or "", connection.timeout)
+        adapters[connection.name] = OpenAIProvider(connection, client=client, redactor=resources.redactor)
+    return adapters
 
 
 def list_configured_models(adapters: LLMAdapters) -> tuple[ConfiguredModel, ...]:
@@ -197,48 +185,32 @@ class ModelPolicies:
     ) -> LLMRouter:
         """Return a router over all models in order, each behind its guard."""
         has_retries = len(adapters) == 1  # Failover to another model is faster than a retry.
-        return LLMRouter(
-            [
-                UpstreamModel(
-                    adapter,
-                    self.upstreams[name].guard(
-                        MODEL,
-                        limiters[name],
-                        has_retries=has_retries,
-                        max_wait_s=max(max_wait_s, self.waits_s.get(name, 0.0)),
-                        max_closed_s=max_closed_s,
-                        setting="LLM_RPS",
-                    ),
-                    self.budgets.get(name),
-                )
-                for name, adapter in adapters.items()
-            ]
-        )
+        models = []
+        for name, adapter in adapters.items():
+            guard = self.upstreams[name].guard(
+                MODEL,
+                limiters[name],
+                has_retries=has_retries,
+                max_wait_s=max(max_wait_s, self.waits_s.get(name, 0.0)),
+                max_closed_s=max_closed_s,
+                setting="LLM_RPS",
+            )
+            models.append(UpstreamModel(adapter, guard, self.budgets.get(name)))
+        return LLMRouter(models)
 
 
 def build_model_policies(
     settings: Settings, adapters: LLMAdapters, upstreams: UpstreamStates, budgets: ModelBudgets
 ) -> ModelPolicies:
-    bounds = concurrency_bounds(settings)
+    bounded = {connection.name: connection for connection in llm_connections(settings) if connection.max_concurrent}
     limiters = {
-        name: RateLimiter(settings.LLM_RPS, max_concurrent=bounds[name], is_strict=True)
-        if name in bounds
+        name: RateLimiter(settings.LLM_RPS, max_concurrent=bounded[name].max_concurrent, is_strict=True)
+        if name in bounded
         else RateLimiter(settings.LLM_RPS or REPORT_LLM_RPS, max_concurrent=MAX_CONCURRENT_CALLS)
         for name in adapters
     }
-    waits_s = {
-        connection.name: connection.timeout for connection in llm_connections(settings) if connection.name in bounds
-    }
+    waits_s = {name: connection.timeout for name, connection in bounded.items()}
     return ModelPolicies(limiters, upstreams, budgets, waits_s)
-
-
-def concurrency_bounds(settings: Settings) -> Mapping[str, int]:
-    """Return the number of concurrent calls of each model that has a bound. A local model answers one call at a time."""
-    bounds = {
-        connection.name: connection.concurrency or int(connection.is_local and not KINDS[connection.kind].batches)
-        for connection in llm_connections(settings)
-    }
-    return {name: bound for name, bound in bounds.items() if bound}
 
 
 def build_llm_provider(settings: Settings, adapters: LLMAdapters, policies: ModelPolicies) -> ILLMProvider | None:
@@ -261,15 +233,10 @@ def stage_choices(settings: Settings) -> Mapping[LLMStage, str]:
     }
     for stage, choice in settings.LLM_STAGES.items():
         if choice not in names:
-            known = ", ".join(
-                dict.fromkeys(
-                    part for connection in connections for part in (connection.name, connection.model) if part
-                )
-            )
-            raise SettingsError(
-                f"LLM_STAGES names {choice!r} for {stage}, which is not configured: "
-                + (f"choose one of {known}" if known else "set LLM_API_KEY and LLM_MODEL, or remove LLM_STAGES")
-            )
+            parts = (part for connection in connections for part in (connection.name, connection.model) if part)
+            known = ", ".join(dict.fromkeys(parts))
+            remedy = f"choose one of {known}" if known else "set LLM_API_KEY and LLM_MODEL, or remove LLM_STAGES"
+            raise SettingsError(f"LLM_STAGES names {choice!r} for {stage}, which is not configured: {remedy}")
     return {stage: names[choice] for stage, choice in settings.LLM_STAGES.items()}
 
 
@@ -319,7 +286,7 @@ class LanguageModels:
     def sources_tokens(self) -> int:
         """Return the tokens of sources in the prompt of a short answer: fewer if a local model may have to read it."""
         usual = LOCAL_SOURCES_TOKENS if has_local_model(self.settings, self.adapters) else SOURCES_BUDGET_TOKENS
-        return next((model.sources_tokens for model in self.settings.LLM_PROVIDERS if model.sources_tokens), usual)
+        return next((one.sources_tokens for one in self.settings.LLM_PROVIDERS if one.sources_tokens), usual)
 
     def prefer(self, stage: LLMStage) -> ILLMProvider | None:
         """Return `llm`, which calls the model that LLM_STAGES names for this stage first."""
@@ -344,7 +311,7 @@ class LanguageModels:
         """Return a function for the US dollars of a call with the most expensive model, or None if a price is unknown."""
         known = {connection.name: connection for connection in llm_connections(self.settings)}
         models = [
-            known.get(name) or _connection(self.settings, name, "openai", model.model, None, None)
+            known.get(name) or _connection(self.settings, name, "openai", model.model)
             for name, model in self.adapters.items()
         ]
         if any(model.cost_usd(1, 1) is None for model in models):
