@@ -6,11 +6,11 @@ provider, see `infrastructure/search/from_settings/providers.py`.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from dependency_injector import providers
+from dependency_injector.providers import Callable, Dependency, Factory, Object, Singleton
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
@@ -75,123 +75,120 @@ EMBEDDED_INDEX = "the index is embedded, so only workers on this machine can use
 
 
 class Container(ProviderContainer):
-    """The container of all parts of the platform. `_OVERRIDES` lists the providers of each port that can be replaced."""
+    """The container of all parts of the platform, a block for each capability, below the module that builds it.
 
-    settings = providers.Dependency(instance_of=Settings)
+    `_OVERRIDES` lists the providers of each port that can be replaced.
+    """
+
+    settings = Dependency(instance_of=Settings)
+    # What the parts share: `infrastructure/resources.py`, and `from_settings` of `cache` and `stores`.
     # A server and a worker override the metrics and the tracer, see `_observe_container`.
-    metrics: providers.Object[IMetrics] = providers.Object(NO_METRICS)
-    tracer: providers.Object[ITracer] = providers.Object(NO_TRACER)
-    resources = providers.Singleton(Resources, settings, metrics)
-    redis = providers.Singleton(cache.build_redis, settings, resources)  # None without REDIS_URL
-    database = providers.Singleton(stores.build_database, settings, resources)  # None without DATABASE_URL
-    shared_state = providers.Singleton(cache.SharedState, settings, resources, redis)
+    metrics: Object[IMetrics] = Object(NO_METRICS)
+    tracer: Object[ITracer] = Object(NO_TRACER)
+    resources = Singleton(Resources, settings, metrics)
+    redis = Singleton(cache.build_redis, settings, resources)  # None without REDIS_URL
+    database = Singleton(stores.build_database, settings, resources)  # None without DATABASE_URL
+    shared_state = Singleton(cache.SharedState, settings, resources, redis)
 
-    embedder = providers.Singleton(embedders.build_embedder, settings, resources)
-    vector_store = providers.Singleton(index.build_vector_store, settings, resources)
-    retrieval = providers.Singleton(
+    # The index, and the documents in it: `from_settings` of `models`, `index` and `documents`.
+    embedder = Singleton(embedders.build_embedder, settings, resources)
+    vector_store = Singleton(index.build_vector_store, settings, resources)
+    retrieval = Singleton(
         RetrievalService, embedder, vector_store, settings.provided.QDRANT_COLLECTION, top_k=settings.provided.RAG_TOP_K
     )
-
-    document_source = providers.Singleton(documents.build_document_source, settings, resources)
-    folder_embedder = providers.Singleton(embedders.build_local_embedder, settings)
-    folder_store: providers.Object[IVectorStore | None] = providers.Object(
-        None
-    )  # None: the folder opens an embedded store
-    folder_index = providers.Singleton(
+    document_source = Singleton(documents.build_document_source, settings, resources)
+    folder_embedder = Singleton(embedders.build_local_embedder, settings)
+    folder_store: Object[IVectorStore | None] = Object(None)  # None: the folder opens an embedded store
+    folder_index = Singleton(
         documents.build_folder_index,
         settings,
         resources,
         document_source,
         folder_embedder,
         folder_store,
-        providers.Object(index.embedded_store),
+        Object(index.embedded_store),
     )
-    document_search = providers.Singleton(documents.build_document_search, settings, resources, retrieval, folder_index)
+    document_search = Singleton(documents.build_document_search, settings, resources, retrieval, folder_index)
 
-    search_adapters = providers.Singleton(search.search_adapters, settings, resources, document_search.provider)
-    search_rate_limiters = providers.Singleton(search.search_rate_limiters, settings, search_adapters)
-    search_upstreams = providers.Singleton(search.search_upstreams, search_adapters, metrics)
-    search_policies = providers.Singleton(
+    # Search: `search/from_settings`, the adapters in `providers.py`, their limits, caches and failover in `chain.py`.
+    search_adapters = Singleton(search.search_adapters, settings, resources, document_search.provider)
+    search_rate_limiters = Singleton(search.search_rate_limiters, settings, search_adapters)
+    search_upstreams = Singleton(search.search_upstreams, search_adapters, metrics)
+    search_policies = Singleton(
         search.build_search_policies, settings, search_rate_limiters, search_upstreams, shared_state
     )
-    web_search_provider = providers.Singleton(search.web_search_provider, settings, search_adapters, search_policies)
-    report_search_provider = providers.Singleton(
+    web_search_provider = Singleton(search.web_search_provider, settings, search_adapters, search_policies)
+    report_search_provider = Singleton(
         search.report_search_provider, settings, search_adapters, search_policies, web_search_provider
     )
-
-    llm_adapters = providers.Singleton(chat_models.build_llm_adapters, settings, resources)
-    llm_upstreams = providers.Singleton(upstream_states, llm_adapters, metrics)
-    spending_store = providers.Singleton(stores.build_spending_store, settings, resources, redis, database)
-    model_budgets = providers.Singleton(daily_budgets.build_model_budgets, settings, resources, spending_store.provider)
-    llm_policies = providers.Singleton(
-        chat_models.build_model_policies, settings, llm_adapters, llm_upstreams, model_budgets
+    web_search = Singleton(
+        WebSearchService,
+        web_search_provider,
+        log_queries=settings.provided.LOG_QUERIES,
+        source_kinds=Singleton(search.source_kinds, search_adapters),
     )
-    llm_provider = providers.Singleton(chat_models.build_llm_provider, settings, llm_adapters, llm_policies)
-    models = providers.Singleton(chat_models.LanguageModels, settings, llm_adapters, llm_policies, llm_provider)
 
-    page_circuits = providers.Singleton(page_readers.page_circuits, settings, resources)
-    direct_parts = providers.Singleton(page_readers.build_direct_parts, settings, resources)
-    direct_page_reader = providers.Singleton(page_readers.build_direct_page_reader, resources, direct_parts.provider)
-    site_reader = providers.Singleton(page_readers.build_site_reader, settings, resources, direct_parts.provider)
-    site_crawl = providers.Singleton(SiteCrawlService, site_reader)
-    page_reader = providers.Singleton(
-        page_readers.build_page_reader, settings, resources, page_circuits, direct_page_reader
+    # Language models: `models/from_settings`.
+    llm_adapters = Singleton(chat_models.build_llm_adapters, settings, resources)
+    llm_upstreams = Singleton(upstream_states, llm_adapters, metrics)
+    spending_store = Singleton(stores.build_spending_store, settings, resources, redis, database)
+    model_budgets = Singleton(daily_budgets.build_model_budgets, settings, resources, spending_store.provider)
+    llm_policies = Singleton(chat_models.build_model_policies, settings, llm_adapters, llm_upstreams, model_budgets)
+    llm_provider = Singleton(chat_models.build_llm_provider, settings, llm_adapters, llm_policies)
+    models = Singleton(chat_models.LanguageModels, settings, llm_adapters, llm_policies, llm_provider)
+    llm = Singleton(
+        LLMService,
+        llm_provider,
+        Singleton(chat_models.explain_missing_llm, settings),
+        Singleton(chat_models.list_configured_models, llm_adapters),
+        Singleton(MemoryCache, STORED_CONVERSATIONS),
+        settings.provided.ANTHROPIC_MODELS,
     )
-    answer_page_reader = providers.Singleton(
+
+    # Pages: `pages/from_settings.py`.
+    page_circuits = Singleton(page_readers.page_circuits, settings, resources)
+    direct_parts = Singleton(page_readers.build_direct_parts, settings, resources)
+    direct_page_reader = Singleton(page_readers.build_direct_page_reader, resources, direct_parts.provider)
+    site_reader = Singleton(page_readers.build_site_reader, settings, resources, direct_parts.provider)
+    site_crawl = Singleton(SiteCrawlService, site_reader)
+    page_reader = Singleton(page_readers.build_page_reader, settings, resources, page_circuits, direct_page_reader)
+    answer_page_reader = Singleton(
         page_readers.build_answer_page_reader,
         settings,
         direct_page_reader,
         shared_state.provided.cache.call("pages", Page),
     )
-    pages = providers.Singleton(PageService, page_reader)
+    pages = Singleton(PageService, page_reader)
     found_documents = search_adapters.provided.get.call(DOCUMENTS)
-    result_pages = providers.Singleton(
-        PageService, providers.Singleton(documents.build_report_page_reader, found_documents, page_reader)
-    )
-    verification_page_reader = providers.Singleton(
-        page_readers.build_verification_page_reader, settings, direct_page_reader
-    )
-    verified_pages = providers.Singleton(
-        PageService, providers.Singleton(documents.build_report_page_reader, found_documents, verification_page_reader)
+    result_pages = Singleton(PageService, Singleton(documents.build_report_page_reader, found_documents, page_reader))
+    verification_page_reader = Singleton(page_readers.build_verification_page_reader, settings, direct_page_reader)
+    verified_pages = Singleton(
+        PageService, Singleton(documents.build_report_page_reader, found_documents, verification_page_reader)
     )
 
-    research_store = providers.Singleton(stores.build_research_store, settings, resources, database)
-    research_job_store = providers.Singleton(stores.build_research_job_store, settings, resources, database)
+    # Stores: `stores/from_settings.py`.
+    research_store = Singleton(stores.build_research_store, settings, resources, database)
+    research_job_store = Singleton(stores.build_research_job_store, settings, resources, database)
+    store = Singleton(StoreService, research_store, Singleton(documents.build_stored_folder_indexes, settings))
     # Only workers and the commands that read their outcomes use these two stores.
-    outcome_store = providers.Singleton(stores.build_outcome_store, settings, resources, database)
-    failed_request_store = providers.Singleton(stores.build_failed_request_store, settings, resources, database)
+    outcome_store = Singleton(stores.build_outcome_store, settings, resources, database)
+    failed_request_store = Singleton(stores.build_failed_request_store, settings, resources, database)
 
-    extractive = providers.Singleton(ExtractiveSynthesizer)
-    # These three are called with the models of a run.
-    report_writer = providers.Callable(writers.build_writer, extractive)
-    synthesizer = providers.Callable(writers.build_synthesizer, report_writer.provider, shared_state)
-    citation_judges = providers.Callable(writers.build_citation_judge)
-
-    web_search = providers.Singleton(
-        WebSearchService,
-        web_search_provider,
-        log_queries=settings.provided.LOG_QUERIES,
-        source_kinds=providers.Singleton(search.source_kinds, search_adapters),
-    )
-    llm = providers.Singleton(
-        LLMService,
-        llm_provider,
-        providers.Singleton(chat_models.explain_missing_llm, settings),
-        providers.Singleton(chat_models.list_configured_models, llm_adapters),
-        providers.Singleton(MemoryCache, STORED_CONVERSATIONS),
-        settings.provided.ANTHROPIC_MODELS,
-    )
-    verdicts = providers.Singleton(cache.SharedState.cache, shared_state, "verdicts", StoredVerdicts)
-    answer_tools = providers.Singleton(
+    # Research: `wiring/writers.py` builds who writes and judges, `wiring/answers.py` all else that a run is made of.
+    extractive = Singleton(ExtractiveSynthesizer)
+    # A run calls these three with its models.
+    report_writer = Callable(writers.build_writer, extractive)
+    synthesizer = Callable(writers.build_synthesizer, report_writer.provider, shared_state)
+    citation_judges = Callable(writers.build_citation_judge)
+    verdicts = Singleton(cache.SharedState.cache, shared_state, "verdicts", StoredVerdicts)
+    answer_tools = Singleton(
         AnswerTools,
         settings=settings,
         resources=resources,
         shared=shared_state,
         search_adapters=search_adapters,
         search=web_search,
-        report_search=providers.Singleton(
-            WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES
-        ),
+        report_search=Singleton(WebSearchService, report_search_provider, log_queries=settings.provided.LOG_QUERIES),
         pages=answer_page_reader,
         report_pages=result_pages,
         store=research_store,
@@ -202,38 +199,32 @@ class Container(ProviderContainer):
         build_judge=citation_judges.provider,
         verdicts=verdicts,
     )
-    research_parts = providers.Singleton(build_answers, answer_tools, models)
-    stored_sources: providers.Singleton[MemoryCache[StoredSources]] = providers.Singleton(
-        MemoryCache, STORED_RESEARCHES
-    )
-    research = providers.Singleton(
+    research_parts = Singleton(build_answers, answer_tools, models)
+    stored_sources: Singleton[MemoryCache[StoredSources]] = Singleton(MemoryCache, STORED_RESEARCHES)
+    research = Singleton(
         ResearchService,
         research_parts,
         stored_sources,
         metrics,
         research_job_store,
-        providers.Singleton(build_variants, answer_tools, models, research_parts),
-        providers.Singleton(
-            documents.build_open_files, resources, folder_embedder, providers.Object(index.memory_store)
-        ),
+        Singleton(build_variants, answer_tools, models, research_parts),
+        Singleton(documents.build_open_files, resources, folder_embedder, Object(index.memory_store)),
     )
-    verification = providers.Singleton(
+    verification = Singleton(
         VerificationService,
         verified_pages,
         web_search,
-        providers.Singleton(
-            writers.build_research_judge,
-            citation_judges.provider,
-            verdicts,
-            models,
-            settings.provided.CACHE_TTL_S,
+        Singleton(
+            writers.build_research_judge, citation_judges.provider, verdicts, models, settings.provided.CACHE_TTL_S
         ),
-        providers.Singleton(services.build_verification_options, settings, llm_adapters),
+        Singleton(services.build_verification_options, settings, llm_adapters),
         stored_sources,
-        read_text=providers.Singleton(services.build_citation_reader, resources),
+        read_text=Singleton(services.build_citation_reader, resources),
     )
-    webhooks = providers.Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
-    research_job_service = providers.Singleton(
+
+    # Background runs: `wiring/research_jobs.py`.
+    webhooks = Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
+    research_job_service = Singleton(
         research_jobs.build_research_jobs,
         settings,
         resources,
@@ -244,43 +235,37 @@ class Container(ProviderContainer):
         site_crawl,
         verification,
     )
-    store = providers.Singleton(
-        StoreService, research_store, providers.Singleton(documents.build_stored_folder_indexes, settings)
-    )
-    indexing = providers.Singleton(
-        IndexingService, document_source, embedder, vector_store, settings.provided.QDRANT_COLLECTION
-    )
-    answer_writer = providers.Singleton(writers.build_answer_writer, report_writer.provider, models)
-    answer_judge = providers.Singleton(writers.build_answer_judge, citation_judges.provider, models)
-    answers = providers.Singleton(
+
+    # Answers from the index: `wiring/writers.py` and `wiring/services.py`.
+    indexing = Singleton(IndexingService, document_source, embedder, vector_store, settings.provided.QDRANT_COLLECTION)
+    answer_writer = Singleton(writers.build_answer_writer, report_writer.provider, models)
+    answer_judge = Singleton(writers.build_answer_judge, citation_judges.provider, models)
+    answers = Singleton(
         AnswerService,
         retrieval.provided.search,
-        providers.Singleton(
-            ContextResolver,
-            pages,
-            providers.Singleton(DocumentLookup, vector_store, settings.provided.QDRANT_COLLECTION),
-        ),
+        Singleton(ContextResolver, pages, Singleton(DocumentLookup, vector_store, settings.provided.QDRANT_COLLECTION)),
         answer_writer,
         extractive,
-        providers.Singleton(services.build_answer_options, settings),
+        Singleton(services.build_answer_options, settings),
         judge=answer_judge,
     )
 
-    rate_limiter = providers.Singleton(limits.build_rate_limiter, settings, redis)  # only servers limit their callers
-    rate_limit_probe = providers.Singleton(limits.build_rate_limit_probe, settings, redis)
-    store_probes = providers.Singleton(stores.store_probes, redis, research_store, rate_limit_probe, research_job_store)
-    circuits = providers.Singleton(services.build_circuits, search_upstreams, llm_upstreams, page_circuits)
-    health = providers.Singleton(services.build_health, search_adapters, llm_adapters, store_probes, circuits)
-    doctor = providers.Singleton(
+    # Limits of callers, health and doctor: `limits/from_settings.py` and `wiring/services.py`.
+    rate_limiter = Singleton(limits.build_rate_limiter, settings, redis)  # only servers limit their callers
+    rate_limit_probe = Singleton(limits.build_rate_limit_probe, settings, redis)
+    store_probes = Singleton(stores.store_probes, redis, research_store, rate_limit_probe, research_job_store)
+    circuits = Singleton(services.build_circuits, search_upstreams, llm_upstreams, page_circuits)
+    health = Singleton(services.build_health, search_adapters, llm_adapters, store_probes, circuits)
+    doctor = Singleton(
         services.build_doctor,
         settings,
         search_adapters,
         llm_adapters,
         retrieval,
-        providers.Singleton(stores.doctor_probes, settings, store_probes),
-        providers.Singleton(writers.build_judge, citation_judges.provider, models),
+        Singleton(stores.doctor_probes, settings, store_probes),
+        Singleton(writers.build_judge, citation_judges.provider, models),
     )
-    platform = providers.Factory(
+    platform = Factory(
         LLMPlatform,
         web_search=web_search,
         llm=llm,
@@ -291,8 +276,8 @@ class Container(ProviderContainer):
         site_crawl=site_crawl,
         store=store,
         verification=verification,
-        embeddings=providers.Singleton(EmbeddingService, embedder),
-        reranking=providers.Singleton(RerankService, embedder),
+        embeddings=Singleton(EmbeddingService, embedder),
+        reranking=Singleton(RerankService, embedder),
         retrieval=retrieval,
         indexing=indexing,
         answers=answers,
@@ -300,12 +285,12 @@ class Container(ProviderContainer):
         doctor=doctor,
         metrics=metrics,
         tracer=tracer,
-        source_kinds=providers.Singleton(search.searchable_kinds, settings, search_adapters),
-        document_titles=providers.Singleton(services.document_titles, settings, found_documents),
-        icons=providers.Singleton(page_readers.build_icon_reader, settings, direct_parts.provider),
+        source_kinds=Singleton(search.searchable_kinds, settings, search_adapters),
+        document_titles=Singleton(services.document_titles, settings, found_documents),
+        icons=Singleton(page_readers.build_icon_reader, settings, direct_parts.provider),
         _close=resources.provided.aclose,
         _rate_limiter=rate_limiter.provider,
-        _reading=providers.Singleton(documents.folder_progress, folder_index),
+        _reading=Singleton(documents.folder_progress, folder_index),
     )
 
 
@@ -438,35 +423,29 @@ def _container(settings: Settings, overrides: Mapping[type[Any], object] | None)
     return container
 
 
-def _by_name(adapter: Any) -> Mapping[str, Any]:
-    return {adapter.name: adapter}
-
-
-def _same(replacement: Any) -> Any:
-    return replacement
-
-
-# The providers that the override of a port replaces, each with a function that makes its value of the override.
-_OVERRIDES: Mapping[type, Mapping[str, Callable[[Any], Any]]] = {
-    IWebSearchProvider: {"web_search_provider": _same, "search_adapters": _by_name},
-    ILLMProvider: {"llm_provider": _same, "llm_adapters": _by_name},
-    ISynthesizer: {"synthesizer": _same, "report_writer": _same},
-    ICitationJudge: {"citation_judges": _same},
-    IPageReader: {"page_reader": _same, "answer_page_reader": _same, "verification_page_reader": _same},
-    ISiteReader: {"site_reader": _same},
-    IResearchStore: {"research_store": _same},
-    IEmbedder: {"embedder": _same, "folder_embedder": _same},
-    IVectorStore: {"vector_store": _same, "folder_store": _same},
-    IOutcomeStore: {"outcome_store": _same},
-    IResearchJobStore: {"research_job_store": _same},
-    IMetrics: {"metrics": _same},
-    ITracer: {"tracer": _same},
+# The providers that the override of a port replaces.
+_OVERRIDES: Mapping[type, tuple[str, ...]] = {
+    IWebSearchProvider: ("web_search_provider", "search_adapters"),
+    ILLMProvider: ("llm_provider", "llm_adapters"),
+    ISynthesizer: ("synthesizer", "report_writer"),
+    ICitationJudge: ("citation_judges",),
+    IPageReader: ("page_reader", "answer_page_reader", "verification_page_reader"),
+    ISiteReader: ("site_reader",),
+    IResearchStore: ("research_store",),
+    IEmbedder: ("embedder", "folder_embedder"),
+    IVectorStore: ("vector_store", "folder_store"),
+    IOutcomeStore: ("outcome_store",),
+    IResearchJobStore: ("research_job_store",),
+    IMetrics: ("metrics",),
+    ITracer: ("tracer",),
 }
+_BY_NAME = ("search_adapters", "llm_adapters")  # These providers give adapters by their names.
 
 
 def _override(container: Container, port: type, replacement: Any) -> None:
     if port not in _OVERRIDES:
         names = ", ".join(known.__name__ for known in _OVERRIDES)
         raise ValueError(f"{port.__name__} cannot be overridden: choose one of {names}")
-    for name, make_value in _OVERRIDES[port].items():
-        getattr(container, name).override(providers.Object(make_value(replacement)))
+    for name in _OVERRIDES[port]:
+        value = {replacement.name: replacement} if name in _BY_NAME else replacement
+        getattr(container, name).override(Object(value))
