@@ -71,7 +71,7 @@ class TestSearches:
                 await ordinary.search(search(number))
             for number in range(100, 110):
                 await reports.search(search(number))
-            pace = container.search_rate_limiters()["searxng"]
+            pace = container.search_policies().limiters["searxng"]
             assert 50 < pace.earliest_wait_s() <= 60
             await container.resources().aclose()
         assert len(upstream.requests) == 25

@@ -111,21 +111,18 @@ class Container(ProviderContainer):
     document_search = Singleton(documents.build_document_search, settings, resources, retrieval, folder_index)
 
     # Search: `search/from_settings`, the adapters in `providers.py`, their limits, caches and failover in `chain.py`.
-    search_adapters = Singleton(search.search_adapters, settings, resources, document_search.provider)
-    search_rate_limiters = Singleton(search.search_rate_limiters, settings, search_adapters)
-    search_upstreams = Singleton(search.search_upstreams, search_adapters, metrics)
-    search_policies = Singleton(
-        search.build_search_policies, settings, search_rate_limiters, search_upstreams, shared_state
-    )
-    web_search_provider = Singleton(search.web_search_provider, settings, search_adapters, search_policies)
+    search_adapters = Singleton(search.build_search_adapters, settings, resources, document_search.provider)
+    search_upstreams = Singleton(search.build_search_upstreams, search_adapters, metrics)
+    search_policies = Singleton(search.build_search_policies, settings, search_upstreams, shared_state)
+    web_search_provider = Singleton(search.build_search_provider, settings, search_adapters, search_policies)
     report_search_provider = Singleton(
-        search.report_search_provider, settings, search_adapters, search_policies, web_search_provider
+        search.build_report_search_provider, settings, search_adapters, search_policies, web_search_provider
     )
     web_search = Singleton(
         WebSearchService,
         web_search_provider,
         log_queries=settings.provided.LOG_QUERIES,
-        source_kinds=Singleton(search.source_kinds, search_adapters),
+        source_kinds=Singleton(search.list_source_kinds, search_adapters),
     )
 
     # Language models: `models/from_settings`.
@@ -285,7 +282,7 @@ class Container(ProviderContainer):
         doctor=doctor,
         metrics=metrics,
         tracer=tracer,
-        source_kinds=Singleton(search.searchable_kinds, settings, search_adapters),
+        source_kinds=Singleton(search.list_searchable_kinds, settings, search_adapters),
         document_titles=Singleton(services.document_titles, settings, found_documents),
         icons=Singleton(page_readers.build_icon_reader, settings, direct_parts.provider),
         _close=resources.provided.aclose,

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamStates
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import LLMAdapters, compute_research_timeout_s
 from modules.llm_platform.infrastructure.resources import Resources, has_documents, has_index
-from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters, searxng_names
+from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters, list_searxng_names
 from modules.llm_platform.infrastructure.search.from_settings.providers import spec_of, uses_fallback
 from modules.llm_platform.infrastructure.unconfigured import Unconfigured
 from modules.llm_platform.wiring.writers import choose_judged_answers
@@ -65,7 +65,7 @@ def build_health(
 ) -> HealthService:
     kimi = [name for name, model in llms.items() if getattr(model, "kind", name) == "kimi"]
     stores = {probe.name: probe for probe in probes}
-    searxng = searxng_names(search)
+    searxng = list_searxng_names(search)
     return HealthService(search, llms, stores=stores, searxng=searxng, kimi=kimi, circuits=circuits)
 
 

@@ -36,7 +36,7 @@ MAX_SHARED_SEARCH_S = 15.0  # wait for the same search of another process
 SearchAdapters = Mapping[str, IWebSearchProvider]
 
 
-def search_adapters(
+def build_search_adapters(
     settings: Settings, resources: Resources, documents: Callable[[], IWebSearchProvider]
 ) -> SearchAdapters:
     """Return the adapters by name, in order. Existing documents are always included, for `sources: [documents]`."""
@@ -49,37 +49,26 @@ def search_adapters(
     return {provider.name: provider for spec in map(spec_of, names) if spec for provider in spec.build(parts)}
 
 
-def source_kinds(adapters: SearchAdapters) -> dict[str, tuple[SourceKind, ...]]:
+def list_source_kinds(adapters: SearchAdapters) -> dict[str, tuple[SourceKind, ...]]:
     """Return the sources that each configured adapter supports. An adapter of the caller searches the web."""
     configured = (name for name, adapter in adapters.items() if not isinstance(adapter, Unconfigured))
     return {name: spec.source_kinds if (spec := spec_of(name)) else ("web",) for name in configured}
 
 
-def searchable_kinds(settings: Settings, adapters: SearchAdapters) -> tuple[SourceKind, ...]:
+def list_searchable_kinds(settings: Settings, adapters: SearchAdapters) -> tuple[SourceKind, ...]:
     """Return the kinds of sources that can be searched, with documents if there are any."""
-    served = {kind for kinds in source_kinds(adapters).values() for kind in kinds}
+    served = {kind for kinds in list_source_kinds(adapters).values() for kind in kinds}
     if not has_documents(settings):
         served.discard(DOCUMENTS)
     return tuple(kind for kind in get_args(SourceKind) if kind in served)
 
 
-def searxng_names(adapters: SearchAdapters) -> list[str]:
+def list_searxng_names(adapters: SearchAdapters) -> list[str]:
     """Return the adapters that are instances of SearXNG."""
     return [name for name in adapters if (spec := spec_of(name)) and spec.name == SEARXNG]
 
 
-def search_rate_limiters(settings: Settings, adapters: SearchAdapters) -> RateLimiters:
-    """Return the rate limiters that all callers of an adapter share."""
-    limiters: dict[str, RateLimiter] = {}
-    for name in adapters:
-        if name != DOCUMENTS:
-            spec = spec_of(name)
-            rpm = _rpm(name, settings)[0] or (spec.report_rpm if spec else None)
-            limiters[name] = RateLimiter(rpm, MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
-    return limiters
-
-
-def search_upstreams(adapters: SearchAdapters, metrics: IMetrics) -> UpstreamStates:
+def build_search_upstreams(adapters: SearchAdapters, metrics: IMetrics) -> UpstreamStates:
     """Return the circuits, retry budgets and call limits of all providers but the documents."""
     return upstream_states((name for name in adapters if name != DOCUMENTS), metrics)
 
@@ -93,41 +82,16 @@ class SearchPolicies:
     caches: web_search.SearchCaches | None
 
 
-def build_search_policies(
-    settings: Settings, limiters: RateLimiters, upstreams: UpstreamStates, shared: SharedState
-) -> SearchPolicies:
-    caches = web_search.SearchCaches(
-        settings.CACHE_TTL_S,
-        shared.cache("search", WebSearchResponse),
-        shared.cache("stale", web_search.StoredSearch),
-        shared.lock("search", MAX_SHARED_SEARCH_S),
-    )
-    return SearchPolicies(limiters, upstreams, caches if settings.CACHE_TTL_S > 0 else None)
-
-
-def web_search_provider(settings: Settings, adapters: SearchAdapters, policies: SearchPolicies) -> IWebSearchProvider:
-    """Return the adapters with their policies as one provider that selects the adapter by source."""
-
-    def guard(name: str) -> UpstreamGuard:
-        upstream, (rpm, setting) = policies.upstreams[name], _rpm(name, settings)
-        if rpm is not None:
-            return upstream.guard(SEARCH, policies.limiters[name], setting=setting)
-        return upstream.guard(SEARCH, upstream.calls, max_closed_s=SEARCH.max_pause_s)
-
-    return _search_chain(settings, adapters, policies, guard)
-
-
-def report_search_provider(
-    settings: Settings, adapters: SearchAdapters, policies: SearchPolicies, ordinary: IWebSearchProvider
-) -> IWebSearchProvider:
-    """Return the same provider with the rate limits of reports, or `ordinary` if that replaces all adapters."""
-
-    def guard(name: str) -> UpstreamGuard:
-        limiter, (_, setting) = policies.limiters[name], _rpm(name, settings)
-        return policies.upstreams[name].guard(SEARCH, limiter, max_wait_s=MAX_REPORT_WAIT_S, setting=setting)
-
-    overridden = any(ordinary is adapter for adapter in adapters.values())
-    return ordinary if overridden else _search_chain(settings, adapters, policies, guard)
+def build_search_policies(settings: Settings, upstreams: UpstreamStates, shared: SharedState) -> SearchPolicies:
+    limiters = {
+        name: RateLimiter(_report_rpm(name, settings), MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
+        for name in upstreams
+    }
+    if settings.CACHE_TTL_S <= 0:
+        return SearchPolicies(limiters, upstreams, None)
+    searches, stale = shared.cache("search", WebSearchResponse), shared.cache("stale", web_search.StoredSearch)
+    lock = shared.lock("search", MAX_SHARED_SEARCH_S)
+    return SearchPolicies(limiters, upstreams, web_search.SearchCaches(settings.CACHE_TTL_S, searches, stale, lock))
 
 
 def _rpm(provider: str, settings: Settings) -> tuple[float | None, str]:
@@ -138,7 +102,37 @@ def _rpm(provider: str, settings: Settings) -> tuple[float | None, str]:
     return getattr(settings, spec.rpm_setting), spec.rpm_setting
 
 
-def _search_chain(
+def _report_rpm(provider: str, settings: Settings) -> float | None:
+    spec = spec_of(provider)
+    return _rpm(provider, settings)[0] or (spec.report_rpm if spec else None)
+
+
+def build_search_provider(settings: Settings, adapters: SearchAdapters, policies: SearchPolicies) -> IWebSearchProvider:
+    """Return the adapters with their policies as one provider that selects the adapter by source."""
+
+    def guard(name: str) -> UpstreamGuard:
+        upstream, (rpm, setting) = policies.upstreams[name], _rpm(name, settings)
+        if rpm is not None:
+            return upstream.guard(SEARCH, policies.limiters[name], setting=setting)
+        return upstream.guard(SEARCH, upstream.calls, max_closed_s=SEARCH.max_pause_s)
+
+    return _build_chain(settings, adapters, policies, guard)
+
+
+def build_report_search_provider(
+    settings: Settings, adapters: SearchAdapters, policies: SearchPolicies, ordinary: IWebSearchProvider
+) -> IWebSearchProvider:
+    """Return the same provider with the rate limits of reports, or `ordinary` if that replaces all adapters."""
+
+    def guard(name: str) -> UpstreamGuard:
+        limiter, (_, setting) = policies.limiters[name], _rpm(name, settings)
+        return policies.upstreams[name].guard(SEARCH, limiter, max_wait_s=MAX_REPORT_WAIT_S, setting=setting)
+
+    is_overridden = any(ordinary is adapter for adapter in adapters.values())
+    return ordinary if is_overridden else _build_chain(settings, adapters, policies, guard)
+
+
+def _build_chain(
     settings: Settings, adapters: SearchAdapters, policies: SearchPolicies, guard: Callable[[str], UpstreamGuard]
 ) -> IWebSearchProvider:
     documents = adapters.get(DOCUMENTS)
