@@ -27,7 +27,6 @@ from modules.llm_platform.application.services.site_crawl_service import SiteCra
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
-from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.research_dtos import StoredSources, StoredVerdicts
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -143,24 +142,18 @@ class Container(ProviderContainer):
     )
 
     # Pages: `pages/from_settings.py`.
-    page_circuits = Singleton(page_readers.page_circuits, settings, resources)
+    page_circuits = Singleton(page_readers.build_page_circuits, settings, resources)
     direct_parts = Singleton(page_readers.build_direct_parts, settings, resources)
-    direct_page_reader = Singleton(page_readers.build_direct_page_reader, resources, direct_parts.provider)
+    direct_page_reader = Singleton(page_readers.build_direct_page_reader, settings, resources, direct_parts.provider)
     site_reader = Singleton(page_readers.build_site_reader, settings, resources, direct_parts.provider)
     site_crawl = Singleton(SiteCrawlService, site_reader)
     page_reader = Singleton(page_readers.build_page_reader, settings, resources, page_circuits, direct_page_reader)
-    answer_page_reader = Singleton(
-        page_readers.build_answer_page_reader,
-        settings,
-        direct_page_reader,
-        shared_state.provided.cache.call("pages", Page),
-    )
+    answer_page_reader = Singleton(page_readers.build_answer_page_reader, settings, direct_page_reader, shared_state)
     pages = Singleton(PageService, page_reader)
     found_documents = search_adapters.provided.get.call(DOCUMENTS)
     result_pages = Singleton(PageService, Singleton(documents.build_report_page_reader, found_documents, page_reader))
-    verification_page_reader = Singleton(page_readers.build_verification_page_reader, settings, direct_page_reader)
     verified_pages = Singleton(
-        PageService, Singleton(documents.build_report_page_reader, found_documents, verification_page_reader)
+        PageService, Singleton(documents.build_report_page_reader, found_documents, direct_page_reader)
     )
 
     # Stores: `stores/from_settings.py`.
@@ -426,7 +419,7 @@ _OVERRIDES: Mapping[type, tuple[str, ...]] = {
     ILLMProvider: ("llm_provider", "llm_adapters"),
     ISynthesizer: ("synthesizer", "report_writer"),
     ICitationJudge: ("citation_judges",),
-    IPageReader: ("page_reader", "answer_page_reader", "verification_page_reader"),
+    IPageReader: ("page_reader", "answer_page_reader", "direct_page_reader"),
     ISiteReader: ("site_reader",),
     IResearchStore: ("research_store",),
     IEmbedder: ("embedder", "folder_embedder"),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.site_crawl_dtos import MAX_CRAWL_S
-from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.icon_reader import IIconReader
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
+from modules.llm_platform.infrastructure.cache.from_settings import SharedState
 from modules.llm_platform.infrastructure.limits.upstream_guard import PAGE_READER, UpstreamGuard
 from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter
 from modules.llm_platform.infrastructure.pages import page_readers
@@ -43,67 +43,54 @@ CRAWLS_ARE_DIRECT = "A crawl reads pages directly: add direct or direct-robots t
 HTML_PARSERS = ("resiliparse",)
 
 
-def page_circuits(settings: Settings, resources: Resources) -> Mapping[str, CircuitBreaker]:
+def build_page_circuits(settings: Settings, resources: Resources) -> Mapping[str, CircuitBreaker]:
     """Return the circuits of page readers that are one service. The direct reader calls another host with each page."""
     if JINA not in settings.READERS or settings.LLM_PLATFORM_OFFLINE:
         return {}
     return {JINA: CircuitBreaker(JINA, metrics=resources.metrics)}
 
 
-def build_direct_page_reader(resources: Resources, parts: Callable[[], DirectParts]) -> IPageReader:
-    return page_readers.LazyPageReader(DIRECT, lambda: _direct_reader(resources, parts()))
+def build_direct_page_reader(settings: Settings, resources: Resources, parts: Callable[[], DirectParts]) -> IPageReader:
+    """Return the reader that asks the sites themselves. It has no cache: what counts is what the page says now."""
+    if settings.LLM_PLATFORM_OFFLINE:
+        return unconfigured_page_reader("offline", OFFLINE)
+    return page_readers.LazyPageReader(DIRECT, lambda: _build_direct_reader(resources, parts()))
 
 
 def build_page_reader(
-    settings: Settings,
-    resources: Resources,
-    circuits: Mapping[str, CircuitBreaker],
-    direct: IPageReader,
+    settings: Settings, resources: Resources, circuits: Mapping[str, CircuitBreaker], direct: IPageReader
 ) -> IPageReader:
     """Return the reader of READERS. `direct` reads directly."""
     if settings.LLM_PLATFORM_OFFLINE:
-        return unconfigured_page_reader("offline", OFFLINE)
-    jina = page_readers.LazyPageReader(JINA, lambda: _jina_reader(settings, resources, circuits.get(JINA)))
+        return direct
+    jina = page_readers.LazyPageReader(JINA, lambda: _build_jina_reader(settings, resources, circuits.get(JINA)))
     readers = {JINA: jina, DIRECT: direct, DIRECT_ROBOTS: direct}
     return page_readers.FailoverPageReader([readers[name] for name in settings.READERS])
 
 
-def build_answer_page_reader(settings: Settings, direct: IPageReader, cache: ICache[Page]) -> IPageReader | None:
+def build_answer_page_reader(settings: Settings, direct: IPageReader, shared: SharedState) -> IPageReader | None:
     """Return the reader for quick and deep answers, None to read no pages.
 
     It reads directly: Jina takes seconds for a page, and would learn the pages of each question.
     """
     if settings.LLM_PLATFORM_OFFLINE or settings.READ_PAGES == 0 or not is_installed(HTML_PARSERS):
         return None
-    return page_readers.CachedPageReader(direct, cache, settings.CACHE_TTL_S)
+    return page_readers.CachedPageReader(direct, shared.cache("pages", Page), settings.CACHE_TTL_S)
 
 
-def build_verification_page_reader(settings: Settings, direct: IPageReader) -> IPageReader:
-    """Return the reader for the sources of a text to verify. It reads directly, as that of quick answers, and without a cache:
-    what counts is what the page says now.
-    """
-    return unconfigured_page_reader("offline", OFFLINE) if settings.LLM_PLATFORM_OFFLINE else direct
-
-
-def _jina_reader(settings: Settings, resources: Resources, circuit: CircuitBreaker | None) -> IPageReader:
+def _build_jina_reader(settings: Settings, resources: Resources, circuit: CircuitBreaker | None) -> IPageReader:
     from modules.llm_platform.infrastructure.pages.jina import JinaPageReader
 
-    key, url, guard = (
-        plain(settings.JINA_API_KEY),
-        settings.JINA_BASE_URL,
-        resources.guard(settings.READER_ALLOWED_HOSTS),
-    )
-    client = resources.client(url, PAGE_TIMEOUT_S)
+    key, url = plain(settings.JINA_API_KEY), settings.JINA_BASE_URL
+    client, guard = resources.client(url, PAGE_TIMEOUT_S), resources.guard(settings.READER_ALLOWED_HOSTS)
     jina = JinaPageReader(key, url, PAGE_TIMEOUT_S, client=client, redactor=resources.redactor)
-    limiter = RateLimiter(
-        settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT_KEY), max_concurrent=MAX_CONCURRENT_PAGES
-    )
+    rps = settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT_KEY)
+    limiter = RateLimiter(rps, max_concurrent=MAX_CONCURRENT_PAGES)
     upstream = UpstreamGuard(
         PAGE_READER, JINA, limiter, circuit, setting="JINA_RPS", label=THE_PAGE_READER, metrics=resources.metrics
     )
-    return page_readers.GuardedPageReader(
-        UpstreamPageReader(jina, upstream), guard, is_local=is_loopback(url) or guard.allows(url)
-    )
+    is_local = is_loopback(url) or guard.allows(url)
+    return page_readers.GuardedPageReader(UpstreamPageReader(jina, upstream), guard, is_local=is_local)
 
 
 class DirectParts(NamedTuple):
@@ -144,7 +131,7 @@ def build_site_reader(settings: Settings, resources: Resources, parts: Callable[
 
         fetcher, parsers, robots, _ = parts()
         reader = DirectSiteReader(fetcher, parsers, robots, timeout=PAGE_TIMEOUT_S, redactor=resources.redactor)
-        return UpstreamSiteReader(reader, _direct_guard(MAX_CRAWL_READS, MAX_CRAWL_S, resources))
+        return UpstreamSiteReader(reader, _build_direct_guard(MAX_CRAWL_READS, MAX_CRAWL_S, resources))
 
     return page_readers.LazySiteReader(build)
 
@@ -159,16 +146,16 @@ def build_icon_reader(settings: Settings, parts: Callable[[], DirectParts]) -> I
     return SiteIconReader(fetcher, robots)
 
 
-def _direct_reader(resources: Resources, parts: DirectParts) -> IPageReader:
+def _build_direct_reader(resources: Resources, parts: DirectParts) -> IPageReader:
     from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
 
     fetcher, parsers, _, robots = parts
     reader = DirectPageReader(fetcher, parsers, timeout=PAGE_TIMEOUT_S, robots=robots, redactor=resources.redactor)
-    guarded = UpstreamPageReader(reader, _direct_guard(MAX_DIRECT_READS, PAGE_TIMEOUT_S, resources))
+    guarded = UpstreamPageReader(reader, _build_direct_guard(MAX_DIRECT_READS, PAGE_TIMEOUT_S, resources))
     return page_readers.TurnsPageReader(guarded, MAX_DIRECT_READS, PAGE_TIMEOUT_S)
 
 
-def _direct_guard(max_concurrent: int, max_wait_s: float, resources: Resources) -> UpstreamGuard:
+def _build_direct_guard(max_concurrent: int, max_wait_s: float, resources: Resources) -> UpstreamGuard:
     return UpstreamGuard(
         PAGE_READER,
         DIRECT,
