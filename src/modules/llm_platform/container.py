@@ -105,7 +105,7 @@ class Container(ProviderContainer):
         document_source,
         folder_embedder,
         folder_store,
-        Object(index.embedded_store),
+        Object(index.build_embedded_store),
     )
     document_search = Singleton(documents.build_document_search, settings, resources, retrieval, folder_index)
 
@@ -198,7 +198,7 @@ class Container(ProviderContainer):
         metrics,
         research_job_store,
         Singleton(build_variants, answer_tools, models, research_parts),
-        Singleton(documents.build_open_files, resources, folder_embedder, Object(index.memory_store)),
+        Singleton(documents.build_open_files, resources, folder_embedder, Object(index.build_memory_store)),
     )
     verification = Singleton(
         VerificationService,
@@ -243,7 +243,7 @@ class Container(ProviderContainer):
     # Limits of callers, health and doctor: `limits/from_settings.py` and `wiring/services.py`.
     rate_limiter = Singleton(limits.build_rate_limiter, settings, redis)  # only servers limit their callers
     rate_limit_probe = Singleton(limits.build_rate_limit_probe, settings, redis)
-    store_probes = Singleton(stores.store_probes, redis, research_store, rate_limit_probe, research_job_store)
+    store_probes = Singleton(stores.list_store_probes, redis, research_store, rate_limit_probe, research_job_store)
     circuits = Singleton(services.build_circuits, search_upstreams, llm_upstreams, page_circuits)
     health = Singleton(services.build_health, search_adapters, llm_adapters, store_probes, circuits)
     doctor = Singleton(
@@ -252,7 +252,7 @@ class Container(ProviderContainer):
         search_adapters,
         llm_adapters,
         retrieval,
-        Singleton(stores.doctor_probes, settings, store_probes),
+        Singleton(stores.list_doctor_probes, settings, store_probes),
         Singleton(writers.build_judge, citation_judges.provider, models),
     )
     platform = Factory(
@@ -280,7 +280,7 @@ class Container(ProviderContainer):
         icons=Singleton(page_readers.build_icon_reader, settings, direct_parts.provider),
         _close=resources.provided.aclose,
         _rate_limiter=rate_limiter.provider,
-        _reading=Singleton(documents.folder_progress, folder_index),
+        _reading=Singleton(documents.build_folder_progress, folder_index),
     )
 
 

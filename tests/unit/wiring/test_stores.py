@@ -39,7 +39,7 @@ async def test_database_url_selects_the_stores(
     assert isinstance(stores.build_outcome_store(settings, resources, database), outcomes)
     store = stores.build_research_store(settings, resources, database)
     assert isinstance(store, researches)
-    assert len(stores.store_probes(None, store, None, None)) == int(researches is not NoResearchStore)
+    assert len(stores.list_store_probes(None, store, None, None)) == int(researches is not NoResearchStore)
     await resources.aclose()
     assert not (tmp_path / "data").exists()
 

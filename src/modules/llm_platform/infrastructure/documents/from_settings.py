@@ -42,17 +42,16 @@ OR_A_FOLDER: Final = "; or set DOCUMENTS_DIR, or pass --documents DIR"
 def build_document_source(settings: Settings, resources: Resources) -> FileDocumentSource:
     from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource
 
-    states = _folder_states(settings) if settings.QDRANT_URL is None else None
+    states = _build_folder_states(settings) if settings.QDRANT_URL is None else None
     return FileDocumentSource(settings.DOCUMENTS_BASE_URL, resources.redactor, states, resources.parsers())
 
 
-def _folder_states(settings: Settings) -> FolderStates:
+def _build_folder_states(settings: Settings) -> FolderStates:
     """Return what is known of the folders in the embedded index."""
     from modules.llm_platform.infrastructure.documents.folder_state import FolderStates, key_of
 
-    made_by = key_of(
-        (settings.DOCUMENTS_BASE_URL or "", package_version())
-    )  # another version may parse and chunk differently
+    # Another version may parse and chunk differently.
+    made_by = key_of((settings.DOCUMENTS_BASE_URL or "", package_version()))
     return FolderStates(data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION, made_by)
 
 
@@ -82,25 +81,18 @@ def build_folder_index(
     key_parts = (engine, embedder.name, settings.DOCUMENTS_BASE_URL or "", FORM, str(bm25.FORM), package_version())
     key = key_of((os.path.realpath(folder), *key_parts))
     is_stored = settings.STORE_TTL_DAYS > 0 and store is None
-    directory = IndexDirectory(
-        data_folder(settings) / FOLDER_INDEXES if is_stored else None, key, settings.STORE_TTL_DAYS
-    )
+    base = data_folder(settings) / FOLDER_INDEXES if is_stored else None
+    directory = IndexDirectory(base, key, settings.STORE_TTL_DAYS)
     collection = f"folder-{key}" if store else DOCUMENTS
     shared = None
     if store is None and settings.QDRANT_URL is None and settings.EMBEDDER in LOCAL_EMBEDDERS:
-        shared = SharedIndex(data_folder(settings) / INDEX_FOLDER, settings.QDRANT_COLLECTION, _folder_states(settings))
-    return resources.closing(
-        FolderIndex(
-            folder,
-            directory,
-            files,
-            embedder,
-            shared=shared,
-            store=store,
-            open_store=open_store,
-            collection=collection,
+        shared = SharedIndex(
+            data_folder(settings) / INDEX_FOLDER, settings.QDRANT_COLLECTION, _build_folder_states(settings)
         )
+    built = FolderIndex(
+        folder, directory, files, embedder, shared=shared, store=store, open_store=open_store, collection=collection
     )
+    return resources.closing(built)
 
 
 def build_open_files(resources: Resources, embedder: IEmbedder, open_store: Callable[[], IVectorStore]) -> OpenFiles:
@@ -114,7 +106,7 @@ def build_open_files(resources: Resources, embedder: IEmbedder, open_store: Call
     return open_files
 
 
-def folder_progress(index: FolderIndex | None) -> Callable[[], IndexProgress | None]:
+def build_folder_progress(index: FolderIndex | None) -> Callable[[], IndexProgress | None]:
     return lambda: index.progress if index else None
 
 

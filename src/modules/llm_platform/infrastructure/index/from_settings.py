@@ -24,7 +24,7 @@ def build_vector_store(settings: Settings, resources: Resources) -> IVectorStore
     """Return the Qdrant server QDRANT_URL, or the embedded index below the data folder."""
     store: IVectorStore
     if settings.QDRANT_URL is None:
-        store = embedded_store(data_folder(settings) / INDEX_FOLDER)
+        store = build_embedded_store(data_folder(settings) / INDEX_FOLDER)
     elif is_out_of_reach(settings, settings.QDRANT_URL):
         from modules.llm_platform.infrastructure.unconfigured import unconfigured_vector_store
 
@@ -36,7 +36,7 @@ def build_vector_store(settings: Settings, resources: Resources) -> IVectorStore
     return resources.closing(store)
 
 
-def embedded_store(folder: Path) -> IVectorStore:
+def build_embedded_store(folder: Path) -> IVectorStore:
     """Return the embedded Qdrant if it is installed, otherwise SQLite."""
     if not is_installed(STORE_PACKAGES):
         from modules.llm_platform.infrastructure.index.sqlite_vector_store import SqliteVectorStore
@@ -47,7 +47,7 @@ def embedded_store(folder: Path) -> IVectorStore:
     return QdrantEdgeVectorStore(folder)
 
 
-def memory_store() -> IVectorStore:
+def build_memory_store() -> IVectorStore:
     """Return an index in memory, for the files of one request."""
     from modules.llm_platform.infrastructure.index.sqlite_vector_store import SqliteMemoryVectorStore
 

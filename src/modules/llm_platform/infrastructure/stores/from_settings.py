@@ -49,9 +49,7 @@ class StoreDrivers(Generic[Store]):
         driver, name = ("postgres", self.postgres) if database else ("sqlite", self.sqlite)
         store_type = getattr(import_module(f"{__package__}.{self.folder}.{driver}"), name)
         store: Store = store_type(database or data_folder(settings) / self.file, *limits)
-        if close := getattr(store, "aclose", None):
-            resources.on_close(close)
-        return store
+        return resources.closing(store) if hasattr(store, "aclose") else store
 
 
 OUTCOMES: Final[StoreDrivers[IOutcomeStore]] = StoreDrivers(
@@ -87,9 +85,8 @@ def build_database(settings: Settings, resources: Resources) -> Database | None:
     """Return the database of DATABASE_URL, which is connected at the first call, or None if it is not set."""
     if settings.DATABASE_URL is None:
         return None
-    return resources.closing(
-        Database(settings.DATABASE_URL.get_secret_value(), check_schema, metrics=resources.metrics)
-    )
+    url = settings.DATABASE_URL.get_secret_value()
+    return resources.closing(Database(url, check_schema, metrics=resources.metrics))
 
 
 def build_outcome_store(settings: Settings, resources: Resources, database: Database | None) -> IOutcomeStore:
@@ -137,7 +134,7 @@ def _store_folder(settings: Settings) -> Path:
     return data_folder(settings) / "store"
 
 
-def store_probes(
+def list_store_probes(
     redis: IHealthProbe | None,
     store: IResearchStore,
     rate_limits: IHealthProbe | None,
@@ -149,7 +146,7 @@ def store_probes(
     return tuple(probe for probe in (redis, store, rate_limits, jobs) if isinstance(probe, IHealthProbe))
 
 
-def doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:
+def list_doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:
     """Return these checks. A folder of the research store is tried with a write, which /health must not do."""
     folder = disk_research_store.StoreFolderProbe(_store_folder(settings))
     return tuple(folder if isinstance(probe, disk_research_store.DiskResearchStore) else probe for probe in probes)
