@@ -173,7 +173,6 @@ class Container(ProviderContainer):
     verdicts = Singleton(cache.SharedState.cache, shared_state, "verdicts", StoredVerdicts)
     answer_tools = Singleton(
         AnswerTools,
-        settings=settings,
         resources=resources,
         shared=shared_state,
         search_adapters=search_adapters,
@@ -207,7 +206,7 @@ class Container(ProviderContainer):
         Singleton(
             writers.build_research_judge, citation_judges.provider, verdicts, models, settings.provided.CACHE_TTL_S
         ),
-        Singleton(services.build_verification_options, settings, llm_adapters),
+        Singleton(services.build_verification_options, models),
         stored_sources,
         read_text=Singleton(services.build_citation_reader, resources),
     )
@@ -336,13 +335,13 @@ async def build_worker_parts(
         outcomes = container.outcome_store()
         llm, embedder = container.llm_provider(), container.embedder()
         is_paid = settings.EMBEDDER not in LOCAL_EMBEDDERS
-        dependency_list = [
-            outcome_store_dependency(outcomes),
-            *retrieval_dependencies(platform.retrieval, embedder, is_paid=is_paid),
-        ]
-        if llm is not None:
-            dependency_list.append(model_dependency(llm, container.llm_adapters()))
-        dependencies = Dependencies(dependency_list)
+        dependencies = Dependencies(
+            [
+                outcome_store_dependency(outcomes),
+                *retrieval_dependencies(platform.retrieval, embedder, is_paid=is_paid),
+                *([model_dependency(llm, container.llm_adapters())] if llm else []),
+            ]
+        )
         failed = container.failed_request_store()
         keep = failed.put if keep_failed else None
         handler = build_rag_handler(

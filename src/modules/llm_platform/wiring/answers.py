@@ -61,7 +61,6 @@ class AnswerTools:
     - `verdicts` caches what judges of quick and deep answers said.
     """
 
-    settings: Settings
     resources: Resources
     shared: SharedState
     search_adapters: SearchAdapters
@@ -80,7 +79,7 @@ class AnswerTools:
 
 def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool = True) -> ResearchParts:
     """Return the parts of research runs that call these models. If not `is_stored`, they put nothing into caches and stores."""
-    settings, shared, llm = tools.settings, tools.shared, models.llm
+    settings, shared, llm = models.settings, tools.shared, models.llm
     cache_ttl_s = settings.CACHE_TTL_S if is_stored else 0.0
     planner = SingleFlightLLM(llm) if llm else None  # Equal plans at the same time are one call.
     price, context_tokens = models.build_price(), models.context_tokens
@@ -98,7 +97,7 @@ def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool
         begin_loading=models.begin_loading,
     )
     report_options = build_report_options(settings)
-    judges_reports = choose_judged_answers(models.settings, models.adapters) != "off"
+    judges_reports = choose_judged_answers(settings, models.adapters) != "off"
     report_tools = ReportTools(
         search=tools.report_search,
         pages=tools.report_pages,

@@ -1,4 +1,4 @@
-"""Options of the application services, the stores, and the checks of health and doctor."""
+"""Options of the services, and the checks of health and doctor."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,11 @@ from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamStates
-from modules.llm_platform.infrastructure.models.from_settings.chat_models import LLMAdapters, compute_research_timeout_s
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
+    LanguageModels,
+    LLMAdapters,
+    compute_research_timeout_s,
+)
 from modules.llm_platform.infrastructure.resources import Resources, has_documents, has_index
 from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters, list_searxng_names
 from modules.llm_platform.infrastructure.search.from_settings.providers import spec_of, uses_fallback
@@ -21,10 +25,6 @@ from modules.llm_platform.infrastructure.unconfigured import Unconfigured
 from modules.llm_platform.wiring.writers import choose_judged_answers
 from shared.config import Settings
 from shared.setting_types import LOCAL_EMBEDDERS
-
-REPORT_TIMEOUT_S = 900.0  # unless RESEARCH_TIMEOUT_S is set
-REPORT_LENGTH_FACTOR = 2  # factor of LLM_MAX_TOKENS
-DIGEST_CHARS = 12
 
 
 def build_citation_reader(resources: Resources) -> ReadCitations:
@@ -40,10 +40,9 @@ def build_answer_options(settings: Settings) -> AnswerOptions:
     )
 
 
-def build_verification_options(settings: Settings, llms: LLMAdapters) -> VerificationOptions:
-    return VerificationOptions(
-        timeout_s=compute_research_timeout_s(settings), judges_supported=choose_judged_answers(settings, llms) == "all"
-    )
+def build_verification_options(models: LanguageModels) -> VerificationOptions:
+    judges_supported = choose_judged_answers(models.settings, models.adapters) == "all"
+    return VerificationOptions(timeout_s=compute_research_timeout_s(models.settings), judges_supported=judges_supported)
 
 
 def build_circuits(

@@ -135,10 +135,7 @@ def _store_folder(settings: Settings) -> Path:
 
 
 def list_store_probes(
-    redis: IHealthProbe | None,
-    store: IResearchStore,
-    rate_limits: IHealthProbe | None,
-    jobs: IResearchJobStore | None,
+    redis: IHealthProbe | None, store: IResearchStore, rate_limits: IHealthProbe | None, jobs: IResearchJobStore | None
 ) -> tuple[IHealthProbe, ...]:
     """Return the checks of Redis, the research store, shared rate limits and the file of background runs, if there are such.
     The check of a research store in PostgreSQL also checks background runs.
