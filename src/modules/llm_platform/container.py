@@ -206,7 +206,7 @@ class Container(ProviderContainer):
         Singleton(
             writers.build_research_judge, citation_judges.provider, verdicts, models, settings.provided.CACHE_TTL_S
         ),
-        Singleton(services.build_verification_options, models),
+        Singleton(services.build_verification_options, settings),
         stored_sources,
         read_text=Singleton(services.build_citation_reader, resources),
     )

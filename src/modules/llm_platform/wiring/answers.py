@@ -16,6 +16,7 @@ from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnsw
 from modules.llm_platform.domain.dtos.research_dtos import StoredTurns, StoredVerdicts
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
+from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
@@ -79,51 +80,60 @@ class AnswerTools:
 
 def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool = True) -> ResearchParts:
     """Return the parts of research runs that call these models. If not `is_stored`, they put nothing into caches and stores."""
-    settings, shared, llm = models.settings, tools.shared, models.llm
-    cache_ttl_s = settings.CACHE_TTL_S if is_stored else 0.0
-    planner = SingleFlightLLM(llm) if llm else None  # Equal plans at the same time are one call.
-    price, context_tokens = models.build_price(), models.context_tokens
-    quick = QuickResearch(
+    planner = SingleFlightLLM(models.llm) if models.llm else None  # Equal plans at the same time are one call.
+    price = models.build_price()
+    reporter = Reporter(_build_report_tools(tools, models, is_stored=is_stored))
+    follow_ups = FollowUps(
+        tools.shared.cache("turns", StoredTurns),
+        tools.jobs,
+        llm=planner,
+        price=price,
+        timeout_s=compute_follow_up_timeout_s(models.settings),
+    )
+    llm = models.prefer("output")
+    output = StructuredOutput(llm, context_tokens=models.context_tokens, price=price) if llm else None
+    quick = _build_quick_research(tools, models, planner, models.settings.CACHE_TTL_S if is_stored else 0.0)
+    return ResearchParts(quick, tools.resources.closing(reporter), follow_ups, output)
+
+
+def _build_quick_research(
+    tools: AnswerTools, models: LanguageModels, planner: ILLMProvider | None, cache_ttl_s: float
+) -> QuickResearch:
+    return QuickResearch(
         search=tools.search,
         writer=tools.build_synthesizer(models, cache_ttl_s),
         fallback=tools.fallback,
         planner=planner,
-        options=build_research_options(models, cache_ttl_s),
-        plans=shared.cache("plans", ResearchPlan),
+        options=build_research_options(models.settings, cache_ttl_s),
+        plans=tools.shared.cache("plans", ResearchPlan),
         judge=build_research_judge(tools.build_judge, tools.verdicts, models, cache_ttl_s),
         reader=tools.pages,
         models=models.version,
-        round_answers=shared.cache("rounds", RoundAnswer),
+        round_answers=tools.shared.cache("rounds", RoundAnswer),
         begin_loading=models.begin_loading,
     )
-    report_options = build_report_options(settings)
-    judges_reports = choose_judged_answers(settings, models.adapters) != "off"
-    report_tools = ReportTools(
+
+
+def _build_report_tools(tools: AnswerTools, models: LanguageModels, *, is_stored: bool) -> ReportTools:
+    settings = models.settings
+    options = build_report_options(settings)
+    is_judged = choose_judged_answers(settings, models.adapters) != "off"
+    return ReportTools(
         search=tools.report_search,
         pages=tools.report_pages,
         store=tools.store if is_stored else NoResearchStore(),
         llms=models.build_stage_llms(),
         writer=tools.build_writer,
         fallback=tools.fallback,
-        judge=partial(tools.build_judge, context_tokens=context_tokens) if judges_reports else None,
+        judge=partial(tools.build_judge, context_tokens=models.context_tokens) if is_judged else None,
         labels=label_stages(models, tools.search_adapters),
-        price=price,
-        options=report_options,
-        context=context_tokens,
+        price=models.build_price(),
+        options=options,
+        context=models.context_tokens,
         metrics=tools.resources.metrics,
         # Servers share a lock only if they share a store, or else they could not read each other's reports.
-        lock=shared.lock("report", report_options.timeout_s) if settings.DATABASE_URL else NO_KEY_LOCK,
+        lock=tools.shared.lock("report", options.timeout_s) if settings.DATABASE_URL else NO_KEY_LOCK,
     )
-    follow_ups = FollowUps(
-        shared.cache("turns", StoredTurns),
-        tools.jobs,
-        llm=planner,
-        price=price,
-        timeout_s=compute_follow_up_timeout_s(settings),
-    )
-    writes_output = models.prefer("output")
-    output = StructuredOutput(writes_output, context_tokens=context_tokens, price=price) if writes_output else None
-    return ResearchParts(quick, tools.resources.closing(Reporter(report_tools)), follow_ups, output)
 
 
 def build_variants(tools: AnswerTools, models: LanguageModels, usual: ResearchParts) -> ResearchVariants:
@@ -133,9 +143,9 @@ def build_variants(tools: AnswerTools, models: LanguageModels, usual: ResearchPa
     @cache
     def make(model: str | None, is_unstored: bool) -> ResearchParts:
         chosen = models if model is None else models.select(names[model])
-        return (
-            usual if chosen is models and not is_unstored else build_answers(tools, chosen, is_stored=not is_unstored)
-        )
+        if chosen is models and not is_unstored:
+            return usual
+        return build_answers(tools, chosen, is_stored=not is_unstored)
 
     return ResearchVariants(tuple(names), make)
 
@@ -145,15 +155,14 @@ def compute_follow_up_timeout_s(settings: Settings) -> float:
     return compute_first_token_timeout_s(settings, is_local=True) if has_local_model(settings) else UNDERSTAND_TIMEOUT_S
 
 
-def build_research_options(models: LanguageModels, plan_ttl_s: float) -> ResearchOptions:
-    settings = models.settings
+def build_research_options(settings: Settings, plan_ttl_s: float) -> ResearchOptions:
     return ResearchOptions(
         timeout_s=compute_research_timeout_s(settings),
         results_per_search=settings.SEARCH_MAX_RESULTS,
         max_tokens=settings.LLM_MAX_TOKENS,
         plan_ttl_s=plan_ttl_s,
         reading=ReadOptions(settings.READ_PAGES, settings.READ_S),
-        judges_supported=choose_judged_answers(settings, models.adapters) == "all",
+        judges_supported=settings.CITATION_JUDGE == "all",
         model_ends_rounds=not has_local_model(settings),
     )
 

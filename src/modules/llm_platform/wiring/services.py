@@ -13,16 +13,11 @@ from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamStates
-from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
-    LanguageModels,
-    LLMAdapters,
-    compute_research_timeout_s,
-)
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import LLMAdapters, compute_research_timeout_s
 from modules.llm_platform.infrastructure.resources import Resources, has_documents, has_index
 from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters, list_searxng_names
 from modules.llm_platform.infrastructure.search.from_settings.providers import spec_of, uses_fallback
 from modules.llm_platform.infrastructure.unconfigured import Unconfigured
-from modules.llm_platform.wiring.writers import choose_judged_answers
 from shared.config import Settings
 from shared.setting_types import LOCAL_EMBEDDERS
 
@@ -40,9 +35,9 @@ def build_answer_options(settings: Settings) -> AnswerOptions:
     )
 
 
-def build_verification_options(models: LanguageModels) -> VerificationOptions:
-    judges_supported = choose_judged_answers(models.settings, models.adapters) == "all"
-    return VerificationOptions(timeout_s=compute_research_timeout_s(models.settings), judges_supported=judges_supported)
+def build_verification_options(settings: Settings) -> VerificationOptions:
+    judges_supported = settings.CITATION_JUDGE == "all"
+    return VerificationOptions(timeout_s=compute_research_timeout_s(settings), judges_supported=judges_supported)
 
 
 def build_circuits(
