@@ -14,6 +14,7 @@ from tests.support.chat_server import ChatServer, Reply, answer, completion
 from modules.llm_platform import LLMPlatform, LLMRequestError, PlanRequest, ResearchRequest, ResearchResponse
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.research_dtos import Turn
+from modules.llm_platform.infrastructure.cache.from_settings import SharedState
 from shared.config import Settings
 
 QUESTION = "When do barn owls hunt mice?"
@@ -97,6 +98,26 @@ async def test_no_answer_of_another_model_is_reused(tmp_path: Path, depth: str) 
         assert models.calls()[0] > 0
         await models.research(depth=depth, model=CHOSEN)
         assert models.calls()[0] == 0
+
+
+async def test_models_share_no_entry_of_a_shared_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replicas share the caches of a name through Redis: a plan and a text of one model serve no run of another."""
+    caches: dict[str, Any] = {}
+    make = SharedState.cache
+    monkeypatch.setattr(SharedState, "cache", lambda shared, name, of: caches.setdefault(name, make(shared, name, of)))
+    plan = answer(completion('["When do barn owls hunt?", "Where do barn owls hunt mice?"]'))
+    async with two_models(tmp_path) as models:
+        for server in (models.first, models.second):
+            server.replies = (plan, *server.replies)
+        await models.research(depth="deep", model="first/small")
+        first = models.calls()
+        await models.research(depth="deep", model=CHOSEN)
+        second = models.calls()
+        await models.research(depth="deep", model=CHOSEN)
+        again = models.calls()
+    assert first[0] > 1
+    assert second == (0, first[0])
+    assert again == (0, 0)
 
 
 async def test_no_other_model_takes_the_place_of_the_chosen_one(tmp_path: Path) -> None:
