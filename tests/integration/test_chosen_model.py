@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,6 +38,12 @@ class Two(NamedTuple):
         self.first.asked.clear()
         self.second.asked.clear()
         return counts[0], counts[1]
+
+    def plan_first(self) -> None:
+        """Answer the first request of each model with two questions."""
+        plan = answer(completion('["When do barn owls hunt?", "Where do barn owls hunt mice?"]'))
+        for server in (self.first, self.second):
+            server.replies = (plan, *server.replies)
 
     async def research(self, **wishes: Any) -> ResearchResponse:
         return await self.platform.research.research(ResearchRequest.model_validate({"query": QUESTION, **wishes}))
@@ -80,6 +87,15 @@ async def test_every_stage_calls_the_chosen_model(tmp_path: Path, depth: str) ->
         assert usual.metadata.synthesizer == "first/small"
 
 
+async def test_a_schema_is_filled_by_the_model_of_its_stage(tmp_path: Path) -> None:
+    """LLM_STAGES names it; the text is written by the first model."""
+    async with two_models(tmp_path, LLM_STAGES={"output": "second"}) as models:
+        found = await models.research(output_schema=SCHEMA)
+        first, second = models.calls()
+    assert (first, second > 0) == (1, True)
+    assert found.metadata.synthesizer == "first/small"
+
+
 async def test_a_follow_up_is_understood_by_the_chosen_model(tmp_path: Path) -> None:
     async with two_models(tmp_path) as models:
         history = (Turn(question="What do barn owls eat?", answer="Mice."),)
@@ -105,10 +121,8 @@ async def test_models_share_no_entry_of_a_shared_cache(tmp_path: Path, monkeypat
     caches: dict[str, Any] = {}
     make = SharedState.cache
     monkeypatch.setattr(SharedState, "cache", lambda shared, name, of: caches.setdefault(name, make(shared, name, of)))
-    plan = answer(completion('["When do barn owls hunt?", "Where do barn owls hunt mice?"]'))
     async with two_models(tmp_path) as models:
-        for server in (models.first, models.second):
-            server.replies = (plan, *server.replies)
+        models.plan_first()
         await models.research(depth="deep", model="first/small")
         first = models.calls()
         await models.research(depth="deep", model=CHOSEN)
@@ -118,6 +132,16 @@ async def test_models_share_no_entry_of_a_shared_cache(tmp_path: Path, monkeypat
     assert first[0] > 1
     assert second == (0, first[0])
     assert again == (0, 0)
+
+
+async def test_equal_runs_at_the_same_time_call_a_model_as_often_as_one(tmp_path: Path) -> None:
+    """One of them plans and writes, and both answer."""
+    async with two_models(tmp_path) as models:
+        models.plan_first()
+        await models.research(depth="deep", model=CHOSEN)
+        _, alone = models.calls()
+        await asyncio.gather(*(models.research(depth="deep", model="first/small") for _ in range(2)))
+        assert models.calls() == (alone, 0)
 
 
 async def test_no_other_model_takes_the_place_of_the_chosen_one(tmp_path: Path) -> None:
