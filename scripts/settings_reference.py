@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from modules.llm_platform.infrastructure.search.from_settings.providers import (
     SEARCH_PROVIDERS,
     SearchProviderSpec,
-    provider_names,
+    list_provider_names,
 )
 from shared.config import FIRST_SETTINGS, SECTIONS, Settings, example_line, variable_names
 from shared.setting_names import format_value
@@ -70,7 +70,7 @@ def default_of(name: str) -> str:
 def description_of(name: str) -> str:
     """Return the description of a setting; the provider names come from the table of providers."""
     text = Settings.model_fields[name].description or ""
-    return f"{text}. Providers: {', '.join(provider_names())}" if name == PROVIDERS else text
+    return f"{text}. Providers: {', '.join(list_provider_names())}" if name == PROVIDERS else text
 
 
 def condition_of(name: str) -> str:

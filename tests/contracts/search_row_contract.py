@@ -16,7 +16,7 @@ from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.http.client import make_client
-from modules.llm_platform.infrastructure.search.from_settings.providers import spec_of
+from modules.llm_platform.infrastructure.search.from_settings.providers import find_spec
 from modules.llm_platform.testing.web_search import SearchCase, SlowSearch, WebSearchProviderContract
 from shared.exceptions import AppException
 
@@ -31,7 +31,7 @@ class SearchRowContract(WebSearchProviderContract):
         self, provider: IWebSearchProvider, findable: WebSearchRequest, kind: SourceKind
     ) -> None:
         """An adapter reports an unsupported source in `degraded` exactly if its row does not have it."""
-        spec = spec_of(provider.name)
+        spec = find_spec(provider.name)
         assert spec is not None, f"{provider.name} has no row in SEARCH_PROVIDERS"
         answer = await provider.search(findable.with_(sources=(kind,)))
         is_reported = any(kind in degradation.reason for degradation in answer.degraded)

@@ -32,7 +32,7 @@ from modules.llm_platform.domain.ports.outcome_store import IOutcomeStore
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.infrastructure.models.from_settings.chat_models import llm_connections
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import list_connections
 from modules.llm_platform.infrastructure.models.from_settings.embedder import _connect_embedder
 from modules.llm_platform.infrastructure.models.kinds import configuration_error
 from modules.llm_platform.infrastructure.resources import Resources
@@ -225,10 +225,10 @@ async def test_a_worker_answers_from_the_index_and_repeats_itself(configure: Con
 
 def test_a_key_to_embed_with_is_no_model(configure: Configure) -> None:
     """A resource of Azure that only embeds writes nothing; with a deployment that writes it does both."""
-    assert llm_connections(configure(**AZURE)) == ()
-    (writer,) = llm_connections(configure(**AZURE, AZURE_OPENAI_DEPLOYMENT="gpt"))
+    assert list_connections(configure(**AZURE)) == ()
+    (writer,) = list_connections(configure(**AZURE, AZURE_OPENAI_DEPLOYMENT="gpt"))
     assert (writer.name, writer.model) == ("azure", "gpt")
-    (half,) = llm_connections(configure(AZURE_OPENAI_API_KEY="azure-key-1"))
+    (half,) = list_connections(configure(AZURE_OPENAI_API_KEY="azure-key-1"))
     assert configuration_error(half) == (
         "azure needs an address and a deployment: set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT"
     )

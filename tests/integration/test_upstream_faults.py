@@ -51,7 +51,7 @@ from modules.llm_platform.infrastructure.search.from_settings.providers import (
     SEARCH_PROVIDERS,
     SearchParts,
     SearchProviderSpec,
-    spec_of,
+    find_spec,
 )
 from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, becomes_true
@@ -193,7 +193,7 @@ async def test_a_wrong_address_names_its_setting(build: Build, fault: str) -> No
     """Who mistyped an address is told which variable holds it."""
     async with against(build, FAULTS[fault][0]) as (provider, _):
         error = await error_of(provider)
-    spec = spec_of(provider.name)
+    spec = find_spec(provider.name)
     assert spec is not None
     assert next(name for name in spec.settings if name.endswith("_URL")) in error.message
 

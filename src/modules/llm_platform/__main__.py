@@ -43,9 +43,9 @@ def _search_order(settings: Settings) -> tuple[str, ...]:
 
 
 def _search_providers() -> tuple[str, ...]:
-    from modules.llm_platform.infrastructure.search.from_settings.providers import provider_names
+    from modules.llm_platform.infrastructure.search.from_settings.providers import list_provider_names
 
-    return provider_names()
+    return list_provider_names()
 
 
 def _uses_fallback(settings: Settings) -> bool:
@@ -61,9 +61,9 @@ def _has_fallback() -> bool:
 
 
 def _has_model(settings: Settings) -> bool:
-    from modules.llm_platform.infrastructure.models.from_settings.chat_models import llm_connections
+    from modules.llm_platform.infrastructure.models.from_settings.chat_models import list_connections
 
-    return bool(llm_connections(settings))
+    return bool(list_connections(settings))
 
 
 def _serve(settings: Settings) -> None:

@@ -81,7 +81,7 @@ class Container(ProviderContainer):
 
     settings = Dependency(instance_of=Settings)
     # What the parts share: `infrastructure/resources.py`, and `from_settings` of `cache` and `stores`.
-    # A server and a worker override the metrics and the tracer, see `_observe_container`.
+    # A server and a worker override the metrics and the tracer, see `_build_observed_container`.
     metrics: Object[IMetrics] = Object(NO_METRICS)
     tracer: Object[ITracer] = Object(NO_TRACER)
     resources = Singleton(Resources, settings, metrics)
@@ -275,7 +275,7 @@ class Container(ProviderContainer):
         metrics=metrics,
         tracer=tracer,
         source_kinds=Singleton(search.list_searchable_kinds, settings, search_adapters),
-        document_titles=Singleton(services.document_titles, settings, found_documents),
+        document_titles=Singleton(services.build_document_titles, settings, found_documents),
         icons=Singleton(page_readers.build_icon_reader, settings, direct_parts.provider),
         _close=resources.provided.aclose,
         _rate_limiter=rate_limiter.provider,
@@ -293,13 +293,13 @@ def build_platform(
     IResearchJobStore, IEmbedder, IVectorStore, IMetrics and ITracer. Raises SettingsError for an invalid variable, and
     ValueError for any other port.
     """
-    platform: LLMPlatform = _container(settings or Settings.load(), overrides).platform()
+    platform: LLMPlatform = _build_container(settings or Settings.load(), overrides).platform()
     return platform
 
 
 def build_server_platform(settings: Settings) -> LLMPlatform:
     """Return the platform of a server, with metrics, and with traces if they are configured."""
-    platform: LLMPlatform = _observe_container(settings, "llm-platform", {}).platform()
+    platform: LLMPlatform = _build_observed_container(settings, "llm-platform", {}).platform()
     return platform
 
 
@@ -322,7 +322,7 @@ async def build_worker_parts(
     from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, build_rag_handler
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 
-    container = _observe_container(settings, "llm-platform-worker", overrides or {})
+    container = _build_observed_container(settings, "llm-platform-worker", overrides or {})
     schemas = build_message_schemas(settings, container.resources())
     options = HandlerOptions(
         max_message_bytes=settings.RAG_MAX_MESSAGE_BYTES,
@@ -347,7 +347,7 @@ async def build_worker_parts(
         handler = build_rag_handler(
             platform.retrieval, platform.answers, outcomes, options, dependencies, platform.tracer, keep
         )
-        notes = tuple(_worker_notes(settings))
+        notes = tuple(_list_worker_notes(settings))
         yield WorkerParts(handler, outcomes, notes, dependencies, platform.metrics, failed, schemas)
 
 
@@ -372,36 +372,36 @@ def build_message_schemas(settings: Settings, resources: Resources) -> MessageSc
 @asynccontextmanager
 async def open_outcome_stores(settings: Settings) -> AsyncIterator[tuple[IOutcomeStore, IFailedRequestStore]]:
     """Yield the store of outcomes and the store of failed requests, and close them at the end."""
-    container = _container(settings, None)
+    container = _build_container(settings, None)
     try:
         yield container.outcome_store(), container.failed_request_store()
     finally:
         await container.resources().aclose()
 
 
-def _worker_notes(settings: Settings) -> Iterator[str]:
+def _list_worker_notes(settings: Settings) -> Iterator[str]:
     if settings.QDRANT_URL is None:
         yield EMBEDDED_INDEX
-    connections = chat_models.llm_connections(settings)
+    connections = chat_models.list_connections(settings)
     yield from (f"a language model cannot be used: {error}" for error in map(configuration_error, connections) if error)
     if not connections:
         yield (
             chat_models.ONLY_LOOPBACK
-            if settings.LLM_PLATFORM_OFFLINE and chat_models.all_connections(settings)
+            if settings.LLM_PLATFORM_OFFLINE and chat_models.list_all_connections(settings)
             else chat_models.EXTRACTIVE_ONLY
         )
 
 
-def _observe_container(settings: Settings, service: str, overrides: Mapping[type[Any], object]) -> Container:
+def _build_observed_container(settings: Settings, service: str, overrides: Mapping[type[Any], object]) -> Container:
     """Return the container of a long-running process, with metrics, and with traces if they are configured."""
     tracer = telemetry.build_tracer(settings, service)
-    container = _container(settings, {IMetrics: telemetry.build_metrics(), ITracer: tracer, **overrides})
+    container = _build_container(settings, {IMetrics: telemetry.build_metrics(), ITracer: tracer, **overrides})
     # The tracer is closed last, since it is registered first.
     container.resources().on_close(tracer.aclose)
     return container
 
 
-def _container(settings: Settings, overrides: Mapping[type[Any], object] | None) -> Container:
+def _build_container(settings: Settings, overrides: Mapping[type[Any], object] | None) -> Container:
     if ILLMProvider in (overrides or {}):
         # The override serves every stage, so no stage may ask for a model by name.
         settings = settings.model_copy(update={"LLM_STAGES": {}})

@@ -46,7 +46,7 @@ def _models(settings: Settings, adapters: llms.LLMAdapters) -> llms.LanguageMode
 
 def test_an_address_and_a_model_need_no_key() -> None:
     """llama.cpp, LM Studio and vLLM have none."""
-    (model,) = llms.llm_connections(_settings(LLM_BASE_URL=LOCAL, LLM_MODEL="local"))
+    (model,) = llms.list_connections(_settings(LLM_BASE_URL=LOCAL, LLM_MODEL="local"))
     assert configuration_error(model) is None
     assert (model.is_local, model.cost_usd(5, 5), model.max_tokens_field) == (True, 0.0, "max_tokens")
 
@@ -56,13 +56,13 @@ def test_an_address_and_a_model_need_no_key() -> None:
 )
 def test_one_without_the_other_is_an_error(values: dict[str, str], missing: str) -> None:
     """It names what to set, instead of quotes without a word."""
-    (model,) = llms.llm_connections(_settings(**values))
+    (model,) = llms.list_connections(_settings(**values))
     assert missing in (configuration_error(model) or "")
 
 
 def test_missing_settings_read_as_a_sentence() -> None:
     """Also where one setting can stand for another one."""
-    (model,) = llms.llm_connections(_settings(LLM_MODEL="m", LLM_KIND="openai"))
+    (model,) = llms.list_connections(_settings(LLM_MODEL="m", LLM_KIND="openai"))
     assert configuration_error(model) == (
         "openai needs a key (or the address of a service that takes none): set LLM_API_KEY (or LLM_BASE_URL)"
     )
@@ -77,7 +77,7 @@ def test_a_local_model_has_more_time() -> None:
         ({**local, "LLM_TIMEOUT_S": 7, "RESEARCH_TIMEOUT_S": 8}, 7.0, 7.0, 8.0),
     ]:
         settings = _settings(**values)
-        assert llms.llm_connections(settings)[0].timeout == first_token_s
+        assert llms.list_connections(settings)[0].timeout == first_token_s
         assert answers.compute_follow_up_timeout_s(settings) == follow_up_s
         assert llms.compute_research_timeout_s(settings) == research_s
 
@@ -94,7 +94,7 @@ async def test_a_local_model_reads_fewer_tokens_of_sources() -> None:
     ]:
         llm = FakeLLM(["Pumps move water [1]."])
         settings = _settings(**values)
-        names = [connection.name for connection in llms.llm_connections(settings)]
+        names = [connection.name for connection in llms.list_connections(settings)]
         models = _models(settings, {name: FakeLLM(name=name) for name in names})
         writer = writers.build_writer(FakeSynthesizer(), llm, 32_000, models.sources_tokens())
         await writer.synthesize(SynthesisRequest("What moves water?", sources, "en"))
@@ -140,13 +140,13 @@ async def test_the_context_of_a_local_model_is_read_once() -> None:
         for more, expected, requests in [({}, 2048, 1), ({"LLM_CONTEXT_TOKENS": 5000}, 5000, 0)]:
             settings = _settings(**values, **more)
             server.requests.clear()
-            provider = OpenAIProvider(llms.llm_connections(settings)[0])
+            provider = OpenAIProvider(llms.list_connections(settings)[0])
             context = _models(settings, {"m": provider}).context_tokens
             assert [await context(), await context()] == [expected, expected]
             assert len(server.requests) == requests
             await provider.aclose()
     settings = _settings(LLM_BASE_URL=LOCAL, LLM_MODEL="m")
-    away = OpenAIProvider(llms.llm_connections(settings)[0])
+    away = OpenAIProvider(llms.list_connections(settings)[0])
     assert await _models(settings, {"m": away}).context_tokens() == 32_000
     await away.aclose()
 
@@ -156,7 +156,7 @@ async def test_llama_cpp_serves_its_model_under_any_name() -> None:
     listed = json_reply({"data": [{"id": "/models/qwen.gguf", "owned_by": "llamacpp"}]})
     async with serving(listed) as server:
         settings = _settings(LLM_BASE_URL=f"{server.url}/v1", LLM_MODEL="local")
-        provider = OpenAIProvider(llms.llm_connections(settings)[0])
+        provider = OpenAIProvider(llms.list_connections(settings)[0])
         assert "under any name" in await provider.ping()
         await provider.aclose()
 
@@ -165,7 +165,7 @@ async def test_a_model_that_the_service_does_not_list_is_an_error() -> None:
     """The check of doctor and of the worker names those that it has."""
     async with serving(_SlowModel()) as server:
         provider = OpenAIProvider(
-            llms.llm_connections(_settings(LLM_BASE_URL=f"{server.url}/v1", LLM_MODEL="another"))[0]
+            llms.list_connections(_settings(LLM_BASE_URL=f"{server.url}/v1", LLM_MODEL="another"))[0]
         )
         with pytest.raises(LLMConfigError, match=r"no model 'another': set LLM_MODEL to one of m"):
             await provider.ping()
@@ -176,7 +176,7 @@ def test_each_model_has_a_name_of_its_own() -> None:
     """Models of one name are numbered: limits, circuits and the choice of a request must not mix them up."""
     listed = [{"name": name, "model": f"m{number}"} for number, name in enumerate(("a", "a", "b", "a"))]
     settings = Settings(_env_file=None, LLM_PROVIDERS=listed)
-    assert [(connection.name, connection.model) for connection in llms.all_connections(settings)] == [
+    assert [(connection.name, connection.model) for connection in llms.list_all_connections(settings)] == [
         ("a", "m0"),
         ("a-2", "m1"),
         ("b", "m2"),

@@ -67,5 +67,5 @@ def test_missing_package_stops_the_start(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_replicas_share_entries_if_their_settings_give_the_same_ones(changed: dict[str, Any], is_shared: bool) -> None:
     """Settings of searches and models are part of the names of caches; secrets and everything else are not."""
     base = {"SEARXNG_URL": "http://one.example", "BRAVE_API_KEY": "a-long-key"}
-    digests = [redis_wiring.settings_digest(settings_with(**{**base, **change})) for change in ({}, changed)]
+    digests = [redis_wiring.digest_settings(settings_with(**{**base, **change})) for change in ({}, changed)]
     assert (digests[0] == digests[1]) is is_shared

@@ -27,7 +27,7 @@ from modules.llm_platform.infrastructure.search.from_settings.providers import (
     SEARCH_PROVIDERS,
     SearchParts,
     SearchProviderSpec,
-    spec_of,
+    find_spec,
 )
 from modules.llm_platform.presentation.cli.commands import worker as worker_command
 from modules.llm_platform.presentation.cli.main import run
@@ -69,7 +69,7 @@ class TestNewRow:
     def test_command_line_accepts_it(self, extra_provider: FakeWebSearch) -> None:
         """`--provider` accepts its name, and the help lists it."""
         platform = FakePlatform()
-        doors = fake_wiring(platform, order=("madeup",), providers=search.provider_names)
+        doors = fake_wiring(platform, order=("madeup",), providers=search.list_provider_names)
         assert run(["search", "x", "--provider", "madeup", "--json"], doors) == 0
         assert platform.settings.SEARCH_PROVIDERS == ("madeup",)
         with redirect_stdout(io.StringIO()) as out:
@@ -121,8 +121,8 @@ class TestRows:
 
     def test_instances_have_the_row_of_their_provider(self) -> None:
         """The second instance of a provider has its row; an adapter of the caller has none."""
-        assert spec_of("searxng-2") is spec_of("searxng") is SEARCH_PROVIDERS[0]
-        assert spec_of("glossary") is None
+        assert find_spec("searxng-2") is find_spec("searxng") is SEARCH_PROVIDERS[0]
+        assert find_spec("glossary") is None
 
     @pytest.mark.parametrize(
         "spec", [spec for spec in SEARCH_PROVIDERS if spec.name not in LOCAL], ids=lambda spec: spec.name
@@ -206,14 +206,14 @@ def test_addresses_of_services_are_part_of_their_row() -> None:
         SettingsError, match=r"^SEARCH_BASE_URLS must name .*'exa'.* Example: SEARCH_BASE_URLS=exa=https://\S+$"
     ):
         build_platform(Settings(SEARCH_BASE_URLS="brave=https://gateway.example"))
-    assert "https://gateway.example" in search.search_addresses(
+    assert "https://gateway.example" in search.list_search_addresses(
         Settings(SEARCH_BASE_URLS="EXA=https://gateway.example/")
     )
 
 
 def test_auto_skips_a_provider_that_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """`auto` does not use a row that is `named_only`, though its setting is there; SEARCH_PROVIDERS may name it."""
-    row = replace(spec_of("bocha") or SEARCH_PROVIDERS[0], named_only=True)
+    row = replace(find_spec("bocha") or SEARCH_PROVIDERS[0], named_only=True)
     monkeypatch.setattr(search, "SEARCH_PROVIDERS", (row, *(spec for spec in SEARCH_PROVIDERS if spec.name != "bocha")))
     assert search.search_order(Settings(BOCHA_API_KEY=KEY)) == ("ddgs",)
     assert search.search_order(Settings(BOCHA_API_KEY=KEY, SEARCH_PROVIDERS="bocha")) == ("bocha",)
@@ -223,7 +223,7 @@ def test_auto_skips_a_provider_that_must_be_named(monkeypatch: pytest.MonkeyPatc
 def test_rate_limit_is_a_setting_of_its_provider() -> None:
     """The error of a rate limit names the setting of its own provider, and none for a provider without one."""
     for spec in SEARCH_PROVIDERS:
-        _, named = chain._rpm(spec.name, Settings(_env_file=None))
+        _, named = chain._find_rpm(spec.name, Settings(_env_file=None))
         assert named in (*spec.settings, chain.THE_LIMIT)
         assert (named == "SEARXNG_RPM") == (spec.name == "searxng")
 

@@ -30,13 +30,13 @@ from modules.llm_platform.infrastructure.models.from_settings.chat_models import
     compute_research_timeout_s,
     has_local_model,
     list_configured_models,
-    llm_connections,
-    stage_choices,
+    list_connections,
+    resolve_stages,
 )
 from modules.llm_platform.infrastructure.models.single_flight import SingleFlightLLM
 from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters
-from modules.llm_platform.infrastructure.search.from_settings.providers import search_addresses
+from modules.llm_platform.infrastructure.search.from_settings.providers import list_search_addresses
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 from modules.llm_platform.wiring.writers import (
     BuildJudge,
@@ -189,11 +189,11 @@ def build_report_options(settings: Settings) -> ReportOptions:
 def label_stages(models: LanguageModels, search: SearchAdapters) -> Mapping[str, str]:
     """Return the provider of each step and stage for store keys, so that another provider or model has other entries."""
     settings = models.settings
-    addresses = _digest(search_addresses(settings))
+    addresses = _digest(list_search_addresses(settings))
     labels = {"search": f"{','.join(search)}@{addresses}", "read": ",".join(settings.READERS)}
     if models.adapters:
-        addresses = _digest(connection.address or "" for connection in llm_connections(settings))
-        version, choices = f"{models.version}@{addresses}", stage_choices(settings)
+        addresses = _digest(connection.address or "" for connection in list_connections(settings))
+        version, choices = f"{models.version}@{addresses}", resolve_stages(settings)
         labels |= {stage: "/".join(filter(None, (choices.get(stage), version))) for stage in STAGES}
     return labels
 

@@ -2,7 +2,7 @@
 
 from modules.llm_platform.infrastructure.cache.from_settings import uses_redis
 from modules.llm_platform.infrastructure.limits.from_settings import check_rate_limits
-from modules.llm_platform.infrastructure.models.from_settings.chat_models import stage_choices
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import resolve_stages
 from modules.llm_platform.infrastructure.models.from_settings.daily_budgets import check_daily_budget
 from modules.llm_platform.infrastructure.resources import has_index
 from modules.llm_platform.infrastructure.search.from_settings.providers import check_providers
@@ -12,7 +12,7 @@ from shared.config import Settings
 
 def check_settings(settings: Settings) -> None:
     """Raise the SettingsError that the first call of a part would raise."""
-    stage_choices(settings)
+    resolve_stages(settings)
     check_providers(settings)
     check_daily_budget(settings)
     uses_redis(settings)

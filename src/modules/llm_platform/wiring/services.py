@@ -16,7 +16,7 @@ from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamS
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import LLMAdapters, compute_research_timeout_s
 from modules.llm_platform.infrastructure.resources import Resources, has_documents, has_index
 from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters, list_searxng_names
-from modules.llm_platform.infrastructure.search.from_settings.providers import spec_of, uses_fallback
+from modules.llm_platform.infrastructure.search.from_settings.providers import find_spec, uses_fallback
 from modules.llm_platform.infrastructure.unconfigured import Unconfigured
 from shared.config import Settings
 from shared.setting_types import LOCAL_EMBEDDERS
@@ -75,7 +75,7 @@ def build_doctor(
 
     index = IndexCheck(retrieval, exists=has_index(settings), paid=settings.EMBEDDER not in LOCAL_EMBEDDERS)
     fallback = uses_fallback(settings)
-    checks = [_search_check(name, adapter, settings, fallback=fallback) for name, adapter in search.items()]
+    checks = [_build_search_check(name, adapter, settings, fallback=fallback) for name, adapter in search.items()]
     searches = [
         check
         for check in checks
@@ -85,8 +85,10 @@ def build_doctor(
     return DoctorService(searches, tuple(llms.values()), index=index, stores=probes, judge=judge)
 
 
-def _search_check(name: str, adapter: IWebSearchProvider, settings: Settings, *, fallback: bool) -> SearchProviderCheck:
-    spec = spec_of(name)
+def _build_search_check(
+    name: str, adapter: IWebSearchProvider, settings: Settings, *, fallback: bool
+) -> SearchProviderCheck:
+    spec = find_spec(name)
     if spec is None:  # an adapter of the caller: the cost of a search is unknown
         return SearchProviderCheck(adapter, paid=not isinstance(adapter, Unconfigured))
     missing = spec.missing_setting(settings)
@@ -100,7 +102,7 @@ def _search_check(name: str, adapter: IWebSearchProvider, settings: Settings, *,
     )
 
 
-def document_titles(settings: Settings, documents: IWebSearchProvider | None) -> DocumentTitles:
+def build_document_titles(settings: Settings, documents: IWebSearchProvider | None) -> DocumentTitles:
     """Return a function for at most so many titles of the documents that can be searched."""
     from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 

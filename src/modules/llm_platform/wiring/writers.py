@@ -15,8 +15,8 @@ from modules.llm_platform.infrastructure.models.from_settings.chat_models import
     LanguageModels,
     LLMAdapters,
     compute_research_timeout_s,
-    llm_connections,
-    stage_choices,
+    list_connections,
+    resolve_stages,
 )
 from shared.config import Settings
 
@@ -87,10 +87,10 @@ def choose_judged_answers(
         return settings.CITATION_JUDGE
     connections = {
         connection.name: connection
-        for connection in llm_connections(settings)
+        for connection in list_connections(settings)
         if among is None or connection.name in among
     }
-    judge = connections.get(stage_choices(settings).get("judge") or next(iter(connections), ""))
+    judge = connections.get(resolve_stages(settings).get("judge") or next(iter(connections), ""))
     return "off" if judge is not None and judge.is_local else "auto"
 
 

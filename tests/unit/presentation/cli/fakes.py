@@ -21,7 +21,7 @@ from modules.llm_platform.domain.dtos.research_dtos import (
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.privacy.egress_log import log_sent
-from modules.llm_platform.infrastructure.search.from_settings.providers import provider_names
+from modules.llm_platform.infrastructure.search.from_settings.providers import list_provider_names
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.setup import Wiring
 from shared.config import Settings
@@ -207,7 +207,7 @@ def wiring(
     order: tuple[str, ...] = ("searxng",),
     model: bool = False,
     serve: Callable[[Settings], None] = lambda settings: None,
-    providers: Callable[[], tuple[str, ...]] = provider_names,
+    providers: Callable[[], tuple[str, ...]] = list_provider_names,
 ) -> Wiring:
     """Return the wiring whose platform is this one."""
 

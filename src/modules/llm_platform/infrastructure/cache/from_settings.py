@@ -60,7 +60,7 @@ class SharedState:
         self._max_entries = settings.CACHE_MAX_ENTRIES
         self._redis = redis
         self._metrics = resources.metrics
-        self._digest = settings_digest(settings) if redis else ""
+        self._digest = digest_settings(settings) if redis else ""
 
     def cache(self, name: str, value_type: type[Value]) -> ICache[Value]:
         """Return the cache of `name`, with values of `value_type`."""
@@ -81,7 +81,7 @@ class SharedState:
         return RedisKeyLock(self._redis, f"{name}:{self._digest}", max_wait_s=max_wait_s)
 
 
-def settings_digest(settings: Settings) -> str:
+def digest_settings(settings: Settings) -> str:
     """Return a digest of the version and of all settings that shape searches and answers, without secrets."""
     heading, parts = "", [package_version()]
     for name in type(settings).model_fields:

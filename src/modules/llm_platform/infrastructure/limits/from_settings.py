@@ -19,7 +19,7 @@ GLOBAL_BURST: Final = 50  # burst of RATE_LIMIT_GLOBAL_PER_HOUR
 
 def check_rate_limits(settings: Settings) -> None:
     """Raise ModuleNotFoundError at the start, not at the first request, if there are limits and no package that counts."""
-    if _limits(settings) == RateLimits():
+    if _read_limits(settings) == RateLimits():
         return
     # throttled-py imports redis, if it is installed, and redis OpenTelemetry's SDK: an eighth of the CPU time of a start.
     with hide_modules("redis"):
@@ -43,7 +43,7 @@ def hide_modules(*names: str) -> Iterator[None]:
 
 def build_rate_limiter(settings: Settings, redis: RedisClient | None) -> IRateLimiter | None:
     """Return the limits, counted in Redis if there is one, or None if all are 0."""
-    limits = _limits(settings)
+    limits = _read_limits(settings)
     if limits == RateLimits():
         return None
     from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
@@ -58,14 +58,14 @@ def build_rate_limiter(settings: Settings, redis: RedisClient | None) -> IRateLi
 
 def build_rate_limit_probe(settings: Settings, redis: RedisClient | None) -> IHealthProbe | None:
     """Return the line of the health report about limits in Redis, or None if there are none."""
-    if redis is None or _limits(settings) == RateLimits():
+    if redis is None or _read_limits(settings) == RateLimits():
         return None
     from modules.llm_platform.infrastructure.limits.redis_rate_limiter import RateLimitProbe
 
     return RateLimitProbe(redis)
 
 
-def _limits(settings: Settings) -> RateLimits:
+def _read_limits(settings: Settings) -> RateLimits:
     per_minute, per_hour = settings.RATE_LIMIT_PER_MINUTE, settings.RATE_LIMIT_GLOBAL_PER_HOUR
     reads = settings.RATE_LIMIT_READS_PER_MINUTE if per_minute else 0  # Who limits no client limits no reads.
     return RateLimits(

@@ -127,10 +127,10 @@ def build_research_store(settings: Settings, resources: Resources, database: Dat
         from modules.llm_platform.infrastructure.stores.research_runs.postgres import PostgresResearchStore
 
         return resources.closing(PostgresResearchStore(database, settings.STORE_TTL_DAYS))
-    return disk_research_store.DiskResearchStore(_store_folder(settings), settings.STORE_TTL_DAYS)
+    return disk_research_store.DiskResearchStore(_get_store_folder(settings), settings.STORE_TTL_DAYS)
 
 
-def _store_folder(settings: Settings) -> Path:
+def _get_store_folder(settings: Settings) -> Path:
     return data_folder(settings) / "store"
 
 
@@ -145,7 +145,7 @@ def list_store_probes(
 
 def list_doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:
     """Return these checks. A folder of the research store is tried with a write, which /health must not do."""
-    folder = disk_research_store.StoreFolderProbe(_store_folder(settings))
+    folder = disk_research_store.StoreFolderProbe(_get_store_folder(settings))
     return tuple(folder if isinstance(probe, disk_research_store.DiskResearchStore) else probe for probe in probes)
 
 

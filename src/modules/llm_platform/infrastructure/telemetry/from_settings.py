@@ -49,7 +49,7 @@ def build_tracer(
     exporters = choose_exporters(variables)
     if not exporters:
         return NO_TRACER
-    if problem := _problem(variables, exporters, is_offline=settings.LLM_PLATFORM_OFFLINE):
+    if problem := _find_problem(variables, exporters, is_offline=settings.LLM_PLATFORM_OFFLINE):
         warn(problem)
         return NO_TRACER
     try:
@@ -74,16 +74,16 @@ def choose_exporters(variables: Mapping[str, str]) -> tuple[str, ...]:
     return ("otlp",) if any(variables.get(name) for name in ENDPOINTS) else ()
 
 
-def _problem(variables: Mapping[str, str], exporters: tuple[str, ...], *, is_offline: bool) -> str | None:
+def _find_problem(variables: Mapping[str, str], exporters: tuple[str, ...], *, is_offline: bool) -> str | None:
     if not set(exporters) <= {"otlp", "console"}:
         return UNKNOWN_EXPORTER
     if "otlp" in exporters:
-        if _first(variables, PROTOCOLS, HTTP_PROTOBUF) != HTTP_PROTOBUF:
+        if _find_first(variables, PROTOCOLS, HTTP_PROTOBUF) != HTTP_PROTOBUF:
             return UNKNOWN_PROTOCOL
-        if is_offline and not is_loopback(_first(variables, ENDPOINTS, DEFAULT_ENDPOINT)):
+        if is_offline and not is_loopback(_find_first(variables, ENDPOINTS, DEFAULT_ENDPOINT)):
             return OFFLINE
     return None
 
 
-def _first(variables: Mapping[str, str], names: tuple[str, ...], default: str) -> str:
+def _find_first(variables: Mapping[str, str], names: tuple[str, ...], default: str) -> str:
     return next((variables[name] for name in names if variables.get(name)), default)

@@ -44,7 +44,7 @@ LLMAdapters = Mapping[str, ILLMProvider]
 ModelBudgets = Mapping[str, ModelBudget]  # The models with a daily budget, by name.
 
 
-def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
+def list_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     """Return the configured models in failover order (docs/reference/settings.md). Offline, return only those on loopback.
 
     Incomplete ones, such as a key without a model, are included. Their first call raises an error that names the missing
@@ -52,37 +52,41 @@ def llm_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     """
     offline = settings.LLM_PLATFORM_OFFLINE
     return tuple(
-        connection for connection in all_connections(settings) if not offline or is_loopback(connection.address or "")
+        connection
+        for connection in list_all_connections(settings)
+        if not offline or is_loopback(connection.address or "")
     )
 
 
-def all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
+def list_all_connections(settings: Settings) -> tuple[LLMConnection, ...]:
     """Return the configured models in failover order, as if the platform were not offline."""
-    connections = _listed_connections(settings) if settings.LLM_PROVIDERS else _single_connections(settings)
-    return tuple(_with_unique_names(connections))
+    connections = _read_listed_connections(settings) if settings.LLM_PROVIDERS else _read_single_connections(settings)
+    return tuple(_make_names_unique(connections))
 
 
-def _listed_connections(settings: Settings) -> Iterator[LLMConnection]:
+def _read_listed_connections(settings: Settings) -> Iterator[LLMConnection]:
     for provider in settings.LLM_PROVIDERS:
-        yield _connection(settings, **dict(provider), variables=Variables.listed(provider.name))
+        yield _build_connection(settings, **dict(provider), variables=Variables.listed(provider.name))
 
 
-def _single_connections(settings: Settings) -> Iterator[LLMConnection]:
+def _read_single_connections(settings: Settings) -> Iterator[LLMConnection]:
     s = settings
     # An address or a model alone is a mistake, which the first call and doctor report.
     if s.LLM_API_KEY or s.LLM_BASE_URL or s.LLM_MODEL:
-        yield _connection(s, s.LLM_KIND, s.LLM_KIND, s.LLM_MODEL, s.LLM_API_KEY, s.LLM_BASE_URL, variables=Variables())
+        yield _build_connection(
+            s, s.LLM_KIND, s.LLM_KIND, s.LLM_MODEL, s.LLM_API_KEY, s.LLM_BASE_URL, variables=Variables()
+        )
     if s.KIMI_API_KEY:
-        yield _connection(s, "kimi", "kimi", s.KIMI_MODEL, s.KIMI_API_KEY, s.KIMI_BASE_URL)
+        yield _build_connection(s, "kimi", "kimi", s.KIMI_MODEL, s.KIMI_API_KEY, s.KIMI_BASE_URL)
     if s.AITUNNEL_API_KEY:
-        yield _connection(s, "aitunnel", "aitunnel", s.AITUNNEL_MODEL, s.AITUNNEL_API_KEY, s.AITUNNEL_BASE_URL)
+        yield _build_connection(s, "aitunnel", "aitunnel", s.AITUNNEL_MODEL, s.AITUNNEL_API_KEY, s.AITUNNEL_BASE_URL)
     # Without a deployment, the key may be for embeddings alone.
     if s.AZURE_OPENAI_API_KEY and (s.AZURE_OPENAI_DEPLOYMENT or s.EMBEDDER != "azure"):
         model, address, version = s.AZURE_OPENAI_DEPLOYMENT, s.AZURE_OPENAI_ENDPOINT, s.AZURE_OPENAI_API_VERSION
-        yield _connection(s, "azure", "azure", model, s.AZURE_OPENAI_API_KEY, address, api_version=version)
+        yield _build_connection(s, "azure", "azure", model, s.AZURE_OPENAI_API_KEY, address, api_version=version)
 
 
-def _connection(
+def _build_connection(
     settings: Settings,
     name: str,
     kind: str,
@@ -112,7 +116,7 @@ def _connection(
     )
 
 
-def _with_unique_names(connections: Iterable[LLMConnection]) -> Iterator[LLMConnection]:
+def _make_names_unique(connections: Iterable[LLMConnection]) -> Iterator[LLMConnection]:
     """Yield the connections with unique names: the second `kimi` becomes `kimi-2`, and so on."""
     seen: Counter[str] = Counter()
     for connection in connections:
@@ -137,12 +141,12 @@ def compute_research_timeout_s(settings: Settings) -> float:
 
 def has_local_model(settings: Settings, among: LLMAdapters | None = None) -> bool:
     return any(
-        connection.is_local for connection in llm_connections(settings) if among is None or connection.name in among
+        connection.is_local for connection in list_connections(settings) if among is None or connection.name in among
     )
 
 
 def build_llm_adapters(settings: Settings, resources: Resources) -> LLMAdapters:
-    connections = llm_connections(settings)
+    connections = list_connections(settings)
     if not connections:
         return {}
     from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
@@ -175,7 +179,7 @@ class ModelPolicies:
     budgets: ModelBudgets
     waits_s: Mapping[str, float]
 
-    def router(
+    def build_router(
         self,
         adapters: LLMAdapters,
         limiters: RateLimiters,
@@ -202,7 +206,7 @@ class ModelPolicies:
 def build_model_policies(
     settings: Settings, adapters: LLMAdapters, upstreams: UpstreamStates, budgets: ModelBudgets
 ) -> ModelPolicies:
-    bounded = {connection.name: connection for connection in llm_connections(settings) if connection.max_concurrent}
+    bounded = {connection.name: connection for connection in list_connections(settings) if connection.max_concurrent}
     limiters = {
         name: RateLimiter(settings.LLM_RPS, max_concurrent=bounded[name].max_concurrent, is_strict=True)
         if name in bounded
@@ -217,17 +221,17 @@ def build_llm_provider(settings: Settings, adapters: LLMAdapters, policies: Mode
     if not adapters:
         return None
     if settings.LLM_RPS is not None:
-        return policies.router(adapters, policies.limiters)
+        return policies.build_router(adapters, policies.limiters)
     calls = {
         name: policies.limiters[name] if name in policies.waits_s else upstream.calls
         for name, upstream in policies.upstreams.items()
     }
-    return policies.router(adapters, calls, max_closed_s=MODEL.max_pause_s)
+    return policies.build_router(adapters, calls, max_closed_s=MODEL.max_pause_s)
 
 
-def stage_choices(settings: Settings) -> Mapping[LLMStage, str]:
+def resolve_stages(settings: Settings) -> Mapping[LLMStage, str]:
     """Return the provider that LLM_STAGES names, by stage. Raises SettingsError if it is not configured."""
-    connections = all_connections(settings)
+    connections = list_all_connections(settings)
     names = {connection.model: connection.name for connection in reversed(connections)} | {
         connection.name: connection.name for connection in connections
     }
@@ -290,7 +294,7 @@ class LanguageModels:
 
     def prefer(self, stage: LLMStage) -> ILLMProvider | None:
         """Return `llm`, which calls the model that LLM_STAGES names for this stage first."""
-        first = stage_choices(self.settings).get(stage)
+        first = resolve_stages(self.settings).get(stage)
         return self.llm.preferring(first) if first and isinstance(self.llm, LLMRouter) else self.llm
 
     def build_stage_llms(self) -> Mapping[LLMStage, ILLMProvider]:
@@ -302,16 +306,16 @@ class LanguageModels:
             return {}
         if any(self.llm is adapter for adapter in self.adapters.values()):
             return dict.fromkeys(STAGES, self.llm)
-        router = self.policies.router(self.adapters, self.policies.limiters, max_wait_s=MAX_REPORT_WAIT_S)
-        first = {stage: name for stage, name in stage_choices(self.settings).items() if name in self.adapters}
+        router = self.policies.build_router(self.adapters, self.policies.limiters, max_wait_s=MAX_REPORT_WAIT_S)
+        first = {stage: name for stage, name in resolve_stages(self.settings).items() if name in self.adapters}
         routers = {name: router.preferring(name) for name in set(first.values())}
         return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
 
     def build_price(self) -> Callable[[int, int], float] | None:
         """Return a function for the US dollars of a call with the most expensive model, or None if a price is unknown."""
-        known = {connection.name: connection for connection in llm_connections(self.settings)}
+        known = {connection.name: connection for connection in list_connections(self.settings)}
         models = [
-            known.get(name) or _connection(self.settings, name, "openai", model.model)
+            known.get(name) or _build_connection(self.settings, name, "openai", model.model)
             for name, model in self.adapters.items()
         ]
         if any(model.cost_usd(1, 1) is None for model in models):

@@ -6,7 +6,7 @@ from typing import Final
 
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
 from modules.llm_platform.infrastructure.limits.daily_budget import DailyBudget, DailyLimits, ModelBudget
-from modules.llm_platform.infrastructure.models.from_settings.chat_models import ModelBudgets, llm_connections
+from modules.llm_platform.infrastructure.models.from_settings.chat_models import ModelBudgets, list_connections
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 from modules.llm_platform.infrastructure.resources import Resources
 from shared.config import Settings, SettingsError
@@ -35,7 +35,7 @@ def check_daily_budget(settings: Settings) -> None:
             raise SettingsError(UNKNOWN_LABEL.format(unknown=label, labels=", ".join(dict.fromkeys(labels))))
     unknown = [
         connection.model or connection.name
-        for connection in llm_connections(settings)
+        for connection in list_connections(settings)
         if connection.cost_usd(1, 1) is None
     ]
     if unknown:
@@ -46,14 +46,14 @@ def build_model_budgets(
     settings: Settings, resources: Resources, open_store: Callable[[], ISpendingStore]
 ) -> ModelBudgets:
     """Return the daily budgets of models that cost money. There are none if no budget is set."""
-    priced = [connection for connection in llm_connections(settings) if connection.cost_usd(1, 1)]
+    priced = [connection for connection in list_connections(settings) if connection.cost_usd(1, 1)]
     if not settings.BUDGET_USD_PER_DAY or not priced:
         return {}
     by_label = dict(settings.BUDGET_USD_PER_DAY)
     limits = DailyLimits(by_label.pop(ALL, None), by_label.pop(EACH_KEY, None), by_label)
     budget = resources.closing(DailyBudget(open_store(), limits, metrics=resources.metrics))
-    return {connection.name: ModelBudget(budget, partial(_price, connection)) for connection in priced}
+    return {connection.name: ModelBudget(budget, partial(_compute_price, connection)) for connection in priced}
 
 
-def _price(connection: LLMConnection, prompt_tokens: int, completion_tokens: int) -> float:
+def _compute_price(connection: LLMConnection, prompt_tokens: int, completion_tokens: int) -> float:
     return connection.cost_usd(prompt_tokens, completion_tokens) or 0.0

@@ -21,8 +21,8 @@ from modules.llm_platform.infrastructure.search import web_search_chain as web_s
 from modules.llm_platform.infrastructure.search.from_settings.providers import (
     SEARXNG,
     SearchParts,
+    find_spec,
     search_order,
-    spec_of,
 )
 from modules.llm_platform.infrastructure.unconfigured import Unconfigured, unconfigured_web_search
 from shared.config import Settings
@@ -46,13 +46,13 @@ def build_search_adapters(
     if has_documents(settings) and DOCUMENTS not in names:
         names = (*names, DOCUMENTS)
     parts = SearchParts(settings, resources, documents)
-    return {provider.name: provider for spec in map(spec_of, names) if spec for provider in spec.build(parts)}
+    return {provider.name: provider for spec in map(find_spec, names) if spec for provider in spec.build(parts)}
 
 
 def list_source_kinds(adapters: SearchAdapters) -> dict[str, tuple[SourceKind, ...]]:
     """Return the sources that each configured adapter supports. An adapter of the caller searches the web."""
     configured = (name for name, adapter in adapters.items() if not isinstance(adapter, Unconfigured))
-    return {name: spec.source_kinds if (spec := spec_of(name)) else ("web",) for name in configured}
+    return {name: spec.source_kinds if (spec := find_spec(name)) else ("web",) for name in configured}
 
 
 def list_searchable_kinds(settings: Settings, adapters: SearchAdapters) -> tuple[SourceKind, ...]:
@@ -65,7 +65,7 @@ def list_searchable_kinds(settings: Settings, adapters: SearchAdapters) -> tuple
 
 def list_searxng_names(adapters: SearchAdapters) -> list[str]:
     """Return the adapters that are instances of SearXNG."""
-    return [name for name in adapters if (spec := spec_of(name)) and spec.name == SEARXNG]
+    return [name for name in adapters if (spec := find_spec(name)) and spec.name == SEARXNG]
 
 
 def build_search_upstreams(adapters: SearchAdapters, metrics: IMetrics) -> UpstreamStates:
@@ -84,7 +84,7 @@ class SearchPolicies:
 
 def build_search_policies(settings: Settings, upstreams: UpstreamStates, shared: SharedState) -> SearchPolicies:
     limiters = {
-        name: RateLimiter(_report_rpm(name, settings), MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
+        name: RateLimiter(_find_report_rpm(name, settings), MINUTE_S, max_concurrent=MAX_CONCURRENT_SEARCHES)
         for name in upstreams
     }
     if settings.CACHE_TTL_S <= 0:
@@ -94,24 +94,24 @@ def build_search_policies(settings: Settings, upstreams: UpstreamStates, shared:
     return SearchPolicies(limiters, upstreams, web_search.SearchCaches(settings.CACHE_TTL_S, searches, stale, lock))
 
 
-def _rpm(provider: str, settings: Settings) -> tuple[float | None, str]:
+def _find_rpm(provider: str, settings: Settings) -> tuple[float | None, str]:
     """Return the maximum of searches per minute, and the setting that raises it."""
-    spec = spec_of(provider)
+    spec = find_spec(provider)
     if spec is None or spec.rpm_setting is None:
         return None, THE_LIMIT
     return getattr(settings, spec.rpm_setting), spec.rpm_setting
 
 
-def _report_rpm(provider: str, settings: Settings) -> float | None:
-    spec = spec_of(provider)
-    return _rpm(provider, settings)[0] or (spec.report_rpm if spec else None)
+def _find_report_rpm(provider: str, settings: Settings) -> float | None:
+    spec = find_spec(provider)
+    return _find_rpm(provider, settings)[0] or (spec.report_rpm if spec else None)
 
 
 def build_search_provider(settings: Settings, adapters: SearchAdapters, policies: SearchPolicies) -> IWebSearchProvider:
     """Return the adapters with their policies as one provider that selects the adapter by source."""
 
     def guard(name: str) -> UpstreamGuard:
-        upstream, (rpm, setting) = policies.upstreams[name], _rpm(name, settings)
+        upstream, (rpm, setting) = policies.upstreams[name], _find_rpm(name, settings)
         if rpm is not None:
             return upstream.guard(SEARCH, policies.limiters[name], setting=setting)
         return upstream.guard(SEARCH, upstream.calls, max_closed_s=SEARCH.max_pause_s)
@@ -125,7 +125,7 @@ def build_report_search_provider(
     """Return the same provider with the rate limits of reports, or `ordinary` if that replaces all adapters."""
 
     def guard(name: str) -> UpstreamGuard:
-        limiter, (_, setting) = policies.limiters[name], _rpm(name, settings)
+        limiter, (_, setting) = policies.limiters[name], _find_rpm(name, settings)
         return policies.upstreams[name].guard(SEARCH, limiter, max_wait_s=MAX_REPORT_WAIT_S, setting=setting)
 
     is_overridden = any(ordinary is adapter for adapter in adapters.values())

@@ -78,7 +78,7 @@ class SearchProviderSpec:
         return None if can_search else self.settings[0]
 
 
-def _searxng(parts: SearchParts) -> Iterator[IWebSearchProvider]:
+def _build_searxng(parts: SearchParts) -> Iterator[IWebSearchProvider]:
     from modules.llm_platform.infrastructure.search.searxng.web_search import SearXNGWebSearchAdapter
 
     settings = parts.settings
@@ -104,7 +104,7 @@ def _searxng(parts: SearchParts) -> Iterator[IWebSearchProvider]:
         )
 
 
-def _ddgs(parts: SearchParts) -> Iterator[IWebSearchProvider]:
+def _build_ddgs(parts: SearchParts) -> Iterator[IWebSearchProvider]:
     from modules.llm_platform.infrastructure.search.ddgs import DdgsWebSearchAdapter
 
     adapter = DdgsWebSearchAdapter(proxy=parts.settings.UPSTREAM_PROXY, redactor=parts.resources.redactor)
@@ -122,28 +122,28 @@ def _build_keyed_service(
     key_setting = f"{name.upper()}_API_KEY"
     url_setting, timeout_setting = OWN_SETTINGS.get(name, (BASE_URLS, None))
 
-    def key_of(settings: Settings) -> str:
+    def get_key(settings: Settings) -> str:
         return plain(getattr(settings, key_setting))
 
-    def url_of(settings: Settings) -> str | None:
+    def get_url(settings: Settings) -> str | None:
         return settings.SEARCH_BASE_URLS.get(name) if url_setting == BASE_URLS else getattr(settings, url_setting)
 
     def build(parts: SearchParts) -> Iterator[IWebSearchProvider]:
         adapter_type: type[KeyedWebSearch] = getattr(import_module(f"{ADAPTERS}.{name}"), adapter)
-        url = url_of(parts.settings) or adapter_type.base_url
+        url = get_url(parts.settings) or adapter_type.base_url
         timeout_s = getattr(parts.settings, timeout_setting) if timeout_setting else adapter_type.timeout_s
         client, redactor = parts.resources.client(url, timeout_s), parts.resources.redactor
-        yield adapter_type(key_of(parts.settings), url, timeout_s, client, redactor)
+        yield adapter_type(get_key(parts.settings), url, timeout_s, client, redactor)
 
     return SearchProviderSpec(
         name=name,
         build=build,
-        configured=lambda settings: bool(key_of(settings)),
+        configured=lambda settings: bool(get_key(settings)),
         paid=True,
         source_kinds=source_kinds,
         label=label,
         settings=tuple(filter(None, (key_setting, url_setting, timeout_setting))),
-        addresses=lambda settings: filter(None, (url_of(settings),)),
+        addresses=lambda settings: filter(None, (get_url(settings),)),
         named_only=named_only,
     )
 
@@ -151,7 +151,7 @@ def _build_keyed_service(
 SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # `auto` tries them in this order
     SearchProviderSpec(
         name=SEARXNG,
-        build=_searxng,
+        build=_build_searxng,
         configured=lambda settings: bool(settings.SEARXNG_URL),
         paid=False,
         source_kinds=("web", "news", "academic"),
@@ -181,7 +181,7 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # `auto` tries them in thi
     ),
     SearchProviderSpec(
         name="ddgs",
-        build=_ddgs,
+        build=_build_ddgs,
         configured=lambda settings: False,
         paid=False,
         source_kinds=("web", "news"),
@@ -192,20 +192,20 @@ SEARCH_PROVIDERS: tuple[SearchProviderSpec, ...] = (  # `auto` tries them in thi
 )
 
 
-def spec_of(provider: str) -> SearchProviderSpec | None:
+def find_spec(provider: str) -> SearchProviderSpec | None:
     """Return the row of an adapter (`searxng-2` has the row of SearXNG), or None for an adapter of the caller."""
     name = _INSTANCE_NUMBER.sub("", provider)
     return next((spec for spec in SEARCH_PROVIDERS if spec.name == name), None)
 
 
-def provider_names() -> tuple[str, ...]:
+def list_provider_names() -> tuple[str, ...]:
     """Return the valid values of SEARCH_PROVIDERS and `--provider`."""
     return tuple(spec.name for spec in SEARCH_PROVIDERS)
 
 
 def check_providers(settings: Settings) -> None:
     """Raise SettingsError if SEARCH_PROVIDERS or SEARCH_BASE_URLS names an unknown provider."""
-    _check_names("SEARCH_PROVIDERS must be", settings.SEARCH_PROVIDERS, provider_names())
+    _check_names("SEARCH_PROVIDERS must be", settings.SEARCH_PROVIDERS, list_provider_names())
     with_address = [spec.name for spec in SEARCH_PROVIDERS if BASE_URLS in spec.settings]
     _check_names(f"{BASE_URLS} must name", settings.SEARCH_BASE_URLS, with_address)
 
@@ -232,10 +232,10 @@ def search_order(settings: Settings) -> tuple[str, ...]:
 
 def uses_fallback(settings: Settings) -> bool:
     """Return whether no provider is configured, so that queries go to the provider without an API key."""
-    specs = map(spec_of, search_order(settings))
+    specs = map(find_spec, search_order(settings))
     return not settings.SEARCH_PROVIDERS and any(spec is not None and spec.fallback for spec in specs)
 
 
-def search_addresses(settings: Settings) -> tuple[str, ...]:
+def list_search_addresses(settings: Settings) -> tuple[str, ...]:
     """Return the URLs of all providers."""
     return tuple(address for spec in SEARCH_PROVIDERS for address in spec.addresses(settings))
