@@ -11,7 +11,7 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
 from tests.support.loopback_upstream import Exchange, json_reply, serving
 
-from modules.llm_platform.container import build_platform
+from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError
@@ -23,7 +23,7 @@ from modules.llm_platform.infrastructure.models.kinds import configuration_error
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 from modules.llm_platform.testing import FakeLLM
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
-from modules.llm_platform.wiring import answers, writers
+from modules.llm_platform.wiring import writers
 from shared.config import Settings
 
 LOCAL = "http://127.0.0.1:9/v1"
@@ -78,7 +78,7 @@ def test_a_local_model_has_more_time() -> None:
     ]:
         settings = _settings(**values)
         assert llms.list_connections(settings)[0].timeout == first_token_s
-        assert answers.compute_follow_up_timeout_s(settings) == follow_up_s
+        assert Container(settings=settings).research_parts().follow_ups._timeout_s == follow_up_s
         assert llms.compute_research_timeout_s(settings) == research_s
 
 
