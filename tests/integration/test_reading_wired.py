@@ -101,6 +101,13 @@ async def test_a_reader_can_be_replaced() -> None:
         assert (await platform.pages.read("x")).text == "text"
 
 
+async def test_a_replaced_reader_reads_what_is_verified() -> None:
+    url, sentence = "https://example.org/harbour", "The harbour is nine metres deep."
+    async with build_platform(settings(), overrides={IPageReader: FakePageReader({url: sentence})}) as platform:
+        verified = await platform.verification.verify(f"{sentence} [1]\n\n[1] {url}")
+    assert [(source.url, source.state) for source in verified.sources] == [(url, "read")]
+
+
 async def test_a_result_is_read_whether_page_or_document(tmp_path: Path) -> None:
     """A document is read as the search found it; an address on the web by the readers, behind their guard."""
     (tmp_path / "a.md").write_text("# Harbour\n\nThe harbour is nine metres deep.\n")
