@@ -496,6 +496,13 @@ class Settings(BaseSettings):
         "you pay one more call and wait for it, for surer verdicts (all), or save it (off)",
         example="all",
     )
+    CITATION_ENCODER: Literal["auto", "off", "on"] = setting(
+        "auto",
+        "Whether the support model of the package reads what the word comparison leaves in doubt: off, on (an error if the "
+        "extra `meaning` is not installed), or auto (on if it is installed); English sentences and sources only",
+        "you want the verdicts of words alone (off), or an error when the extra is missing (on)",
+        example="off",
+    )
 
     # Reading pages
     READERS: types.ReaderList = setting(

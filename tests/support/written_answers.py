@@ -17,6 +17,7 @@ from modules.llm_platform.application.research.writers.extractive_synthesizer im
 from modules.llm_platform.application.research.writing import check, write
 from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 
 FOREVER_S = 3600.0
@@ -35,6 +36,7 @@ def make_draft(
     reading: SourcesBeingRead | None = None,
     emit: Callable[[ResearchEvent], None] = ignore_event,
     verification: Verification | None = None,
+    support_model: ISupportModel | None = None,
     **fields: Any,
 ) -> Draft:
     """Return the draft of a deep answer; of a report with `questions`. `fields` are fields of the request."""
@@ -48,7 +50,9 @@ def make_draft(
         emit=emit,
     )
     found = Found(question=question, sources=tuple(sources), questions=tuple(questions), reading=reading)
-    writers = Writers(writer, fallback or ExtractiveSynthesizer(), 500, verification=verification)
+    writers = Writers(
+        writer, fallback or ExtractiveSynthesizer(), 500, verification=verification, support_model=support_model
+    )
     return Draft(run, found, writers)
 
 

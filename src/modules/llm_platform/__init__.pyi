@@ -164,6 +164,7 @@ from modules.llm_platform.domain.exceptions import SourceNotHeldError as SourceN
 from modules.llm_platform.domain.exceptions import SpendingStoreError as SpendingStoreError
 from modules.llm_platform.domain.exceptions import StoreError as StoreError
 from modules.llm_platform.domain.exceptions import StoreUnavailableError as StoreUnavailableError
+from modules.llm_platform.domain.exceptions import SupportModelError as SupportModelError
 from modules.llm_platform.domain.exceptions import TopicNotFoundError as TopicNotFoundError
 from modules.llm_platform.domain.exceptions import UploadedFileError as UploadedFileError
 from modules.llm_platform.domain.exceptions import VectorStoreBusyError as VectorStoreBusyError
@@ -190,6 +191,7 @@ from modules.llm_platform.domain.ports.research_job_store import IResearchJobSto
 from modules.llm_platform.domain.ports.research_job_store import LeaseLostError as LeaseLostError
 from modules.llm_platform.domain.ports.research_store import IResearchStore as IResearchStore
 from modules.llm_platform.domain.ports.site_reader import ISiteReader as ISiteReader
+from modules.llm_platform.domain.ports.support_model import ISupportModel as ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer as ISynthesizer
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest as SynthesisRequest
 from modules.llm_platform.domain.ports.vector_store import IVectorStore as IVectorStore

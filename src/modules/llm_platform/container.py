@@ -38,6 +38,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
@@ -170,6 +171,7 @@ class Container(ProviderContainer):
     report_writer = Callable(writers.build_writer, extractive)
     synthesizer = Callable(writers.build_synthesizer, report_writer.provider, shared_state)
     citation_judges = Callable(writers.build_citation_judge)
+    support_model = Singleton(writers.build_support_model, settings, resources)  # None if it is off or not installed
     verdicts = Singleton(cache.SharedState.cache, shared_state, "verdicts", StoredVerdicts)
     answer_tools = Singleton(
         AnswerTools,
@@ -187,6 +189,7 @@ class Container(ProviderContainer):
         build_synthesizer=synthesizer.provider,
         build_judge=citation_judges.provider,
         verdicts=verdicts,
+        support_model=support_model,
     )
     research_parts = Singleton(build_answers, answer_tools, models)
     stored_sources: Singleton[MemoryCache[StoredSources]] = Singleton(MemoryCache, STORED_RESEARCHES)
@@ -209,6 +212,7 @@ class Container(ProviderContainer):
         Singleton(services.build_verification_options, settings),
         stored_sources,
         read_text=Singleton(services.build_citation_reader, resources),
+        support_model=support_model,
     )
 
     # Background runs: `wiring/research_jobs.py`.
@@ -237,6 +241,7 @@ class Container(ProviderContainer):
         extractive,
         Singleton(services.build_answer_options, settings),
         judge=answer_judge,
+        support_model=support_model,
     )
 
     # Limits of callers, health and doctor: `limits/from_settings.py` and `wiring/services.py`.
@@ -289,7 +294,7 @@ def build_platform(
     """Return the platform for `settings`, by default the settings of the environment. Nothing is connected before the first call.
 
     `overrides` maps a port to the object that replaces it with all its policies, such as cache and limits. The ports are
-    IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, IPageReader, ISiteReader, IResearchStore,
+    IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, ISupportModel, IPageReader, ISiteReader, IResearchStore,
     IResearchJobStore, IEmbedder, IVectorStore, IMetrics and ITracer. Raises SettingsError for an invalid variable, and
     ValueError for any other port.
     """
@@ -418,6 +423,7 @@ _OVERRIDES: Mapping[type, tuple[str, ...]] = {
     ILLMProvider: ("llm_provider", "llm_adapters"),
     ISynthesizer: ("synthesizer", "report_writer"),
     ICitationJudge: ("citation_judges",),
+    ISupportModel: ("support_model",),
     IPageReader: ("page_reader", "answer_page_reader", "direct_page_reader"),
     ISiteReader: ("site_reader",),
     IResearchStore: ("research_store",),

@@ -248,6 +248,10 @@ class EmbeddingConfigError(AppException, code="embedding_config", status_code=50
     """The embedder is not set up: a setting or a package is missing or wrong."""
 
 
+class SupportModelError(AppException, code="support_model", status_code=503):
+    """The support model cannot be used: a package is missing, or its weights cannot be read."""
+
+
 class VectorStoreError(AppException, code="vector_store", status_code=503, retryable=True):
     """The index of documents cannot be reached or is broken: try again."""
 

@@ -20,6 +20,7 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.cache.from_settings import SharedState
@@ -60,6 +61,7 @@ class AnswerTools:
     - `fallback` writes without a model.
     - `build_writer`, `build_synthesizer` and `build_judge` return a part that calls the models of a run.
     - `verdicts` caches what judges of quick and deep answers said.
+    - `support_model` decides what the words of citations leave in doubt.
     """
 
     resources: Resources
@@ -76,6 +78,7 @@ class AnswerTools:
     build_synthesizer: BuildSynthesizer
     build_judge: BuildJudge
     verdicts: ICache[StoredVerdicts]
+    support_model: ISupportModel | None
 
 
 def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool = True) -> ResearchParts:
@@ -111,6 +114,7 @@ def _build_quick_research(
         models=models.version,
         round_answers=tools.shared.cache("rounds", RoundAnswer),
         begin_loading=models.begin_loading,
+        support_model=tools.support_model,
     )
 
 
@@ -126,6 +130,7 @@ def _build_report_tools(tools: AnswerTools, models: LanguageModels, *, is_stored
         writer=tools.build_writer,
         fallback=tools.fallback,
         judge=partial(tools.build_judge, context_tokens=models.context_tokens) if is_judged else None,
+        support_model=tools.support_model,
         labels=label_stages(models, tools.search_adapters),
         price=models.build_price(),
         options=options,

@@ -9,6 +9,7 @@ from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.cache.from_settings import SharedState
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import (
@@ -18,6 +19,7 @@ from modules.llm_platform.infrastructure.models.from_settings.chat_models import
     list_connections,
     resolve_stages,
 )
+from modules.llm_platform.infrastructure.resources import Resources, is_installed
 from shared.config import Settings
 
 
@@ -73,6 +75,15 @@ def build_citation_judge(llm: ILLMProvider | None, context_tokens: ContextTokens
     from modules.llm_platform.application.research.verification import LLMCitationJudge
 
     return LLMCitationJudge(llm, context_tokens=context_tokens) if llm else None
+
+
+def build_support_model(settings: Settings, resources: Resources) -> ISupportModel | None:
+    """Return the model that reads what the words of citations leave in doubt; None if it is off, or `auto` and not installed."""
+    from modules.llm_platform.infrastructure.models.support import onnx_support_model
+
+    is_off = settings.CITATION_ENCODER == "off"
+    is_missing = settings.CITATION_ENCODER == "auto" and not is_installed(onnx_support_model.PACKAGES)
+    return None if is_off or is_missing else resources.closing(onnx_support_model.OnnxSupportModel())
 
 
 def choose_judged_answers(

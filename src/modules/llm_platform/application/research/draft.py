@@ -14,6 +14,7 @@ from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.early_verification import EarlyVerification
 from modules.llm_platform.application.research.found import Found, Writers
 from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.application.research.support_reading import SupportReading
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.completion import MarkerCompleter
 from modules.llm_platform.domain.citations.sentences import AnswerSentence
@@ -80,6 +81,8 @@ class Draft:
             # The judge is asked while the model writes, because the reader does not wait for it afterwards.
             self.early = EarlyVerification(verification)
         self._checker = CitationChecker(self.sources, run.language)
+        model = writers.support_model
+        self._support = SupportReading(model, self._checker) if model is not None else None
         self._is_long = sum(len(source.text) for source in self.sources) > PREPARED_IN_THREAD_CHARS
         loop = asyncio.get_running_loop()
         self._preparing = loop.run_in_executor(None, self._checker.prepare) if self._is_long else None
@@ -89,6 +92,8 @@ class Draft:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        if self._support is not None:
+            await self._support.aclose()
         if self.early is not None:
             await self.early.aclose()
 
@@ -156,20 +161,29 @@ class Draft:
             await self._take_pages()
         checked = await self._checked()
         self._check_early(frozenset())
+        if self._support is not None:
+            self.degraded += self._support.degraded
         return checked
 
     @stage("verify")
     async def _checked(self) -> CheckedAnswer:
         if self._known is not None and self.sources == self._known.sources:
             return self._known.checked
-        text = self.text
-        if self._is_long:
-            await self._take_pages()
-            checked = await asyncio.to_thread(self._checker.check, text, self.added)
-        else:
-            checked = self._checker.check(text, self.added)
-        _REMEMBERED[self._key()] = _CheckedText(text, self.added, self.sources, checked)
+        checked = await self._compare()
+        if self._support is not None and await self._support.finish(self.run.deadline):
+            checked = await self._compare()
+        if self._support is None or not self._support.degraded:
+            _REMEMBERED[self._key()] = _CheckedText(self.text, self.added, self.sources, checked)
         return checked
+
+    async def _compare(self) -> CheckedAnswer:
+        """Return the verdicts of the words, and of the support model as far as it has read."""
+        if not self._is_long:
+            return self._checker.check(self.text, self.added)
+        await self._take_pages()
+        if self._support is not None:
+            await self._support.settle()  # the thread has the checker to itself
+        return await asyncio.to_thread(self._checker.check, self.text, self.added)
 
     def add(self, safe: str) -> None:
         """Add a text that needs no sanitising."""
@@ -182,6 +196,7 @@ class Draft:
         """Take back the text so far."""
         was_shown = bool(self._parts) and (self.run.is_streamed or self._is_finished)
         self._begin()
+        self._checker.drop_doubts()
         if self.early is not None:
             self.early.discard()
         if was_shown:
@@ -216,10 +231,13 @@ class Draft:
         self._unchecked = [sentence for sentence in self._unchecked if not awaited.isdisjoint(sentence.cited)]
         if self.early is not None:
             self.early.add(checked)
+        if self._support is not None and self._known is None:
+            self._support.begin()
 
     def _key(self) -> Hashable:
         """Return all that the checked text depends on."""
-        return "".join(self._written), self.found.sources, self.run.language, self.lacks_markers
+        is_read = self._support is not None
+        return "".join(self._written), self.found.sources, self.run.language, self.lacks_markers, is_read
 
 
 def cited_numbers(text: str) -> set[int]:

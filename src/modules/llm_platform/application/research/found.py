@@ -12,6 +12,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EMPTY_LEDGER, EvidenceRow, Ledger
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 
 NO_SCORES: Mapping[str, float | None] = {}
@@ -54,6 +55,7 @@ class Writers:
     - `max_tokens` is the longest length of the text.
     - `by_model` is True if `writer` calls a language model, so that a late text has cost a call.
     - `verification` judges the citations after the comparison of words; None skips it.
+    - `support_model` decides what the comparison of words leaves in doubt; None leaves it to the words.
     """
 
     writer: ISynthesizer
@@ -61,6 +63,7 @@ class Writers:
     max_tokens: int
     by_model: bool = False
     verification: Verification | None = None
+    support_model: ISupportModel | None = None
 
 
 async def announce_sources(run: Run, found: Found, scores: Mapping[str, float | None] = NO_SCORES) -> None:

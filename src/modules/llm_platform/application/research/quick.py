@@ -43,6 +43,7 @@ from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.research.follow_up import has_content_words
@@ -96,6 +97,8 @@ class QuickResearch:
     - `models` names the models that plan, for the keys of both caches.
     - `reader` reads pages; None reads none.
     - `begin_loading` loads in the background what the writer needs; it is called as the first search begins.
+    - `support_model` decides what the comparison of words leaves in doubt; it is loaded at the same time if a
+      language model writes.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class QuickResearch:
         models: str = "",
         round_answers: ICache[RoundAnswer] | None = None,
         begin_loading: Callable[[], None] = load_nothing,
+        support_model: ISupportModel | None = None,
     ) -> None:
         self._options = options = options or ResearchOptions()
         self._planner = SearchPlanner(planner, options.timeout_s * PLAN_SHARE, plans, options.plan_ttl_s, models)
@@ -118,6 +122,7 @@ class QuickResearch:
         if planner and self._ask and round_answers is not None and options.plan_ttl_s > 0:
             self._ask = cache_model(self._ask, round_answers, options.plan_ttl_s, models or planner.name)
         self._begin_loading = begin_loading
+        self._support_model = support_model
         self._search = search
         self._reader = reader
         self._writer = writer
@@ -171,6 +176,8 @@ class QuickResearch:
             run, get_round_limits(run), run.deadline, self._ask, llm_may_stop=self._options.model_ends_rounds
         )
         self._begin_loading()
+        if self._support_model is not None and self._planner.llm is not None:  # quotes are copies, and need no model
+            self._support_model.begin_loading()
         results = await run_searches(run, questions, self._search, count, reads)
         numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)
         sources, excerpts = await reads.read_sources(numbered)
@@ -234,4 +241,6 @@ class QuickResearch:
                     max_wait_share=None if run.is_streamed else MAX_WAIT_SHARE[run.request.depth],
                     cancelled=self._late_claims,
                 )
-        return Writers(self._writer, self._fallback, self._options.max_tokens, by_model, verification)
+        return Writers(
+            self._writer, self._fallback, self._options.max_tokens, by_model, verification, self._support_model
+        )

@@ -23,6 +23,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, 
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
 from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.domain.text.messages import messages_for
@@ -73,11 +74,13 @@ class AnswerService:
         fallback: ISynthesizer,
         options: AnswerOptions | None = None,
         judge: ICitationJudge | None = None,
+        support_model: ISupportModel | None = None,
     ) -> None:
         self._search, self._context = search, context
         self._writer, self._fallback = writer, fallback
         self._options = options or AnswerOptions()
         self._judge = judge
+        self._support_model = support_model
 
     async def answer(self, question: RagQuestion, *, use_fallback: bool = False) -> RagAnswer:
         """Return the answer, within AnswerOptions.timeout_s and before the deadline of the caller if it has one.
@@ -165,10 +168,14 @@ class AnswerService:
             verification = Verification(self._judge, run.at(VERIFICATION_END), question, run.language, found.sources)
         by_model = self._writer is not self._fallback
         if run.fallback:
-            writers = Writers(self._writer, run.fallback, self._options.max_tokens, by_model, verification)
+            writers = Writers(
+                self._writer, run.fallback, self._options.max_tokens, by_model, verification, self._support_model
+            )
             return await write_and_check(run, found, writers)
         # The writer itself replaces only an empty text. Its own deadline would keep the text that is written until then.
-        writers = Writers(self._writer, self._writer, self._options.max_tokens, by_model, verification)
+        writers = Writers(
+            self._writer, self._writer, self._options.max_tokens, by_model, verification, self._support_model
+        )
         try:
             async with deadline_at(run.deadline):
                 draft = await write_and_check(replace(run, deadline=math.inf), found, writers)

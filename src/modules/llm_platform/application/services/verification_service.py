@@ -16,6 +16,7 @@ from modules.llm_platform.application.research.verification import Verification,
 from modules.llm_platform.application.verification import events
 from modules.llm_platform.application.verification.sentence_check import MAX_SENTENCES, SentenceCheck
 from modules.llm_platform.application.verification.source_reading import ReadSource, as_found, read_sources
+from modules.llm_platform.application.verification.thread_support import ThreadSupport
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.citations.citation_forms import (
     CitedText,
@@ -38,6 +39,7 @@ from modules.llm_platform.domain.exceptions import UNREADABLE_CITATIONS, Verific
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
 from modules.llm_platform.domain.text.language import language_of
@@ -91,6 +93,7 @@ class VerificationService:
     - `search` finds further sources if a request asks for them.
     - `judge` is a model that verifies the citations that the comparison of words rated partial or unsupported; None without
       a model.
+    - `support_model` decides what the comparison of words leaves in doubt; None leaves it to the words.
     - `stored_sources` stores the texts that quotes point into.
     - `read_text` reads the citations of a text. The default reads them in a thread, which cannot be ended.
     """
@@ -104,8 +107,10 @@ class VerificationService:
         stored_sources: ICache[StoredSources] | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         read_text: ReadCitations | None = None,
+        support_model: ISupportModel | None = None,
     ) -> None:
         self._reader = reader
+        self._support_model = support_model
         self._read_text = read_text or _read_in_thread
         self._search = search
         self._judge = judge
@@ -221,6 +226,7 @@ class VerificationService:
                     emit,
                     given,
                     self._read_text,
+                    self._support_model,
                 )
                 response = await verification.run(egress_log)
                 await self._store_texts(owner, request_id, verification.read, store_sources)
@@ -257,6 +263,7 @@ class _TextVerification:
         emit: EmitEvent,
         given: Sequence[GivenSource],
         read_text: ReadCitations,
+        support_model: ISupportModel | None,
     ) -> None:
         self._given = given
         self._read_text = read_text
@@ -266,6 +273,7 @@ class _TextVerification:
         self._began = asyncio.get_running_loop().time()
         self._seconds = min(options.timeout_s, max(1.0, current_deadline() - self._began))
         self._signal = StopSignal(self._seconds * COMPARING_SHARE)
+        self._support = ThreadSupport(support_model, self._signal) if support_model is not None else None
         self._language = language_of(request.text, request.language)
         self._sources: dict[int, ReadSource] = {}
         self._searches = 0
@@ -288,7 +296,7 @@ class _TextVerification:
         )
         if len(cited.sources) > dtos.MAX_VERIFIED_SOURCES:
             raise VerificationError(TOO_MANY_SOURCES.format(count=len(cited.sources), most=dtos.MAX_VERIFIED_SOURCES))
-        check = await self._in_thread(lambda: SentenceCheck(cited, self._language, self._signal))
+        check = await self._in_thread(lambda: SentenceCheck(cited, self._language, self._signal, self._support))
         _require_bounded(check)
         self._emit(Started(request_id=self._request_id))
         named = tuple(SourceRef(index=source.index, title=source.title, url=source.url) for source in cited.sources)
@@ -307,6 +315,8 @@ class _TextVerification:
             await self._find_sources(check)
         await self._ask_judge(cited, check)
         await self._show(check, range(len(check.answer.sentences)))
+        if self._support is not None:
+            self._degraded += self._support.degraded
         if count := check.late_sentences:
             self._degraded.append(Degraded(component="citations", reason=NOT_COMPARED.format(count=count)))
         return self._response(check, uncited, egress_log)

@@ -5,7 +5,7 @@ Sentences that share markers, such as those behind a paragraph, form a part and 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -18,8 +18,12 @@ from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.text.sentences import Span
 
 MAX_SENTENCES: Final = 3000  # sentences of one text
+PAIRS_AT_ONCE: Final = 8
 # The verdict of a sentence is the best of its citations: one of two sources is enough.
 _BEST: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
+
+# The log-odds that passages support claims, for the pairs of both; fewer, or none, for pairs that were not read.
+ReadSupport = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +41,22 @@ class SentenceCheck:
     Offsets of citations point into the rewritten text until `verified` gives the offsets in the text as sent.
     """
 
-    def __init__(self, text: CitedText, language: str, signal: StopSignal | None = None) -> None:
-        """Read the sentences of a text. After `signal` no sentence is compared any more."""
+    def __init__(
+        self,
+        text: CitedText,
+        language: str,
+        signal: StopSignal | None = None,
+        read_support: ReadSupport | None = None,
+    ) -> None:
+        """Read the sentences of a text. After `signal` no sentence is compared any more.
+
+        `read_support` asks a support model about what the words leave in doubt; None leaves it to the words.
+        """
         self._text = text
         self._signal = signal or StopSignal()
         self.answer = read_answer(text.markdown, language)
         self._checker = CitationChecker([], language, self._signal.check)
+        self._read_support = read_support
         self._citations: dict[Span, list[Citation]] = {}
         self._is_cited: set[int] = set()  # positions of sentences
         self._open = _parts(self.answer)
@@ -75,6 +89,8 @@ class SentenceCheck:
             sentence = self.answer.sentences[position]
             try:
                 citation = self._checker.closest(sentence, among)
+                if self._weigh():
+                    citation = self._checker.closest(sentence, among)
             except WorkStoppedError:
                 self._late.add(position)
                 continue
@@ -136,6 +152,8 @@ class SentenceCheck:
     def _check(self, part: TextPart) -> range:
         try:
             checked = self._checker.check_text(_read_text(self.answer, part))
+            if self._weigh():
+                checked = self._checker.check_text(_read_text(self.answer, part))
         except WorkStoppedError:
             self._late.update(range(part.first, part.end))
             self._is_cited.update(
@@ -147,6 +165,20 @@ class SentenceCheck:
             self._add(citation)
             self._is_cited.add(starts[citation.start])
         return range(part.first, part.end)
+
+    def _weigh(self) -> bool:
+        """Let the support model decide what the words leave in doubt. Returns whether a verdict may have changed."""
+        if self._read_support is None:
+            return False
+        has_read = False
+        while doubts := self._checker.doubts(PAIRS_AT_ONCE):
+            scores = self._read_support([(doubt.claim, doubt.passage) for doubt in doubts])
+            for doubt, log_odds in zip(doubts, scores, strict=False):
+                self._checker.weigh(doubt, log_odds)
+            has_read = has_read or bool(scores)
+            if len(scores) < len(doubts):
+                self._checker.drop_doubts()
+        return has_read
 
     def _add(self, citation: Citation) -> None:
         self._citations.setdefault((citation.start, citation.end), []).append(citation)

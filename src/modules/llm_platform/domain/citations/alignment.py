@@ -189,6 +189,20 @@ class SourceText:
             ranked=tuple(ranked),
         )
 
+    def text_about(self, passage: Passage, limit: int) -> str:
+        """Return the quote and the sentences that share most with the claim, in their order, up to `limit` characters."""
+        start, end = passage.span
+        chosen, used = [(start, min(end, start + limit))], end - start
+        for sentence in passage.ranked:
+            first, last = self.spans[sentence]
+            if first >= start and last <= end:
+                continue
+            used += last - first
+            if used > limit:
+                break
+            chosen.append((first, last))
+        return " ".join(" ".join(self.text[slice(*span)].split()) for span in sorted(chosen))
+
     def _around(
         self, seeds: Sequence[SentenceNumber], masks: Mapping[SentenceNumber, int]
     ) -> Iterator[tuple[SentenceNumber, SentenceNumber, int]]:

@@ -11,6 +11,8 @@ from functools import cache
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.changes import claimed_place
 from modules.llm_platform.domain.citations.claims import Claim
+from modules.llm_platform.domain.citations.meaning import READ_LANGUAGES, Doubt, decide
+from modules.llm_platform.domain.citations.model_verdicts import highest_verdict
 from modules.llm_platform.domain.citations.score import weights
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.citations.verdicts import RANK, Judgement, judge, support_of
@@ -26,6 +28,7 @@ NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
 MAX_TRIED_SOURCES = 5  # sources tried for a sentence without a marker: those that know most of its words
 MIN_KNOWN_SHARE = 0.7  # such a source has this share of the weight of the words
 MIN_FOUND_SCORE = 0.75  # least probability that such a source supports the sentence
+MAX_PASSAGE_CHARS = 500  # of a source, read by a support model: about 100 tokens
 MAX_RECEIPT_WORDS = 4  # of a name or other words on each side of a difference
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
@@ -51,10 +54,15 @@ class CheckedAnswer:
         return any(citation.cited_by == "model" for citation in self.citations)
 
 
+# The keys are the claim, its cells, its clauses, and the source.
+_Key = tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int]
+
+
 class CitationChecker:
     """Checks answers against one set of sources. Each text is prepared once, when it is first cited.
 
-    Judgements are cached by sentence, so that an answer can be checked again and again while it grows.
+    Judgements are cached by sentence, so that an answer can be checked again and again while it grows. `doubts` are the ones
+    that a support model may decide: once it has, with `weigh`, the next check gives its verdicts.
     """
 
     def __init__(self, sources: Sequence[Source], language: str, check_stop: Callable[[], None] = lambda: None) -> None:
@@ -62,11 +70,12 @@ class CitationChecker:
         self._check_stop = check_stop
         self._sources = {source.index: source for source in sources}
         self._language = language
+        self._is_read = language.partition("-")[0].lower() in READ_LANGUAGES
         self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
         self._claims: dict[str, Claim] = {}  # only the last claim: more would cost the garbage collector 3 % of a check
         self._prepared: dict[int, SourceText] = {}
-        # The keys are the claim, its cells, its clauses, and the source.
-        self._judged: dict[tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int], tuple[Span, Judgement]] = {}
+        self._judged: dict[_Key, tuple[Span, Judgement]] = {}
+        self._doubted: dict[_Key, None] = {}  # keys that a support model may decide, in the order of the answer
         self._quotes: dict[tuple[int, Span], tuple[str, str | None]] = {}
 
     def prepare(self) -> None:
@@ -79,6 +88,7 @@ class CitationChecker:
         self._prepared.pop(source.index, None)
         for key in [key for key in self._judged if key[-1] == source.index]:
             del self._judged[key]
+            self._doubted.pop(key, None)
         self._quotes = {key: quote for key, quote in self._quotes.items() if key[0] != source.index}
 
     def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
@@ -120,6 +130,47 @@ class CitationChecker:
             if number in cited
         ]
 
+    @property
+    def has_doubts(self) -> bool:
+        """True if a support model may decide some of the cited sentences."""
+        return bool(self._doubted)
+
+    def doubts(self, limit: int) -> list[Doubt]:
+        """Return the first cited sentences that a support model may decide, at most `limit`, each with the passage to read."""
+        found: list[Doubt] = []
+        for key in list(self._doubted):
+            if len(found) == limit:
+                break
+            if (doubt := self._doubt(key)) is not None:
+                found.append(doubt)
+            else:
+                del self._doubted[key]
+        return found
+
+    def _doubt(self, key: _Key) -> Doubt | None:
+        """Return what a support model reads; None if the source is in another language or has no word of the sentence."""
+        said, _, clauses, number = key
+        span, judgement = self._judged[key]
+        source = self._prepared[number]
+        claim = self._claim(said if judgement.verdict == "supported" or not clauses else " ".join(clauses))
+        passage = source.best_passage(claim)
+        if passage is None or source.language not in (None, *READ_LANGUAGES):
+            return None
+        read = html.unescape(source.text_about(passage, MAX_PASSAGE_CHARS))
+        highest = highest_verdict(judgement.verdict, html.unescape(said), source.text[slice(*span)])
+        return Doubt(key, claim.text, read, span, judgement, min(highest, judgement.highest, key=RANK.__getitem__))
+
+    def weigh(self, doubt: Doubt, log_odds: float) -> None:
+        """Take what a support model reads: the log-odds that the passage supports the claim."""
+        key: _Key = doubt.key  # type: ignore[assignment]
+        if self._judged.get(key) == (doubt.span, doubt.judgement):  # its source may have been replaced
+            self._judged[key] = doubt.span, decide(doubt, log_odds)
+            self._doubted.pop(key, None)
+
+    def drop_doubts(self) -> None:
+        """Let the words decide what is still in doubt."""
+        self._doubted.clear()
+
     def find_source(self, sentence: AnswerSentence) -> int | None:
         """Return the source that supports a statement best, or None. Only those that know most of its words are tried."""
         self._prepare(self._sources)
@@ -142,14 +193,19 @@ class CitationChecker:
         self._check_stop()
         known = sorted(((self._prepared[number].known_share(claim), -number) for number in numbers), reverse=True)
         tried = [-number for share, number in known[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
-        found = [self._citation(sentence, number, is_by_author=False) for number in tried]
-        return max(found, key=lambda citation: (RANK[citation.verdict], citation.score), default=None)
+        judged = {number: self._judgement(sentence, number, is_shown=False)[1] for number in tried}
+        best = max(
+            judged,
+            key=lambda number: (RANK[_verdict_on(self._sources[number], judged[number])], judged[number].score),
+            default=None,
+        )
+        return None if best is None else self._citation(sentence, best, is_by_author=False)
 
     def _support(self, sentence: AnswerSentence, number: int) -> float:
         """Return the score of a source that supports a sentence, 0 for one below MIN_FOUND_SCORE."""
         if not sentence.cells:
             return support_of(self._claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
-        judgement = self._judgement(sentence, number)[1]
+        judgement = self._judgement(sentence, number, is_shown=False)[1]
         return judgement.score if judgement.verdict == "supported" else 0.0
 
     def is_statement(self, sentence: AnswerSentence) -> bool:
@@ -193,8 +249,8 @@ class CitationChecker:
         self._prepare(cited)
         return cited
 
-    def _judgement(self, sentence: AnswerSentence, number: int) -> tuple[Span, Judgement]:
-        """Return the quote and the verdict of a prepared source.
+    def _judgement(self, sentence: AnswerSentence, number: int, *, is_shown: bool = True) -> tuple[Span, Judgement]:
+        """Return the quote and the verdict of a prepared source. A support model may decide one that is shown.
 
         A source that is cited in the middle of a sentence may support its clause where it does not support the whole. A clause
         that nobody cites leaves the sentence partial.
@@ -210,7 +266,11 @@ class CitationChecker:
             if clauses and found[1].verdict in ("partial", "unsupported"):
                 of_clauses = [judge(self._claim(clause), source, self._language) for clause in clauses]
                 found = max(found, _of_clause(sentence, *min(of_clauses, key=_rank)), key=_rank)
+                if not all(clause.cited for clause in sentence.clauses):
+                    found = found[0], replace(found[1], highest="partial")
             self._judged[key] = found
+        if is_shown and self._is_read and not self._judged[key][1].is_final:
+            self._doubted[key] = None
         return self._judged[key]
 
     def _claim(self, text: str) -> Claim:
@@ -242,6 +302,8 @@ class CitationChecker:
             verdict=_verdict_on(source, judgement),
             score=judgement.score,
             is_verbatim=judgement.is_verbatim,
+            checked_by="words" if judgement.word_verdict is None else "encoder",
+            word_verdict=judgement.word_verdict,
             cited_by="model" if is_by_author else "platform",
             checked_against=source.text_kind,
             quote_url=link,

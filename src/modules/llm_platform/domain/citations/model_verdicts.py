@@ -46,7 +46,8 @@ def can_be_judged(citation: Citation, claim: str) -> bool:
 
 def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -> Citation:
     """The citation with the verdict of a model, limited by `highest_verdict`; the verdict of the words stays beside it."""
-    highest = highest_verdict(citation.verdict, claim, citation.quote)
+    by_words = citation.word_verdict or citation.verdict
+    highest = highest_verdict(by_words, claim, citation.quote)
     final: Verdict = min(verdict, highest, key=_RANK.__getitem__)
     if citation.verdict == "unchecked" and final == "unsupported":
         final = "unchecked"  # an excerpt, or a text in another language: the page may say it elsewhere
@@ -54,7 +55,7 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
     judged = {
         "verdict": final,
         "checked_by": "model",
-        "word_verdict": citation.verdict,
+        "word_verdict": by_words,
         "cells": cells,
         "difference": None if final == "supported" else citation.difference,
     }
@@ -83,7 +84,7 @@ def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdi
 
 def within_limits(citations: Sequence[Citation], answer: str, language: str) -> bool:
     """Return whether all verdicts of models are within the limits of `apply_model_verdict`; false for made-up ones."""
-    of_models = [citation for citation in citations if citation.checked_by == "model"]
+    of_models = [citation for citation in citations if citation.checked_by != "words"]
     claims = claims_of(answer, language) if of_models else {}
     return all(_is_within(citation, claims.get((citation.start, citation.end))) for citation in of_models)
 

@@ -39,6 +39,8 @@ class Judgement:
     - `is_refuted` is True if a fact of the sentence was changed.
     - `is_verbatim` is True if the source has the sentence word for word; of a row that is compared by its cells, each cell.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
+    - `highest` is the highest verdict that a reading by meaning may give: the words have the last word on numbers and doers.
+    - `word_verdict` is the verdict of the words if a reading by meaning gave `verdict`, else None.
     """
 
     verdict: Verdict
@@ -47,6 +49,20 @@ class Judgement:
     is_verbatim: bool = False
     cells: tuple[Judgement, ...] = ()
     change: Change | None = None  # why it is doubted, with the place in the claim and in the source
+    highest: Verdict = "supported"
+    word_verdict: Verdict | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """True if a reading by meaning has nothing to decide: a copy, a changed fact, a row of cells, nothing in common."""
+        return (
+            self.verdict == "unchecked"
+            or self.is_verbatim
+            or self.is_refuted
+            or bool(self.cells)
+            or self.score <= 0
+            or self.word_verdict is not None
+        )
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:
@@ -124,10 +140,19 @@ def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
     change = compared.change()
     if score < fitted.partial or change:
         why = change or (compared.replacement() if features.replaced else None)
-        return Judgement("unsupported", round(min(score, fitted.refuted), 2), is_refuted=change is not None, change=why)
-    if score < fitted.supported or compared.is_partial_at_best():
+        least: Verdict = "partial" if compared.is_partial_at_best() else "supported"
+        return Judgement(
+            "unsupported",
+            round(min(score, fitted.refuted), 2),
+            is_refuted=change is not None,
+            change=why,
+            highest=least,
+        )
+    is_partial_at_best = compared.is_partial_at_best()
+    if score < fitted.supported or is_partial_at_best:
         why = compared.replacement() if features.replaced else None
-        return Judgement("partial", round(min(score, fitted.supported), 2), change=why)
+        highest: Verdict = "partial" if is_partial_at_best else "supported"
+        return Judgement("partial", round(min(score, fitted.supported), 2), change=why, highest=highest)
     return Judgement("supported", round(score, 2))
 
 

@@ -31,7 +31,7 @@ from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaErr
 Depth = Literal["shallow", "deep", "report"]
 Verdict = Literal["supported", "partial", "unsupported", "unchecked"]
 ModelVerdict = Literal["supported", "partial", "unsupported"]
-CheckedBy = Literal["words", "model"]
+CheckedBy = Literal["words", "encoder", "model"]
 CitedBy = Literal["model", "platform"]
 TextKind = Literal["page", "snippet", "document"]
 DifferenceKind = Literal["number", "name", "date", "negation", "other"]
@@ -272,9 +272,10 @@ class Citation(BaseModel, frozen=True):
     - `start` and `end` delimit the sentence in the answer, without the markers at its end, in code points.
     - `quote` is the part of the source's stored text that fits best, and `quote_start` and `quote_end` delimit it there. If
       nothing fits, the quote is empty and both offsets are 0.
-    - `checked_by` says who gave `verdict`: the comparison of words, or a language model after it.
+    - `checked_by` says who gave `verdict`: the comparison of words (`words`), the support model of the package (`encoder`) or
+      a language model (`model`) after it.
     - `is_verbatim` is True if the source has the sentence word for word, apart from markup.
-    - `score` is the score of the comparison of words, and `word_verdict` its verdict if a model gave `verdict`.
+    - `score` is the score of the comparison of words, and `word_verdict` its verdict if another gave `verdict`.
     - `cited_by` is `platform` if the author of the answer named no source here, and the platform found this one and added
       its marker.
     - `checked_against` is the kind of text that the sentence was compared with.

@@ -200,7 +200,9 @@ def _writers(run: ReportRun, found: ReportFound) -> Writers:
         stored = CachedCitationJudge(judge, _CheckpointedVerdicts(run), math.inf, run.tools.label("judge"))
         until = run.budget.phase_end("judge")
         verification = Verification(stored, until, found.question, run.language, found.sources)
-    return Writers(writer, run.tools.fallback, max_tokens, verification=verification)
+    return Writers(
+        writer, run.tools.fallback, max_tokens, verification=verification, support_model=run.tools.support_model
+    )
 
 
 class _CheckpointedVerdicts(ICache[StoredVerdicts]):

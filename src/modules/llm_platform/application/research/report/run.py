@@ -20,6 +20,7 @@ from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_store import IResearchStore
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
@@ -54,6 +55,7 @@ class ReportTools:
     - `llms` has a model for every stage, or is empty.
     - `writer` builds a writer for a model (or None) and a context size in tokens.
     - `judge` builds a citation judge for a model; None: citations are verified lexically only.
+    - `support_model` decides what the comparison of words leaves in doubt; None leaves it to the words.
     - `labels` name the provider of "search", "read" and each stage in store keys.
     - `price` gives the US dollars of a call by its prompt and completion tokens; None: prices are unknown.
     - `lock` lets one of several processes with the same store make a report.
@@ -66,6 +68,7 @@ class ReportTools:
     writer: Callable[[ILLMProvider | None, int], ISynthesizer]
     fallback: ISynthesizer
     judge: Callable[[ILLMProvider | None], ICitationJudge | None] | None = None
+    support_model: ISupportModel | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     price: Callable[[int, int], float] | None = None
     options: ReportOptions = field(default_factory=ReportOptions)

@@ -309,7 +309,8 @@ def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> st
     verdict = FINDINGS[citation.finding] if citation.finding else citation.verdict
     if citation.checked_by == "words":
         return f"{verdict} {citation.score:.2f}{found}"
-    return f"{verdict} by the model (words: {citation.word_verdict} {citation.score:.2f}){found}"
+    by = "the model" if citation.checked_by == "model" else "meaning"
+    return f"{verdict} by {by} (words: {citation.word_verdict} {citation.score:.2f}){found}"
 
 
 def page_text(citation: dtos.Citation) -> str:

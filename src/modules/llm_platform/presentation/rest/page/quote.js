@@ -8,6 +8,11 @@ import { explanation, ofCell, pageOf, verdictBadge, VERDICTS } from "./verdicts.
 
 const NOT_FOUND = 404;
 
+const CHECKERS = {
+  model: (verdict) => t("Checked by a language model; the comparison of words said: {verdict}.", { verdict }),
+  encoder: (verdict) => t("Checked by the built-in model, which reads meaning; the comparison of words said: {verdict}.", { verdict }),
+};
+
 /** Reads the texts of the sources of one research run, each once. */
 export class SourceTexts {
   constructor() {
@@ -62,9 +67,7 @@ export async function openQuote({ source, citation, statement, difference, cells
       ? el("p", { class: "hint" }, words.waiting ?? t("The answer is still being written. Citations are checked at its end."))
       : citation !== undefined && el("div", { class: `verdict ${verdict}` },
         el("p", {}, verdictBadge(citation, held), explanation(citation, held, source)),
-        citation && verdict !== "quoted" && el("p", { class: "muted" }, citation.checked_by === "model"
-          ? t("Checked by a language model; the comparison of words said: {verdict}.", { verdict: VERDICTS[citation.word_verdict ?? verdict]() })
-          : t("Checked by comparing words.")),
+        citation && verdict !== "quoted" && el("p", { class: "muted" }, CHECKERS[citation.checked_by]?.(VERDICTS[citation.word_verdict ?? verdict]()) ?? t("Checked by comparing words.")),
         citation?.cited_by === "platform" && el("p", { class: "muted" }, t("The model named no source here; the platform found this one."))),
     statement && el("div", {}, el("h3", {}, words.statement ?? t("In the answer")), el("blockquote", { dir: "auto" }, difference ? [difference.before, el("mark", {}, difference.claimed), difference.after] : statement),
       cells.length > 0 && el("ul", { class: "cells" }, cells.map((cell) => el("li", {},

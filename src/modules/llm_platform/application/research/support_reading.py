@@ -1,0 +1,75 @@
+"""A support model decides what the words of an answer leave in doubt, while the answer is written and at its end."""
+
+import asyncio
+
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.concurrency.deadline import deadline_at
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.ports.support_model import ISupportModel
+from shared.exceptions import AppException
+
+PAIRS_AT_ONCE = 8  # the verdicts on the first ones need not wait for the last ones
+MAX_PAIRS = 400  # of one answer: 5 seconds of one core
+LATE = "timeout: the support model did not read all sentences; the others keep the verdicts of their words"
+TOO_MANY = f"the support model reads {MAX_PAIRS} sentences of an answer; the others keep the verdicts of their words"
+
+
+class SupportReading:
+    """Reads the doubts of one checker, which only the event loop uses meanwhile. `degraded` says what it did not read."""
+
+    def __init__(self, model: ISupportModel, checker: CitationChecker) -> None:
+        self._model, self._checker = model, checker
+        self._task: asyncio.Task[None] | None = None
+        self._left = MAX_PAIRS
+        self.degraded: tuple[Degraded, ...] = ()
+
+    def begin(self) -> None:
+        """Read the doubts of the sentences that have been checked, in the background."""
+        if (self._task is None or self._task.done()) and self._checker.has_doubts:
+            self._task = asyncio.create_task(self._read())
+
+    async def settle(self) -> None:
+        """Wait until nothing is read in the background."""
+        if self._task is not None:
+            await self._task
+
+    async def finish(self, deadline: float) -> bool:
+        """Read what is still in doubt. Returns whether a verdict may have changed since the last check."""
+        was_busy = self._checker.has_doubts or (self._task is not None and not self._task.done())
+        if not was_busy:
+            return False
+        try:
+            async with deadline_at(deadline):
+                await self.settle()
+                await self._read()
+        except TimeoutError:
+            self._give_up(LATE)
+        return True
+
+    async def aclose(self) -> None:
+        task, self._task = self._task, None
+        if task is not None and not task.done():
+            await cancel_and_wait(task)
+
+    async def _read(self) -> None:
+        while self._checker.has_doubts:
+            if self._left <= 0:
+                self._give_up(TOO_MANY)
+                return
+            doubts = self._checker.doubts(min(PAIRS_AT_ONCE, self._left))
+            self._left -= len(doubts)
+            try:
+                scores = await self._model.score([(doubt.claim, doubt.passage) for doubt in doubts])
+            except AppException as error:
+                self._give_up(f"{error.code}: {error.message}")
+                return
+            for doubt, log_odds in zip(doubts, scores, strict=True):
+                self._checker.weigh(doubt, log_odds)
+
+    def _give_up(self, reason: str) -> None:
+        """Let the words decide the rest."""
+        self._left = 0
+        self._checker.drop_doubts()
+        if not self.degraded:
+            self.degraded = (Degraded(component=self._model.name, reason=reason),)

@@ -1,0 +1,50 @@
+"""A support model as the threads see it that compare the sentences of a text with its sources."""
+
+import asyncio
+import concurrent.futures
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.concurrency.stoppable import StopSignal
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.ports.support_model import ISupportModel
+from shared.exceptions import AppException
+
+MAX_PAIRS: Final = 800  # of one text: 10 seconds of one core
+MAX_WAIT_S: Final = 10.0  # for a few pairs, behind those of other callers
+LATE: Final = "timeout: the support model did not read all sentences; the others keep the verdicts of their words"
+TOO_MANY: Final = (
+    f"the support model reads {MAX_PAIRS} sentences of a text; the others keep the verdicts of their words"
+)
+
+
+class ThreadSupport:
+    """Waits in a thread for the scores of a model that works on the event loop. `degraded` says what it did not read.
+
+    Create it on the event loop. After `signal`, a failure or MAX_PAIRS pairs there are no more scores.
+    """
+
+    def __init__(self, model: ISupportModel, signal: StopSignal) -> None:
+        self._model, self._signal = model, signal
+        self._loop = asyncio.get_running_loop()
+        self._left = MAX_PAIRS
+        self.degraded: tuple[Degraded, ...] = ()
+
+    def __call__(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+        if self._signal.is_set or self._left <= 0:
+            return self._give_up(LATE if self._signal.is_set else TOO_MANY)
+        self._left -= len(pairs)
+        asked = asyncio.run_coroutine_threadsafe(self._model.score(pairs), self._loop)
+        try:
+            return asked.result(MAX_WAIT_S)
+        except concurrent.futures.TimeoutError:
+            asked.cancel()
+            return self._give_up(LATE)
+        except AppException as error:
+            return self._give_up(f"{error.code}: {error.message}")
+
+    def _give_up(self, reason: str) -> Sequence[float]:
+        self._left = 0
+        if not self.degraded:
+            self.degraded = (Degraded(component=self._model.name, reason=reason),)
+        return ()

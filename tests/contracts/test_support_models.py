@@ -1,0 +1,57 @@
+"""Every support model keeps the promises of the port: the fake one, and the one in the package."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.fakes.support_model import FakeSupportModel, SupportModelContract
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.exceptions import SupportModelError
+from modules.llm_platform.infrastructure.models.support import onnx_support_model
+from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
+
+
+class TestFakeSupportModel(SupportModelContract):
+    @pytest.fixture
+    def model(self) -> FakeSupportModel:
+        return FakeSupportModel(lambda claim, passage: float("session" in claim))
+
+    @pytest.fixture
+    def broken(self) -> FakeSupportModel:
+        return FakeSupportModel(error=SupportModelError("broken"))
+
+
+class TestOnnxSupportModel(SupportModelContract):
+    @pytest.fixture
+    async def model(self) -> AsyncIterator[OnnxSupportModel]:
+        model = OnnxSupportModel()
+        yield model
+        await model.aclose()
+
+    @pytest.fixture
+    async def broken(self, tmp_path: Path) -> AsyncIterator[OnnxSupportModel]:
+        model = OnnxSupportModel(tmp_path)
+        yield model
+        await model.aclose()
+
+    def test_damaged_weights_say_how_to_mend_them(self, tmp_path: Path) -> None:
+        def load(content: bytes) -> None:
+            (tmp_path / onnx_support_model.WEIGHTS).write_bytes(content)
+            with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
+                onnx_support_model._load(tmp_path)
+
+        for_each({"empty": (b"",), "another file": (b"\x08\x08\x12\x07pytorch",)}, load)
+
+    async def test_the_model_reads_other_words(self, model: OnnxSupportModel) -> None:
+        """It tells a paraphrase from a sentence about the same things that the passage does not say."""
+        passage = "Employees may work remotely on up to two days a week, provided that their manager agrees."
+        said, unsaid = await model.score(
+            [
+                ("With the manager's consent, staff can do their jobs from elsewhere two days per week.", passage),
+                ("Employees must visit their manager on two days a week.", passage),
+            ]
+        )
+        assert said > unsaid

@@ -1,0 +1,102 @@
+"""CITATION_ENCODER as the settings set it: who reads the citations of answers, documents and verified texts."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+from tests.fakes.support_model import FakeSupportModel
+from tests.support.cases import for_each
+
+from modules.llm_platform import (
+    ILLMProvider,
+    ISupportModel,
+    IWebSearchProvider,
+    LLMPlatform,
+    ResearchRequest,
+    WebSearchResultItem,
+)
+from modules.llm_platform.container import Container, build_platform
+from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
+from modules.llm_platform.domain.dtos.verification_dtos import VerificationSource
+from modules.llm_platform.testing import FakeLLM, FakeWebSearch
+from shared.config import Settings
+
+SURE = 50.0  # log-odds
+RULES = "Employees may work remotely on two days a week if their manager agrees."
+SAID = "Staff can do their jobs remotely with the consent of the manager [1]."
+QUESTION = "May employees work remotely?"
+
+
+def platform(model: ISupportModel | None = None, **settings: Any) -> LLMPlatform:
+    found = WebSearchResultItem(url="https://a.example/rules", title="Rules", snippet=RULES)
+    overrides: dict[type[Any], object] = {
+        ILLMProvider: FakeLLM([SAID]),
+        IWebSearchProvider: FakeWebSearch([found]),
+        **({ISupportModel: model} if model is not None else {}),
+    }
+    settings = {"STORE_TTL_DAYS": 0, "CITATION_JUDGE": "off", "CITATION_ENCODER": "auto", **settings}
+    return build_platform(Settings(**settings), overrides)
+
+
+async def research(services: LLMPlatform, depth: str) -> tuple[str, str]:
+    request = ResearchRequest.model_validate({"query": QUESTION, "depth": depth})
+    answer = await services.research.research(request)
+    (citation,) = answer.citations
+    return citation.verdict, citation.checked_by
+
+
+@pytest.mark.parametrize("depth", ["shallow", "deep"])
+async def test_answers_of_language_models_are_read(depth: str) -> None:
+    model = FakeSupportModel(SURE)
+    async with platform(model) as services:
+        assert await research(services, depth) == ("supported", "encoder")
+    assert model.is_loading  # while the search ran
+
+
+async def test_answers_from_documents_and_verified_texts_are_read() -> None:
+    async with platform(FakeSupportModel(SURE)) as services:
+        item = ContextItem(doc_id="rules", snippet=RULES)
+        question = RagQuestion(question=QUESTION, context=(item,), top_k=1)  # the context is enough
+        answer = await services.answers.answer(question)
+        assert answer.citations
+        source = VerificationSource(index=1, title="Rules", text=RULES)
+        verified = await services.verification.verify(SAID, sources=(source,))
+        (citation,) = verified.sentences[0].citations
+        assert (citation.verdict, citation.checked_by) == ("supported", "encoder")
+
+
+async def test_the_words_decide_where_the_model_is_off() -> None:
+    async with platform(CITATION_ENCODER="off") as services:
+        assert (await research(services, "shallow"))[1] == "words"
+
+
+async def test_a_missing_extra_is_named_where_the_model_is_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `auto` nothing is said: a smaller installation was chosen."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    from modules.llm_platform.infrastructure.models.support import onnx_support_model
+
+    onnx_support_model._load.cache_clear()
+    async with platform(CITATION_ENCODER="on") as services:
+        answer = await services.research.research(ResearchRequest(query=QUESTION, depth="shallow"))
+        assert answer.citations[0].checked_by == "words"
+        (reason,) = [entry.reason for entry in answer.degraded if entry.component == "encoder"]
+        assert 'pip install "llm-platform[meaning]"' in reason
+
+
+def test_auto_is_off_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build(is_there: bool, setting: str, is_built: bool) -> None:
+        monkeypatch.setattr("modules.llm_platform.wiring.writers.is_installed", lambda packages: is_there)
+        container = Container(settings=Settings.model_validate({"CITATION_ENCODER": setting}))
+        assert (container.support_model() is not None) == is_built
+
+    for_each(
+        {
+            "installed": (True, "auto", True),
+            "missing": (False, "auto", False),
+            "demanded": (False, "on", True),
+            "off": (True, "off", False),
+        },
+        build,
+    )

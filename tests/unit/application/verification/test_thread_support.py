@@ -1,0 +1,85 @@
+"""The threads of a verification get the scores of a model that works on the event loop, within the time of the verification."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.fakes.support_model import FakeSupportModel
+
+from modules.llm_platform.application.verification import thread_support
+from modules.llm_platform.application.verification.sentence_check import SentenceCheck
+from modules.llm_platform.application.verification.thread_support import ThreadSupport
+from modules.llm_platform.domain.citations.citation_forms import read_citations
+from modules.llm_platform.domain.concurrency.stoppable import StopSignal
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.exceptions import SupportModelError
+
+PAIRS = [("A claim.", "A passage."), ("Another.", "A passage.")]
+
+
+async def ask(support: ThreadSupport) -> list[float]:
+    return list(await asyncio.to_thread(support, PAIRS))
+
+
+async def test_scores_come_back_in_order() -> None:
+    support = ThreadSupport(FakeSupportModel(lambda claim, _: float(len(claim))), StopSignal())
+    assert await ask(support) == [8.0, 8.0]
+    assert support.degraded == ()
+
+
+async def test_a_failure_is_said_once_and_ends_the_reading() -> None:
+    model = FakeSupportModel(error=SupportModelError("install it"))
+    support = ThreadSupport(model, StopSignal())
+    assert [await ask(support), await ask(support)] == [[], []]
+    assert [entry.reason for entry in support.degraded] == ["support_model: install it"]
+    assert len(model.calls) == 1
+
+
+async def test_no_score_is_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_support, "MAX_WAIT_S", 0.01)
+    model = FakeSupportModel()
+    model.may_score.clear()
+    support = ThreadSupport(model, StopSignal())
+    assert await ask(support) == []
+    assert [entry.reason for entry in support.degraded] == [thread_support.LATE]
+
+
+async def test_nothing_is_asked_when_the_time_is_over() -> None:
+    model = FakeSupportModel()
+    support = ThreadSupport(model, StopSignal(seconds=-1))
+    assert await ask(support) == []
+    assert model.calls == []
+    assert [entry.reason for entry in support.degraded] == [thread_support.LATE]
+
+
+async def test_the_pairs_of_a_text_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(thread_support, "MAX_PAIRS", 2)
+    support = ThreadSupport(FakeSupportModel(), StopSignal())
+    assert len(await ask(support)) == 2
+    assert await ask(support) == []
+    assert [entry.reason for entry in support.degraded] == [thread_support.TOO_MANY]
+
+
+def test_the_sentences_of_a_text_are_decided_by_the_model() -> None:
+    """A cited sentence, one under a marker behind its paragraph, and one that names no source."""
+    source = Source(
+        index=1,
+        title="Rules",
+        url="https://a.example/1",
+        text="Employees may work remotely on two days a week if their manager agrees. Lunch is free for all guests.",
+    )
+    said = "Staff can do their jobs remotely with the consent of the manager"
+    for text in (
+        f"{said} [1].",
+        f"{said}. Lunch is free for all guests. [1]",
+        "Employees may work remotely two days if managers consent.",
+    ):
+        check = SentenceCheck(read_citations(text), "en", read_support=lambda pairs: [50.0 for _ in pairs])
+        check.settle([source])
+        check.find_sources(check.uncited())
+        assert ("supported", "encoder") in [(c.verdict, c.checked_by) for c in check.checked().citations], text
+        check = SentenceCheck(read_citations(text), "en", read_support=lambda pairs: ())
+        check.settle([source])
+        check.find_sources(check.uncited())
+        assert {found.checked_by for found in check.checked().citations} == {"words"}
