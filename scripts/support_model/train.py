@@ -98,6 +98,7 @@ def main() -> None:
     parser.add_argument("pairs", type=Path)
     parser.add_argument("base", type=Path)
     parser.add_argument("out", type=Path)
+    parser.add_argument("--start", type=Path, help="weights of an earlier stage to begin with, in place of BASE")
     parser.add_argument("--minutes", type=float, default=120)
     parser.add_argument("--steps", type=int, default=5500)
     parser.add_argument("--threads", type=int, default=1)
@@ -112,7 +113,7 @@ def main() -> None:
     encoded = encode(load_tokenizer(a.base), rows)
     labels = torch.tensor([float(row["label"] == "supported") for row in rows])
     weights = weigh(rows)
-    model = AutoModelForSequenceClassification.from_pretrained(a.base, num_labels=1).to(device).train()
+    model = AutoModelForSequenceClassification.from_pretrained(a.start or a.base, num_labels=1).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_at(step, a.steps))
     kept, step = a.out / "training.pt", 0
