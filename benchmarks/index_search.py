@@ -17,7 +17,7 @@ from typing import Any
 from uuid import UUID
 
 from benchmarks.indexing import COLLECTION, passages_of, write_documents
-from modules.llm_platform.infrastructure.index.qdrant.embedded_collection import engine
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import engine
 
 from modules.llm_platform.application.rag.retrieval import PASSAGES_PER_DOCUMENT, RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import (

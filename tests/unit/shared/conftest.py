@@ -7,4 +7,5 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("READ_PAGES")  # tests/conftest.py sets it for the others
+    for name in ("READ_PAGES", "CITATION_ENCODER"):  # tests/conftest.py sets them for the others
+        monkeypatch.delenv(name)
