@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import EmbeddedPassage, IndexedDocument, Vector
-from modules.llm_platform.domain.retrieval.mean_centering import MAX_VECTORS, mean_vector
+from modules.llm_platform.domain.retrieval.mean_centering import mean_vector
 
 MEAN_PASSAGES: Final = 2000  # the mean of the vectors is computed once there are this many
 
@@ -34,6 +34,4 @@ async def collect_mean(
         passages += sum(len(embedded) for _, embedded in batch.documents)
         if passages >= MEAN_PASSAGES:
             break
-    vectors = [vector for batch in first for vector in batch.vectors]
-    step = max(1, len(vectors) // MAX_VECTORS)
-    return first, mean_vector(vectors[::step])
+    return first, mean_vector([vector for batch in first for vector in batch.vectors])

@@ -7,16 +7,18 @@ from typing import Final
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 
 MIN_VECTORS: Final = 50  # the mean of fewer is too close to each of them
-MAX_VECTORS: Final = 200  # more do not change the mean noticeably
 MIN_LENGTH: Final = 1e-6  # a shorter vector has no direction
 
 
 def mean_vector(vectors: Sequence[Vector]) -> tuple[float, ...]:
-    """Return the mean of the first MAX_VECTORS; empty (no centering) for fewer than MIN_VECTORS."""
+    """Return the mean of all these vectors; empty (no centering) for fewer than MIN_VECTORS.
+
+    A sample would find as much, but one more passage could exchange every vector of the sample, and with it the order of the
+    answers to most questions. One more vector moves the mean of all by its own share only.
+    """
     if len(vectors) < MIN_VECTORS:
         return ()
-    sample = vectors[:MAX_VECTORS]
-    return tuple(math.fsum(column) / len(sample) for column in zip(*sample, strict=True))
+    return tuple(math.fsum(column) / len(vectors) for column in zip(*vectors, strict=True))
 
 
 def mean_centered(vector: Vector | None, mean: Sequence[float], dimension: int) -> list[float] | None:
