@@ -17,7 +17,6 @@ from typing import Any
 from uuid import UUID
 
 from benchmarks.indexing import COLLECTION, passages_of, write_documents
-from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import engine
 
 from modules.llm_platform.application.rag.retrieval import PASSAGES_PER_DOCUMENT, RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
@@ -28,7 +27,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     RagSearch,
 )
 from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, hybrid_query
-from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore, engine
 from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 
 PASSAGES = 100_000
