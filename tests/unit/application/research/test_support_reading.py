@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
 
 import pytest
+from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.support_model import FakeSupportModel
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.virtual_time import in_virtual_time
@@ -12,6 +14,7 @@ from tests.support.written_answers import make_draft, write_answer
 
 from modules.llm_platform.application.research import support_reading
 from modules.llm_platform.application.research.draft import _REMEMBERED, Draft
+from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
 from modules.llm_platform.domain.exceptions import SupportModelError
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
@@ -54,6 +57,14 @@ async def test_the_model_decides_what_the_words_leave_in_doubt() -> None:
     read = await write_answer(FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=FakeSupportModel(SURE))
     assert verdicts(read) == [("supported", "encoder")] * 2
     assert not read.degraded
+
+
+async def test_a_judge_reads_the_doubts_instead() -> None:
+    model, judge = FakeSupportModel(SURE), FakeCitationJudge()
+    verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,))
+    draft = await write_answer(FakeSynthesizer(FIRST), (SOURCE,), support_model=model, verification=verification)
+    assert not model.calls
+    assert verdicts(draft) == [("supported", "model")]
 
 
 async def test_a_copy_costs_nothing() -> None:

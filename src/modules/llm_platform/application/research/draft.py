@@ -81,7 +81,7 @@ class Draft:
             # The judge is asked while the model writes, because the reader does not wait for it afterwards.
             self.early = EarlyVerification(verification)
         self._checker = CitationChecker(self.sources, run.language)
-        model = writers.support_model
+        model = writers.support_model if verification is None else None  # a judge reads the same doubts
         self._support = SupportReading(model, self._checker) if model is not None else None
         self._is_long = sum(len(source.text) for source in self.sources) > PREPARED_IN_THREAD_CHARS
         loop = asyncio.get_running_loop()

@@ -93,7 +93,7 @@ class VerificationService:
     - `search` finds further sources if a request asks for them.
     - `judge` is a model that verifies the citations that the comparison of words rated partial or unsupported; None without
       a model.
-    - `support_model` decides what the comparison of words leaves in doubt; None leaves it to the words.
+    - `support_model` decides what the comparison of words leaves in doubt where there is no `judge`; None leaves it to the words.
     - `stored_sources` stores the texts that quotes point into.
     - `read_text` reads the citations of a text. The default reads them in a thread, which cannot be ended.
     """
@@ -273,7 +273,8 @@ class _TextVerification:
         self._began = asyncio.get_running_loop().time()
         self._seconds = min(options.timeout_s, max(1.0, current_deadline() - self._began))
         self._signal = StopSignal(self._seconds * COMPARING_SHARE)
-        self._support = ThreadSupport(support_model, self._signal) if support_model is not None else None
+        # A judge reads the same doubts, and more surely.
+        self._support = ThreadSupport(support_model, self._signal) if support_model is not None and not judge else None
         self._language = language_of(request.text, request.language)
         self._sources: dict[int, ReadSource] = {}
         self._searches = 0
