@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -37,6 +38,16 @@ def write_float(model: torch.nn.Module, path: Path) -> None:
     )  # fmt: skip
 
 
+def strip_notes(path: Path) -> None:
+    """Remove what the exporter notes beside each node: names of modules and paths of the machine."""
+    model = onnx.load(path)
+    graph = model.graph
+    for part in (model, graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    onnx.save(model, path)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("trained", "base", "out", "pairs"):
@@ -46,6 +57,7 @@ def main() -> None:
     whole = a.out.with_suffix(".float.onnx")
     write_float(model, whole)
     quantize_dynamic(whole, a.out, weight_type=QuantType.QInt8, per_channel=True)
+    strip_notes(a.out)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(a.out), options)
