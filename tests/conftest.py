@@ -160,7 +160,6 @@ def _scrub_environment() -> None:
     os.environ["DDGS_PROXY"] = NOBODY_LISTENS  # ddgs connects from Rust, where no hook of Python looks
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # no process looks for them in the metadata of every package
     os.environ["READ_PAGES"] = "0"  # results are made up: their pages are read by the tests that say so
-    os.environ["CITATION_ENCODER"] = "off"  # words decide, but in the tests of the support model
 
 
 def _keep_running() -> None:

@@ -115,10 +115,7 @@ def test_the_guard_is_silent_when_the_interpreter_ends() -> None:
 
 def test_no_setting_of_the_developer_is_seen() -> None:
     """No variable of ours, no proxy and no `.env` reaches a test: the settings are the defaults, and no page is read."""
-    ours = {name for field in Settings.model_fields for name in variable_names(field)} - {
-        "READ_PAGES",
-        "CITATION_ENCODER",
-    }
+    ours = {name for field in Settings.model_fields for name in variable_names(field)} - {"READ_PAGES"}
     assert not ours & set(os.environ)
     assert not [name for name in os.environ if name.upper().endswith("_PROXY") and name != "DDGS_PROXY"]
     assert not Path(".env").exists()

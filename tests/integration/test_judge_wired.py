@@ -102,7 +102,7 @@ async def streamed_research(wired: LLMPlatform, **wishes: Any) -> ResearchRespon
 async def test_the_setting_decides_which_answers_are_judged(setting: str, depth: str, calls: int) -> None:
     """One call an answer, or none; and the answer says of each citation who judged it."""
     model = Model()
-    async with platform(model, CITATION_JUDGE=setting) as wired:
+    async with platform(model, CITATION_JUDGE=setting, CITATION_ENCODER="off") as wired:
         done = await run_research(wired, depth=depth)
     assert len(model.judged) == calls
     assert {citation.checked_by for citation in done.citations} == {"model" if calls else "words"}

@@ -7,5 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("READ_PAGES", "CITATION_ENCODER"):  # tests/conftest.py sets them for the others
-        monkeypatch.delenv(name)
+    monkeypatch.delenv("READ_PAGES")  # tests/conftest.py sets it for the others
