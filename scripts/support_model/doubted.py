@@ -8,7 +8,6 @@ is supported: else nobody knows which sentence is wrong. A fifth of the sources 
 """
 
 import argparse
-import collections
 import gzip
 import json
 import random
@@ -19,7 +18,7 @@ from pathlib import Path
 from scripts import quality
 from scripts.fit_citation_check import LOOKED_AT
 from scripts.support_model.hard_edits import edit_within
-from scripts.support_model.texts import read_open_half
+from scripts.support_model.texts import read_open_half, write_pairs
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.research_dtos import Source
@@ -126,12 +125,7 @@ def main() -> None:
         of_set = [row for row in first if row["set"] == name]
         chosen = drawn.sample(of_set, min(limit, len(of_set)))
         made += [*chosen * times, *edit_supported(chosen * times, drawn, a.edited)]
-    with gzip.open(a.out, "wt", encoding="utf-8") as out:
-        for row in made:
-            out.write(json.dumps(row, ensure_ascii=False) + "\n")
-    counts = collections.Counter((row["set"], row["label"]) for row in made)
-    for (name, label), number in sorted(counts.items()):
-        print(f"{name:24}{label:14}{number:8}")
+    write_pairs(a.out, made)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ The same inputs and seed give the same file. Each row has `claim`, `source`, `la
 
 import argparse
 import collections
-import gzip
 import json
 import random
 import re
@@ -22,6 +21,7 @@ from scripts.support_model.texts import (
     read_open_half,
     read_package_descriptions,
     split_sentences,
+    write_pairs,
 )
 
 Pair = dict[str, str]
@@ -214,12 +214,7 @@ def main() -> None:
         *pair_verses(a.unpacked / "usr/share/sword", drawn, a.verses),
         *pair_manuals(manuals, drawn, a.sentences),
     ]
-    with gzip.open(a.out, "wt", encoding="utf-8") as out:
-        for row in made:
-            out.write(json.dumps(row, ensure_ascii=False) + "\n")
-    counts = collections.Counter((row["set"], row["label"]) for row in made)
-    for (name, label), count in sorted(counts.items()):
-        print(f"{name:24}{label:14}{count:8}")
+    write_pairs(a.out, made)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 Debian's packages are unpacked below a folder (README.md names them and the commands), so nothing is installed.
 """
 
+import collections
 import gzip
 import html
 import json
@@ -77,6 +78,16 @@ def read_bible(modules: Path, name: str) -> dict[str, str]:
     ).stdout.decode("utf-8", errors="replace")
     verses = re.findall(r"^((?:[IVX]+ )?[A-Z][\w ]+ \d+:\d+): (.*)$", got, re.M)
     return {place: " ".join(text.split()) for place, text in verses if text.strip()}
+
+
+def write_pairs(path: Path, pairs: list[dict[str, str]]) -> None:
+    """Write the pairs, and print how many of each set and label there are."""
+    with gzip.open(path, "wt", encoding="utf-8") as out:
+        for row in pairs:
+            out.write(json.dumps(row, ensure_ascii=False) + "\n")
+    counts = collections.Counter((row["set"], row["label"]) for row in pairs)
+    for (name, label), count in sorted(counts.items()):
+        print(f"{name:24}{label:14}{count:8}")
 
 
 def read_open_half(path: Path) -> list[dict[str, str]]:

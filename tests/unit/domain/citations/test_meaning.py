@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.meaning import limits_of
+from modules.llm_platform.domain.citations.meaning import read_limits
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
 
 SURE = 50.0  # log-odds
@@ -109,7 +109,7 @@ def test_dropped_doubts_stay_with_the_words() -> None:
 
 
 def test_the_less_the_words_agree_the_surer_the_model_must_be() -> None:
-    by_rank = [limits_of(verdict) for verdict in ("unsupported", "partial", "supported")]
+    by_rank = [read_limits(verdict) for verdict in ("unsupported", "partial", "supported")]
     assert all(limits.partial < limits.supported for limits in by_rank)
     assert [limits.supported for limits in by_rank] == sorted((limits.supported for limits in by_rank), reverse=True)
 

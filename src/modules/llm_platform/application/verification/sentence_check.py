@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from modules.llm_platform.application.research.support_reading import PAIRS_AT_ONCE
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.citation_forms import CitedText
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
@@ -18,7 +19,6 @@ from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.text.sentences import Span
 
 MAX_SENTENCES: Final = 3000  # sentences of one text
-PAIRS_AT_ONCE: Final = 8
 # The verdict of a sentence is the best of its citations: one of two sources is enough.
 _BEST: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
 

@@ -5,14 +5,14 @@ import concurrent.futures
 from collections.abc import Sequence
 from typing import Final
 
+from modules.llm_platform.application.research.support_reading import LATE
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from shared.exceptions import AppException
 
 MAX_PAIRS: Final = 800  # of one text: 10 seconds of one core
-MAX_WAIT_S: Final = 10.0  # for a few pairs, behind those of other callers
-LATE: Final = "timeout: the support model did not read all sentences; the others keep the verdicts of their words"
+MAX_WAIT_S: Final = 10.0  # for a few pairs, behind the pairs of other callers
 TOO_MANY: Final = (
     f"the support model reads {MAX_PAIRS} sentences of a text; the others keep the verdicts of their words"
 )

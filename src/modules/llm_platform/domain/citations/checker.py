@@ -11,7 +11,7 @@ from functools import cache
 from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.changes import claimed_place
 from modules.llm_platform.domain.citations.claims import Claim
-from modules.llm_platform.domain.citations.meaning import READ_LANGUAGES, Doubt, decide
+from modules.llm_platform.domain.citations.meaning import READ_LANGUAGES, Doubt, Key, decide
 from modules.llm_platform.domain.citations.model_verdicts import highest_verdict
 from modules.llm_platform.domain.citations.score import weights
 from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
@@ -54,10 +54,6 @@ class CheckedAnswer:
         return any(citation.cited_by == "model" for citation in self.citations)
 
 
-# The keys are the claim, its cells, its clauses, and the source.
-_Key = tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int]
-
-
 class CitationChecker:
     """Checks answers against one set of sources. Each text is prepared once, when it is first cited.
 
@@ -74,8 +70,8 @@ class CitationChecker:
         self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
         self._claims: dict[str, Claim] = {}  # only the last claim: more would cost the garbage collector 3 % of a check
         self._prepared: dict[int, SourceText] = {}
-        self._judged: dict[_Key, tuple[Span, Judgement]] = {}
-        self._doubted: dict[_Key, None] = {}  # keys that a support model may decide, in the order of the answer
+        self._judged: dict[Key, tuple[Span, Judgement]] = {}
+        self._doubted: dict[Key, None] = {}  # keys that a support model may decide, in the order of the answer
         self._quotes: dict[tuple[int, Span], tuple[str, str | None]] = {}
 
     def prepare(self) -> None:
@@ -147,7 +143,7 @@ class CitationChecker:
                 del self._doubted[key]
         return found
 
-    def _doubt(self, key: _Key) -> Doubt | None:
+    def _doubt(self, key: Key) -> Doubt | None:
         """Return what a support model reads; None if the source is in another language or has no word of the sentence."""
         said, _, clauses, number = key
         span, judgement = self._judged[key]
@@ -162,7 +158,7 @@ class CitationChecker:
 
     def weigh(self, doubt: Doubt, log_odds: float) -> None:
         """Take what a support model reads: the log-odds that the passage supports the claim."""
-        key: _Key = doubt.key  # type: ignore[assignment]
+        key = doubt.key
         if self._judged.get(key) == (doubt.span, doubt.judgement):  # its source may have been replaced
             self._judged[key] = doubt.span, decide(doubt, log_odds)
             self._doubted.pop(key, None)

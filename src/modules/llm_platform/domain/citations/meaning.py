@@ -4,7 +4,6 @@ The words keep the last word on what they can prove: a changed fact, a copy, a n
 where the source may say the same in other words: the less the words agree, the surer it must be.
 """
 
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, NamedTuple
@@ -15,6 +14,9 @@ from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.sentences import Span
 
 READ_LANGUAGES: Final = frozenset({"en"})
+
+# A sentence and a source: the claim, its cells alone and with heads, its clauses, and the number of the source.
+Key = tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int]
 
 
 class Limits(NamedTuple):
@@ -31,7 +33,7 @@ class Doubt:
     `span` and `judgement` are what the words say, and `highest` is the highest verdict that they allow.
     """
 
-    key: Hashable
+    key: Key
     claim: str
     passage: str
     span: Span
@@ -40,7 +42,7 @@ class Doubt:
 
 
 @cache
-def limits_of(words: Verdict) -> Limits:
+def read_limits(words: Verdict) -> Limits:
     """Return the limits for a verdict of the words. `scripts/support_model/combine.py` fits `support_limits.json`."""
     return Limits(**load_data("support_limits")[words])
 
@@ -48,7 +50,7 @@ def limits_of(words: Verdict) -> Limits:
 def decide(doubt: Doubt, log_odds: float) -> Judgement:
     """Return the judgement of words and model together. The score stays the score of the words."""
     judgement = doubt.judgement
-    limits = limits_of(judgement.verdict)
+    limits = read_limits(judgement.verdict)
     verdict: Verdict = "unsupported"
     if log_odds >= limits.partial:
         verdict = "supported" if log_odds >= limits.supported else "partial"
