@@ -36,8 +36,11 @@ def build_answer_options(settings: Settings) -> AnswerOptions:
 
 
 def build_verification_options(settings: Settings) -> VerificationOptions:
-    judges_supported = settings.CITATION_JUDGE == "all"
-    return VerificationOptions(timeout_s=compute_research_timeout_s(settings), judges_supported=judges_supported)
+    return VerificationOptions(
+        timeout_s=compute_research_timeout_s(settings),
+        judges_supported=settings.CITATION_JUDGE == "all",
+        searches_documents=has_documents(settings),
+    )
 
 
 def build_circuits(

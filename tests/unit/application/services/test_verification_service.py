@@ -19,6 +19,7 @@ from modules.llm_platform.application.services.verification_service import (
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS
+from modules.llm_platform.domain.citations.citation_forms import GivenSource
 from modules.llm_platform.domain.concurrency.page_allowance import MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -272,6 +273,33 @@ async def test_sentences_without_support_are_searched_where_asked() -> None:
     assert [sentence.verdict for sentence in found.sentences] == ["supported", "unsupported"]
     assert [(source.index, source.is_found) for source in found.sources] == [(1, True)]
     assert found.metadata.searches == 2
+
+
+@for_each("finds_sources", [False, True])
+async def test_documents_of_the_operator_are_searched_without_being_asked_for(finds_sources: bool) -> None:
+    """A text from these documents names no source. The web is searched only where the caller asks for it."""
+    document = "doc:towers/eiffel.md"
+    search = FakeWebSearch([WebSearchResultItem(title="Tower", url=document, snippet="")])
+    options = VerificationOptions(searches_documents=True)
+    verification = VerificationService(FakePageReader({document: TOWER}), search, options=options)
+    verified = await verification.verify("The Eiffel Tower is 330 metres tall.", find_sources=finds_sources)
+    assert verified.sentences[0].verdict == "supported"
+    assert [(source.url, source.text_kind, source.is_found) for source in verified.sources] == [
+        (document, "document", True)
+    ]
+    assert [request.sources for request in search.requests] == [
+        ("web", "documents") if finds_sources else ("documents",)
+    ]
+
+
+async def test_documents_that_the_caller_gives_take_the_place_of_the_operators() -> None:
+    """`verify FILE --sources DIR` has all documents at hand already."""
+    search = FakeWebSearch([WebSearchResultItem(title="Tower", url="doc:eiffel.md", snippet="")])
+    verification = VerificationService(FakePageReader({}), search, options=VerificationOptions(searches_documents=True))
+    request = VerificationRequest(text="The Eiffel Tower is 400 metres tall.")
+    verified = await verification.run(request, given=[GivenSource(1, title="Tower", text=TOWER, is_numbered=False)])
+    assert not search.requests
+    assert verified.counts.sources == 1
 
 
 async def test_a_search_that_fails_degrades_the_answer() -> None:

@@ -34,7 +34,13 @@ from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degrade
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, SourceRef, StoredSources, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
-from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, WebSearchRequest, WebSearchResponse
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    DOCUMENTS,
+    MAX_QUERY_CHARS,
+    SourceKind,
+    WebSearchRequest,
+    WebSearchResponse,
+)
 from modules.llm_platform.domain.exceptions import UNREADABLE_CITATIONS, VerificationError
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -43,7 +49,7 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
 from modules.llm_platform.domain.text.language import language_of
-from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable
 from shared.exceptions import AppException
 
 # The shares of `timeout_s` after which each stage ends.
@@ -51,7 +57,8 @@ READING_SHARE: Final = 0.7
 FINDING_SHARE: Final = 0.85
 COMPARING_SHARE: Final = 0.9
 JUDGING_SHARE: Final = 0.95
-MAX_SEARCHES: Final = 10  # one for each sentence without support
+MAX_SEARCHES: Final = 10  # of the web, one for each sentence without support
+MAX_DOCUMENT_SEARCHES: Final = 40
 RESULTS_PER_SEARCH: Final = 3  # the pages to read of one search
 MAX_CONCURRENT_SEARCHES: Final = 3
 SENTENCES_AT_ONCE: Final = 50  # the sentences sent before other tasks have their turn
@@ -80,10 +87,12 @@ class VerificationOptions:
 
     - `timeout_s` is the time of one verification, in seconds.
     - `judges_supported` is True if the judge also verifies what the comparison of words supports.
+    - `searches_documents` is True if the operator has documents, which are searched for what no other source supports.
     """
 
     timeout_s: float = 120.0
     judges_supported: bool = False
+    searches_documents: bool = False
 
 
 class VerificationService:
@@ -312,8 +321,7 @@ class _TextVerification:
                 await self._show(check, checked)
         uncited = check.uncited()
         await self._in_thread(lambda: check.find_sources(uncited))
-        if self._request.find_sources:
-            await self._find_sources(check)
+        await self._find_sources(check)
         await self._ask_judge(cited, check)
         await self._show(check, range(len(check.answer.sentences)))
         if self._support is not None:
@@ -335,16 +343,19 @@ class _TextVerification:
         return read_sources(sources, self._reader, self._at(share), on_read)
 
     async def _find_sources(self, check: SentenceCheck) -> None:
-        """Search for the statements that no source supports, and compare them with the pages found."""
-        positions = check.doubted()[:MAX_SEARCHES]
+        """Search for the statements that no source supports, and compare them with the pages and documents found."""
+        kinds = self._list_searched_kinds()
+        if not kinds:
+            return
+        positions = check.doubted()[: MAX_SEARCHES if "web" in kinds else MAX_DOCUMENT_SEARCHES]
         turns = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
         claims = [check.answer.sentences[position].claim for position in positions]
-        answers = await asyncio.gather(*(self._search_for(claim, turns) for claim in claims))
+        answers = await asyncio.gather(*(self._search_for(claim, kinds, turns) for claim in claims))
         known = {canonical_url(source.shown.url or "") for source in self.read}
         found: list[NamedSource] = []
         number = max(self._sources, default=0)
         for answer in answers:
-            results = [result for result in answer.results if is_web_url(result.url)] if answer else []
+            results = [result for result in answer.results if is_openable(result.url)] if answer else []
             for result in results[:RESULTS_PER_SEARCH]:
                 if (key := canonical_url(result.url)) not in known:
                     known.add(key)
@@ -357,7 +368,14 @@ class _TextVerification:
         numbers = [source.index for source in found]
         await self._in_thread(lambda: check.find_sources(positions, numbers))
 
-    async def _search_for(self, claim: str, turns: asyncio.Semaphore) -> WebSearchResponse | None:
+    def _list_searched_kinds(self) -> tuple[SourceKind, ...]:
+        """Return what is searched for further sources. Where the caller gives documents, others are not searched."""
+        searches_documents = self._options.searches_documents and not self._given
+        return (*(("web",) if self._request.find_sources else ()), *((DOCUMENTS,) if searches_documents else ()))
+
+    async def _search_for(
+        self, claim: str, kinds: tuple[SourceKind, ...], turns: asyncio.Semaphore
+    ) -> WebSearchResponse | None:
         query = " ".join(claim.split())[:MAX_QUERY_CHARS]
         async with turns:
             if self._at(FINDING_SHARE) <= asyncio.get_running_loop().time():
@@ -365,7 +383,7 @@ class _TextVerification:
             self._searches += 1
             try:
                 await count_fetch(self._search.name, is_same_page=True)  # no host has all searches
-                return await self._search.search(WebSearchRequest(query=query, language=self._language))
+                return await self._search.search(WebSearchRequest(query=query, sources=kinds, language=self._language))
             except AppException as error:
                 self._degraded.append(Degraded.of(self._search.name, error))
                 return None

@@ -24,7 +24,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.text.page_starts import PageStarts
-from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of, is_web_url
 from shared.exceptions import AppException
 
 MAX_CONCURRENT_READS: Final = 8  # pages of one text at once
@@ -129,6 +129,7 @@ async def _read(
                 url=source.url,
                 title=source.title or page.title,
                 state="read",
+                text_kind="page" if is_web_url(url) else "document",
                 published=page.published,
                 extraction=page.extraction,
                 pages=len(page.pages) or None,

@@ -123,6 +123,7 @@ class VerificationView {
     const error = el("p", { class: "error", id: "check-error", role: "alert" });
     const finding = el("input", { type: "checkbox", name: "find-sources", checked: this.findsSources });
     const find = el("label", { class: "check-option", hidden: true }, finding, el("span", {}, t("Search the web for sentences that no source supports")));
+    const documents = el("p", { class: "hint", hidden: true }, t("Sentences that no source supports are also looked for in the documents of this server."));
     const complain = (text) => {
       error.textContent = text;
       input.setAttribute("aria-invalid", String(Boolean(text)));
@@ -137,7 +138,7 @@ class VerificationView {
     const form = el("form", { class: "card check-form", novalidate: true },
       el("label", { for: "check-text", class: "sr" }, t("Text to check")), input, find,
       el("div", { class: "composer-bar" }, counter, el("button", { type: "submit", class: "primary" }, t("Check"))),
-      el("p", { class: "hint", id: "check-note" }, t("Each sentence is compared with the sources that it cites: numbers with a list below, links, footnotes, or (Author, 2021) with a bibliography.")), error);
+      el("p", { class: "hint", id: "check-note" }, t("Each sentence is compared with the sources that it cites: numbers with a list below, links, footnotes, or (Author, 2021) with a bibliography.")), documents, error);
     input.value = this.text;
     input.addEventListener("input", () => {
       this.text = input.value;
@@ -152,7 +153,10 @@ class VerificationView {
       if (complain((/[\p{L}\p{N}]/u.test(input.value) ? "" : t("Paste a text first.")) || lengthProblem())) input.focus();
       else this.#start();
     });
-    options().then(({ sources }) => { find.hidden = !sources.includes("web"); }, () => {});
+    options().then(({ sources }) => {
+      find.hidden = !sources.includes("web");
+      documents.hidden = !sources.includes("documents");
+    }, () => {});
     return [el("h1", { id: "result-title", class: "turn-title", tabindex: "-1" }, t("Check a text")), el("div", { class: "composer" }, form)];
   }
 
