@@ -216,7 +216,7 @@ async def test_a_judge_that_hangs_costs_no_answer() -> None:
     for research, reasons in ((streamed_research, ["judge/scripted"]), (run_research, [])):
         model = Model()
         model.may_judge.clear()
-        async with platform(model, RESEARCH_TIMEOUT_S=3) as wired:
+        async with platform(model, RESEARCH_TIMEOUT_S=3, CITATION_ENCODER="off") as wired:
             done = await asyncio.wait_for(research(wired), 3)
         assert {citation.checked_by for citation in done.citations} == {"words"}
         assert done.citations[CHANGED].verdict == "unsupported"

@@ -9,6 +9,7 @@ import pytest
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.support_model import FakeSupportModel
 from tests.fakes.synthesizer import FakeSynthesizer
+from tests.support.cases import for_each
 from tests.support.virtual_time import in_virtual_time
 from tests.support.written_answers import make_draft, write_answer
 
@@ -16,7 +17,7 @@ from modules.llm_platform.application.research import support_reading
 from modules.llm_platform.application.research.draft import _REMEMBERED, Draft
 from modules.llm_platform.application.research.verification import Verification
 from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
-from modules.llm_platform.domain.exceptions import SupportModelError
+from modules.llm_platform.domain.exceptions import LLMProviderException, SupportModelError
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 
 SURE = 50.0  # log-odds
@@ -65,6 +66,38 @@ async def test_a_judge_reads_the_doubts_instead() -> None:
     draft = await write_answer(FakeSynthesizer(FIRST), (SOURCE,), support_model=model, verification=verification)
     assert not model.calls
     assert verdicts(draft) == [("supported", "model")]
+
+
+FAILURE = LLMProviderException("no route to the model")
+
+
+@for_each(
+    "judge, share",
+    [
+        (FakeCitationJudge(error=FAILURE), None),
+        (FakeCitationJudge(error=FAILURE), 1.0),
+        (FakeCitationJudge(lambda claim: None), None),
+    ],
+)
+async def test_the_model_reads_what_a_judge_that_fails_leaves(judge: FakeCitationJudge, share: float | None) -> None:
+    """The judge may also fail while the answer is written, or have no verdict."""
+    model = FakeSupportModel(SURE)
+    verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,), max_wait_share=share)
+    draft = await write_answer(
+        FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=model, verification=verification
+    )
+    assert verdicts(draft) == [("supported", "encoder")] * 2
+    assert [entry.component for entry in draft.degraded] == [judge.name]
+
+
+async def test_the_model_reads_only_what_the_judge_left() -> None:
+    """A verdict of the judge stands."""
+    judge = FakeCitationJudge(lambda claim: "unsupported" if "consent" in claim.claim else None)
+    verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,))
+    draft = await write_answer(
+        FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=FakeSupportModel(SURE), verification=verification
+    )
+    assert verdicts(draft) == [("unsupported", "model"), ("supported", "encoder")]
 
 
 async def test_a_copy_costs_nothing() -> None:

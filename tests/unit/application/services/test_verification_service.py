@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 from pydantic import ValidationError
 from tests.fakes.citation_judge import FakeCitationJudge
+from tests.fakes.support_model import FakeSupportModel
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.services.verification_service import (
@@ -39,6 +40,7 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
 )
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import (
+    LLMProviderException,
     PageBlockedError,
     PageConnectionError,
     PageError,
@@ -319,6 +321,24 @@ async def test_the_judge_decides_what_words_doubt() -> None:
     assert (citation.verdict, citation.checked_by) == ("supported", "model")
     assert len(judge.calls) == 1
     assert verified.metadata.verdicts_changed == 1
+
+
+async def test_a_support_model_decides_where_the_judge_fails() -> None:
+    """Both kinds of citations: of the author, and found for a sentence without one."""
+    text = (
+        f"Workers give the tower a fresh coat of colour at intervals of less than a decade {URL} . The building of the Eiffel "
+        "Tower had ended when 1889 was over."
+    )
+    judge = FakeCitationJudge(error=LLMProviderException("no route to the model"))
+    verification = VerificationService(
+        FakePageReader({URL: TOWER}), FakeWebSearch(), judge, support_model=FakeSupportModel(50.0)
+    )
+    verified = await verification.verify(text)
+    assert [(found.verdict, found.citations[0].checked_by, found.is_cited) for found in verified.sentences] == [
+        ("supported", "encoder", True),
+        ("supported", "encoder", False),
+    ]
+    assert [entry.component for entry in verified.degraded] == [judge.name]
 
 
 class _CountingReader(FakePageReader):

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.citations.completion import MarkerCompleter
 from modules.llm_platform.domain.citations.sentences import AnswerSentence
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
-from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
+from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, Synthesis
 from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer
 from modules.llm_platform.domain.ports.tracing import stage
@@ -81,8 +81,9 @@ class Draft:
             # The judge is asked while the model writes, because the reader does not wait for it afterwards.
             self.early = EarlyVerification(verification)
         self._checker = CitationChecker(self.sources, run.language)
-        model = writers.support_model if verification is None else None  # a judge reads the same doubts
+        model = writers.support_model
         self._support = SupportReading(model, self._checker) if model is not None else None
+        self._is_judged = verification is not None  # a judge reads the same doubts
         self._is_long = sum(len(source.text) for source in self.sources) > PREPARED_IN_THREAD_CHARS
         loop = asyncio.get_running_loop()
         self._preparing = loop.run_in_executor(None, self._checker.prepare) if self._is_long else None
@@ -165,12 +166,23 @@ class Draft:
             self.degraded += self._support.degraded
         return checked
 
+    async def read_unjudged(self, citations: tuple[Citation, ...]) -> tuple[Citation, ...]:
+        """Let the support model decide about citations to which a judge that failed gave no verdict."""
+        if self._support is None or not await self._support.finish(self.run.deadline):
+            return citations
+        self.degraded += self._support.degraded
+        read = {_place(citation): citation for citation in (await self._compare()).citations}
+        return tuple(
+            read.get(_place(citation), citation) if citation.checked_by == "words" else citation
+            for citation in citations
+        )
+
     @stage("verify")
     async def _checked(self) -> CheckedAnswer:
         if self._known is not None and self.sources == self._known.sources:
             return self._known.checked
         checked = await self._compare()
-        if self._support is not None and await self._support.finish(self.run.deadline):
+        if self._support is not None and not self._is_judged and await self._support.finish(self.run.deadline):
             checked = await self._compare()
         if self._support is None or not self._support.degraded:
             _REMEMBERED[self._key()] = _CheckedText(self.text, self.added, self.sources, checked)
@@ -231,13 +243,17 @@ class Draft:
         self._unchecked = [sentence for sentence in self._unchecked if not awaited.isdisjoint(sentence.cited)]
         if self.early is not None:
             self.early.add(checked)
-        if self._support is not None and self._known is None:
+        if self._support is not None and not self._is_judged and self._known is None:
             self._support.begin()
 
     def _key(self) -> Hashable:
         """Return all that the checked text depends on."""
-        is_read = self._support is not None
+        is_read = self._support is not None and not self._is_judged
         return "".join(self._written), self.found.sources, self.run.language, self.lacks_markers, is_read
+
+
+def _place(citation: Citation) -> tuple[int, int, int]:
+    return citation.start, citation.end, citation.source_index
 
 
 def cited_numbers(text: str) -> set[int]:

@@ -55,8 +55,8 @@ class Writers:
     - `max_tokens` is the longest length of the text.
     - `by_model` is True if `writer` calls a language model, so that a late text has cost a call.
     - `verification` judges the citations after the comparison of words; None skips it.
-    - `support_model` decides what the comparison of words leaves in doubt where there is no `verification`; None leaves it to
-      the words.
+    - `support_model` decides what the comparison of words leaves in doubt where there is no `verification`, or it fails; None
+      leaves it to the words.
     """
 
     writer: ISynthesizer

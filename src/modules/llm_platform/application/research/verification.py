@@ -1,6 +1,6 @@
 """Let a judge verify the citations of an answer after the comparison of words.
 
-A citation without a judgment keeps the verdict of the comparison of words.
+A citation without a judgment keeps its verdict, until a support model reads it (`Draft.read_unjudged`).
 """
 
 import asyncio
@@ -40,9 +40,9 @@ from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neu
 from shared.exceptions import AppException
 
 MIN_JUDGING_S: Final = 1.0  # no call is made with less time left
-LATE: Final = "timeout: no time was left to verify the citations; they keep the verdicts of their words"
-UNREADABLE: Final = "llm_provider: its answer contained no verdicts; the citations keep those of their words"
-INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged and keep the verdicts of their words"
+LATE: Final = "timeout: no time was left to verify the citations; they are checked without it"
+UNREADABLE: Final = "llm_provider: its answer contained no verdicts; the citations are checked without it"
+INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged, and are checked without it"
 
 
 NOTHING_KNOWN: Final[Mapping[CitedClaim, ModelVerdict | None]] = {}
@@ -91,11 +91,15 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Citations with the final verdicts, the spending of the judge and its failures."""
+    """Citations with the final verdicts, the spending of the judge and its failures.
+
+    `is_complete` is False if the judge was asked about a citation, or should have been, and gave no verdict.
+    """
 
     citations: tuple[Citation, ...]
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
+    is_complete: bool = True
 
 
 async def verify(
@@ -129,7 +133,8 @@ async def verify(
     if missing := sum(verdict is None for verdict in verdicts.values()):
         reason = UNREADABLE if missing == len(asked) else INCOMPLETE.format(count=missing, all=len(asked))
         degraded = (*degraded, Degraded(component=verification.judge.name, reason=reason))
-    return Verified(citations, judgment.spent, (*judgment.degraded, *degraded))
+    is_complete = all(verdicts.get(position) for position in asked)
+    return Verified(citations, judgment.spent, (*judgment.degraded, *degraded), is_complete)
 
 
 def _apply_verdicts(

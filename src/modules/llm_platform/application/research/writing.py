@@ -104,7 +104,10 @@ async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
 
     known = early.verdicts if early else NOTHING_KNOWN
     verified = await verify(draft.writers.verification, text, draft.checked.citations, emit_checked, known)
-    draft.checked = replace(draft.checked, citations=verified.citations)
+    citations = verified.citations if verified.is_complete else await draft.read_unjudged(verified.citations)
+    if citations != verified.citations:
+        emit_checked(citations, 0)
+    draft.checked = replace(draft.checked, citations=citations)
     draft.spent, draft.degraded = draft.spent + verified.spent, draft.degraded + verified.degraded
 
 

@@ -102,7 +102,7 @@ class VerificationService:
     - `search` finds further sources if a request asks for them.
     - `judge` is a model that verifies the citations that the comparison of words rated partial or unsupported; None without
       a model.
-    - `support_model` decides what the comparison of words leaves in doubt where there is no `judge`; None leaves it to the words.
+    - `support_model` decides what the comparison of words leaves in doubt where there is no `judge`, or it fails.
     - `stored_sources` stores the texts that quotes point into.
     - `read_text` reads the citations of a text. The default reads them in a thread, which cannot be ended.
     """
@@ -282,8 +282,7 @@ class _TextVerification:
         self._began = asyncio.get_running_loop().time()
         self._seconds = min(options.timeout_s, max(1.0, current_deadline() - self._began))
         self._signal = StopSignal(self._seconds * COMPARING_SHARE)
-        # A judge reads the same doubts, and more surely.
-        self._support = ThreadSupport(support_model, self._signal) if support_model is not None and not judge else None
+        self._support = ThreadSupport(support_model, self._signal) if support_model is not None else None
         self._language = language_of(request.text, request.language)
         self._sources: dict[int, ReadSource] = {}
         self._searches = 0
@@ -306,7 +305,8 @@ class _TextVerification:
         )
         if len(cited.sources) > dtos.MAX_VERIFIED_SOURCES:
             raise VerificationError(TOO_MANY_SOURCES.format(count=len(cited.sources), most=dtos.MAX_VERIFIED_SOURCES))
-        check = await self._in_thread(lambda: SentenceCheck(cited, self._language, self._signal, self._support))
+        support = None if self._judge else self._support  # a judge reads the same doubts, and more surely
+        check = await self._in_thread(lambda: SentenceCheck(cited, self._language, self._signal, support))
         _require_bounded(check)
         self._emit(Started(request_id=self._request_id))
         named = tuple(SourceRef(index=source.index, title=source.title, url=source.url) for source in cited.sources)
@@ -406,6 +406,8 @@ class _TextVerification:
         self._verdicts_changed = sum(new.verdict != old.verdict for new, old in zip(after, before, strict=True))
         self._spent, self._degraded = self._spent + verified.spent, [*self._degraded, *verified.degraded]
         check.replace(after)
+        if not verified.is_complete and (support := self._support) is not None:
+            await self._in_thread(lambda: check.read_unjudged(support))
 
     async def _show(self, check: SentenceCheck, positions: Sequence[int]) -> None:
         """Send the sentences that are new or have changed, and let other tasks run in between."""

@@ -6,6 +6,7 @@ Sentences that share markers, such as those behind a paragraph, form a part and 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -127,6 +128,22 @@ class SentenceCheck:
         self._citations = {}
         for citation in citations:
             self._add(citation)
+
+    def read_unjudged(self, read_support: ReadSupport) -> None:
+        """Let a support model decide about citations to which a judge that failed gave no verdict."""
+        self._read_support = read_support
+        with suppress(WorkStoppedError):
+            if not self._weigh():
+                return
+            parts = (_read_text(self.answer, part) for part in _parts(self.answer))
+            by_author = [citation for part in parts for citation in self._checker.check_text(part).citations]
+            read = {(citation.start, citation.source_index): citation for citation in by_author}
+            for sentence in self.answer.sentences:
+                for place, citation in enumerate(self._citations.get((sentence.start, sentence.end), [])):
+                    if citation.checked_by == "words":
+                        again = read.get((citation.start, citation.source_index))
+                        again = again or self._checker.closest(sentence, {citation.source_index})
+                        self._citations[sentence.start, sentence.end][place] = again or citation
 
     def verified(self, position: int, *, is_open: bool = False) -> VerifiedSentence:
         """Return a sentence with the offsets of the text as sent.
