@@ -81,3 +81,29 @@ def test_a_name_that_the_source_lacks_is_absent() -> None:
         'The document "rules.md" states the rules of travel [1].', "# Travel\n\nThe allowance is 28 euros."
     )
     assert (citation.verdict, citation.finding, citation.difference) == ("unsupported", "absent", None)
+
+
+REVENUE = (
+    "Halvorsen Marine reported revenue of 412 million kroner for the third quarter, up from 388 million a year earlier."
+)
+
+
+@for_each(
+    "sentence, differs",
+    [
+        ("Sales rose by 24 million kroner compared with the same quarter of the previous year [1].", False),
+        ("Halvorsen Marine reported revenue of 24 million kroner for the third quarter [1].", True),
+        ("Revenue rose by 27 million kroner compared with the third quarter of the year before [1].", True),
+    ],
+)
+def test_a_number_that_two_others_differ_by_is_no_contradiction(sentence: str, differs: bool) -> None:
+    """Where the sentence compares; a source need not have the difference in figures."""
+    citation = checked(sentence, REVENUE)
+    assert citation.verdict != "supported"
+    assert (citation.difference is not None) is differs
+
+
+def test_a_form_of_address_is_no_name() -> None:
+    """The source names the whole person."""
+    text = "Chief executive Tor Lie said he expects margins to recover in the spring; the finance chief gave no date."
+    assert checked("Mr Lie thinks that profitability will improve in spring [1].", text).difference is None

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import cached_property
+from itertools import combinations
 from typing import Final
 
 from modules.llm_platform.domain.citations.alignment import Passage, SourceText
@@ -41,6 +42,7 @@ MIN_CONTEXT: Final = 2  # a clause with fewer content words besides the fact giv
 NEARLY_BEST: Final = 0.9  # a confirming sentence needs this share of the best sentence's score
 OWN_WEIGHT, BEFORE_WEIGHT = 2, 1  # the weights of a word in the sentence and in the two sentences before it
 WORD_BEFORE_CHARS: Final = 24  # the word before a number is searched in this many characters
+MAX_COMPUTED: Final = 12  # numbers of a passage
 MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
 
 # A claim copies a sentence but for a replaced word if it has at least MIN_COPIED_WORDS of its words, and if at most
@@ -142,6 +144,8 @@ class FactComparison:
 
     def _changed_number(self) -> Change | None:
         for number in self.claim.numbers:
+            if self._is_computed(number):
+                continue
             change = self._changed_count(number) if number.spelled else self._changed_figures(number)
             if change:
                 return change
@@ -193,6 +197,17 @@ class FactComparison:
         units = [unit_of(_kind_of_number(facts.text, offset, reading).unit) for offset in offsets]
         return offsets[0] if units and all(units) and own_unit not in units else None
 
+    def _is_computed(self, number: ClaimNumber) -> bool:
+        """Return whether two numbers of the passage differ by this one, and the claim compares: "24 million more".
+
+        Without a word that compares, a number that happens to be a difference is a changed one.
+        """
+        if self._has_in_passage(number.reading) or load_words("connectives", "comparing").isdisjoint(self.claim.keys):
+            return False
+        numbers = sorted(filter(None, map(_as_number, self.passage_facts.values)))[:MAX_COMPUTED]
+        differences = {round(larger - smaller, 6) for smaller, larger in combinations(numbers, 2)}
+        return any(_as_number(value) in differences for value in number.reading)
+
     def _changed_date(self) -> Change | None:
         found = other_date(self.claim.facts.dated, self.passage_facts.dated)
         if found is None:
@@ -222,12 +237,12 @@ class FactComparison:
     # --- names and identifiers -----------------------------------------------------------------------------------------
 
     def _changed_name(self) -> Change | None:
-        claim = self.claim
+        claim, forms_of_address = self.claim, load_words("connectives", "forms_of_address")
         for position, word in enumerate(claim.words):
             found = None
             if word.is_content and word.is_identifier:
                 found = self._other_identifier(ClaimWordNumber(position))
-            elif word.is_content and word.written[0].isupper():
+            elif word.is_content and word.written[0].isupper() and word.key not in forms_of_address:
                 found = self._other_name(ClaimWordNumber(position))
             if found is not None:
                 start = claim.offsets[position]
@@ -364,6 +379,11 @@ class FactComparison:
 
     def _read_facts(self, sentence: SentenceNumber) -> TextFacts:
         return self._source.facts_of(self._source.spans[sentence])
+
+
+def _as_number(value: str) -> float | None:
+    """Return a value of a reading; None for a time or a date."""
+    return float(value) if value.replace(".", "", 1).isdecimal() else None
 
 
 def _kind_of_number(text: str, offset: Offset, reading: Reading) -> _NumberKind:
