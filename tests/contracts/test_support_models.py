@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from tests.fakes.support_model import FakeSupportModel, SupportModelContract
-from tests.support.cases import for_each
 
 from modules.llm_platform.domain.exceptions import SupportModelError
 from modules.llm_platform.infrastructure.models.support import onnx_support_model
@@ -37,13 +36,15 @@ class TestOnnxSupportModel(SupportModelContract):
         yield model
         await model.aclose()
 
-    def test_damaged_weights_say_how_to_mend_them(self, tmp_path: Path) -> None:
-        def load(content: bytes) -> None:
-            (tmp_path / onnx_support_model.WEIGHTS).write_bytes(content)
-            with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
-                onnx_support_model._load(tmp_path)
-
-        for_each({"empty": (b"",), "another file": (b"\x08\x08\x12\x07pytorch",)}, load)
+    @pytest.mark.parametrize("content", [b"", b"\x08\x08\x12\x07pytorch"])
+    def test_damaged_weights_say_how_to_mend_them(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+    ) -> None:
+        """In the package, whose weights must be as released."""
+        monkeypatch.setattr(onnx_support_model, "__file__", str(tmp_path / "onnx_support_model.py"))
+        (tmp_path / onnx_support_model.WEIGHTS).write_bytes(content)
+        with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
+            onnx_support_model._load(tmp_path)
 
     async def test_the_model_reads_other_words(self, model: OnnxSupportModel) -> None:
         """It tells a paraphrase from a sentence about the same things that the passage does not say."""

@@ -22,6 +22,7 @@ def for_each(
     For laws whose cases leave nothing behind, since they share the fixtures. Where the cases take long to make, give the
     function that makes them: it is called when the test runs, and not in each process that collects the test.
     """
+    assert isinstance(names, str | tuple), "name the arguments of the law first: for_each is a decorator"
     fields = [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
 
     @functools.cache

@@ -43,22 +43,19 @@ def test_what_the_model_doubts_is_not_supported() -> None:
     assert (found.checked_by, found.verdict, found.finding) == ("encoder", "unsupported", "absent")
 
 
-def test_the_words_have_the_last_word() -> None:
-    """A copy is supported, and a changed fact is none, whatever a model reads."""
-
-    def check(answer: str, log_odds: float, verdict: str) -> None:
-        (found,) = checked_by_model(answer, log_odds)
-        assert (found.verdict, found.checked_by) == (verdict, "words")
-
-    for_each(
-        {
-            "a copy": ("The members voted against the budget [1].", -SURE, "supported"),
-            "the opposite": ("The members voted for the budget [1].", SURE, "unsupported"),
-            "another number": ("Employees may work remotely on four days a week [1].", SURE, "unsupported"),
-            "no word in common": ("Xylophones rust quickly [1].", SURE, "unsupported"),
-        },
-        check,
-    )
+@for_each(
+    "answer, log_odds, verdict",
+    [
+        ("The members voted against the budget [1].", -SURE, "supported"),
+        ("The members voted for the budget [1].", SURE, "unsupported"),
+        ("Employees may work remotely on four days a week [1].", SURE, "unsupported"),
+        ("Xylophones rust quickly [1].", SURE, "unsupported"),
+    ],
+)
+def test_the_words_have_the_last_word(answer: str, log_odds: float, verdict: str) -> None:
+    """A copy is supported, and a changed fact is none, whatever a model reads; nor is a sentence without a common word."""
+    (found,) = checked_by_model(answer, log_odds)
+    assert (found.verdict, found.checked_by) == (verdict, "words")
 
 
 def test_a_number_that_the_source_lacks_leaves_a_sentence_partial() -> None:
@@ -71,21 +68,19 @@ def test_a_clause_that_nobody_cites_leaves_a_sentence_partial() -> None:
     assert found.verdict == "partial"
 
 
-def test_other_languages_are_left_to_the_words() -> None:
+@for_each(
+    "answer, language",
+    [
+        ("Der Haushalt wurde von den Mitgliedern abgelehnt [1].", "de"),
+        ("The members turned down the Haushalt of the Vorstand [1].", "en"),
+    ],
+)
+def test_other_languages_are_left_to_the_words(answer: str, language: str) -> None:
+    """The language of the answer as well as of the source."""
     german = SOURCE.model_copy(
         update={"text": "Die Mitglieder stimmten gegen den Haushalt, den der Vorstand vorlegte."}
     )
-
-    def check(answer: str, source: Source, language: str) -> None:
-        assert all(found.checked_by == "words" for found in checked_by_model(answer, SURE, source, language))
-
-    for_each(
-        {
-            "answer": ("Der Haushalt wurde von den Mitgliedern abgelehnt [1].", german, "de"),
-            "source": ("The members turned down the Haushalt of the Vorstand [1].", german, "en"),
-        },
-        check,
-    )
+    assert all(found.checked_by == "words" for found in checked_by_model(answer, SURE, german, language))
 
 
 def test_a_verdict_on_a_text_that_was_replaced_does_not_count() -> None:
