@@ -51,9 +51,9 @@ def test_the_demo_answers_from_two_documents() -> None:
     """What a newcomer sees first shows what the product is for: two sources, each sentence quoted."""
     shown = output_of("README.md", "make demo")
     assert len(re.findall(r"^\s+doc:", shown, re.M)) == 2
-    verdicts = re.findall(r"^✔ quoted word for word|^✘", shown, re.M)
+    verdicts = re.findall(r"^❝ quoted word for word|^[✔✘]", shown, re.M)
     assert len(verdicts) >= 2
-    assert set(verdicts) == {"✔ quoted word for word"}
+    assert set(verdicts) == {"❝ quoted word for word"}
 
 
 def test_a_sentence_a_command_and_its_output_come_first() -> None:

@@ -113,7 +113,7 @@ class TestDocuments:
         assert (ended.returncode, ended.stderr) == (0, "")
         assert "heat pump of nine kilowatts" in ended.stdout.partition("Sources")[0]
         assert "doc:heating.md" in ended.stdout
-        assert re.search(r"✔ quoted word for word  “.*heat pump.*” — \[\d+\]", ended.stdout)
+        assert re.search(r"❝ quoted word for word  “.*heat pump.*” — \[\d+\]", ended.stdout)
         assert "No language model is configured" in ended.stdout
 
     def test_json_is_all_of_standard_output(self, notes: Path) -> None:
@@ -150,7 +150,7 @@ class TestDocuments:
         plain = " ".join(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", permanent).split())
         answer = plain.partition("Sources")[0]
         assert answer.count("heat pump of nine kilowatts") == 1
-        assert "✔ quoted word for word" in plain
+        assert "❝ quoted word for word" in plain
 
 
 class TestLeaving:

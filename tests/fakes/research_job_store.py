@@ -320,6 +320,15 @@ class ResearchJobStoreContract:
         assert thread is not None
         assert thread.evidence is None
 
+    async def test_threads_show_an_answer_of_quotes_as_quotes(self, store: IResearchJobStore) -> None:
+        """The counts of sentences stay; the number of quoted sources says that no model chose them."""
+        answer = json.loads(done("One. Two.", "supported", "supported"))
+        answer["response"]["citations"][1]["source_index"] = 2
+        answer["response"]["metadata"] = {"synthesizer": "extractive"}
+        await store.record(new_job("a", "owner"), [event(1, "done", json.dumps(answer))], None, 0.0)
+        (thread,) = await store.threads("owner", 9)
+        assert thread.evidence == AnswerEvidence(strip="▁▁", supported=2, sentences=2, quoted_sources=2)
+
     async def test_a_thread_is_renamed(self, store: IResearchJobStore) -> None:
         """The title is found, the questions still are; later follow-ups keep it; another owner renames nothing."""
         await store.add(new_job("a", "owner"), MANY)

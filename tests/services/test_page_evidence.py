@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pytest
 from playwright.async_api import Browser, expect
 from tests.services.browser import Visit, becomes, visiting
-from tests.services.page_answers import SEND, begin, citation, end, long_answer, response
+from tests.services.page_answers import QUOTE, SEND, SOURCES, begin, citation, end, long_answer, response
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
@@ -25,6 +25,7 @@ STATEMENTS = (
     ("They hunt at noon, when it is warm", "Owls hunt at night.", "partial"),
     ("They may see red light", "Owls sleep by day.", "unchecked"),
 )
+QUOTES = " ".join(f"Owls hunt at night {number}." for number in range(4))
 CELLS = "[...document.querySelectorAll('.strip-band .cell')].map(cell => cell.dataset.verdict ?? 'grey')"
 VERDICTS = ["supported", "unsupported", "partial", "uncited", "unchecked"]
 
@@ -135,6 +136,109 @@ class TestStrip:
             await show(visit, long_answer())
             assert len(await visit.page.evaluate(CELLS)) == 540
             assert await visit.overflow() <= 0
+
+
+def quotes(*sources: int, others: int = 0, **fields: Any) -> dict[str, Any]:
+    """Return an answer without a language model: a quote of each of these sources, then other sentences, which are no copies."""
+    parts, citations = [], []
+    for number, source in enumerate((*sources, *[1] * others)):
+        start = sum(map(len, parts))
+        parts.append(f"Owls hunt at night {number} [{source}]. ")
+        end, is_verbatim = start + parts[-1].index(" ["), number < len(sources)
+        cited = {**QUOTE, "start": start, "end": end, "source_index": source, "verdict": "supported"}
+        citations.append({**cited, "is_verbatim": is_verbatim})
+    raw = [{**source, "content": QUOTES} for source in SOURCES]
+    metadata = {"synthesizer": "extractive", **fields.pop("metadata", {})}
+    return response(
+        "".join(parts), citations=citations, sources=SOURCES[:2], raw_results=raw, metadata=metadata, **fields
+    )
+
+
+class TestQuotes:
+    """What an answer without a language model copies is a quote: it may say nothing on the question."""
+
+    async def test_quotes_have_no_green(self, browser: Browser, base: str) -> None:
+        """Strip, table, markers, badges and dialog; the words say what it is."""
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await show(visit, quotes(1, 2, 1))
+            assert await page.evaluate(CELLS) == ["quoted"] * 3
+            await expect(page.locator(".strip-count")).to_have_text("3 quotes from 2 sources")
+            await page.click(".strip-count")
+            await expect(page.locator(".strip-table tbody .badge").first).to_have_text("quoted word for word")
+            assert await page.locator(".verdict-line .badge").all_inner_texts() == ["3 quoted word for word"]
+            await expect(page.locator(".answer .cite.quoted")).to_have_count(3)
+            await page.locator(".answer .cite").first.click()
+            await expect(page.locator("#quote .verdict")).to_contain_text("It may say nothing on the question.")
+            await expect(page.locator(".turn .supported, #quote .supported")).to_have_count(0)
+            assert await visit.violations() == []
+
+    @pytest.mark.parametrize(
+        ("locale", "one", "several"),
+        [
+            ("en", "1 quote from 1 source", "3 quotes from 2 sources"),
+            ("de", "1 Zitat aus 1 Quelle", "3 Zitate aus 2 Quellen"),
+            ("ru", "1 цитата из 1 источника", "Цитат: 3, источников: 2"),
+            ("zh-CN", "1 条引文，来自 1 个来源", "3 条引文，来自 2 个来源"),
+            ("he", "ציטוט אחד ממקור אחד", "3 ציטוטים מ־2 מקורות"),
+            ("ar", "اقتباس واحد من مصدر واحد", "الاقتباسات: 3، المصادر: 2"),
+        ],
+    )
+    async def test_counts_are_right_in_each_language(
+        self, browser: Browser, base: str, locale: str, one: str, several: str
+    ) -> None:
+        """One quote and several."""
+        for made, line in ((quotes(1), one), (quotes(1, 2, 1), several)):
+            async with visiting(browser, base, locale=locale) as visit:
+                await show(visit, made)
+                await expect(visit.page.locator(".strip-count")).to_have_text(line)
+
+    @pytest.mark.parametrize(
+        ("made", "line"), [(quotes(1, 1), "2 quotes from 1 source"), (quotes(1, 2, others=1), "3 of 3 hold")]
+    )
+    async def test_another_sentence_is_counted_as_before(
+        self, browser: Browser, base: str, made: dict[str, Any], line: str
+    ) -> None:
+        """Where one sentence is no copy, it is told how many hold."""
+        async with visiting(browser, base) as visit:
+            await show(visit, made)
+            await expect(visit.page.locator(".strip-count")).to_have_text(line)
+            verdicts = ["quoted" if each["is_verbatim"] else "supported" for each in made["citations"]]
+            assert await visit.page.evaluate(CELLS) == verdicts
+
+    async def test_a_copy_that_a_model_wrote_holds(self, browser: Browser, base: str) -> None:
+        """The model chose it as a statement of its answer."""
+        async with visiting(browser, base) as visit:
+            await show(visit, quotes(1, 2, metadata={"synthesizer": "m"}))
+            assert await visit.page.evaluate(CELLS) == ["supported"] * 2
+            await expect(visit.page.locator(".strip-count")).to_have_text("2 of 2 hold")
+
+    async def test_files_say_it_and_the_json_is_the_servers(self, browser: Browser, base: str) -> None:
+        """Markdown and HTML have the counts and the words; JSON has the verdict of the server."""
+        files = {}
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await show(visit, quotes(1, 2))
+            for name in ("Markdown", "HTML", "JSON"):
+                await page.locator(".tools .menu > summary").click()
+                async with page.expect_download() as download:
+                    await page.get_by_role("button", name=name, exact=True).click()
+                files[name] = (await (await download.value).path()).read_text(encoding="utf-8")
+                await page.keyboard.press("Escape")
+            assert visit.errors == []
+        assert "▁▁ 2 quotes from 2 sources" in files["Markdown"]
+        assert "**quoted word for word**" in files["Markdown"]
+        assert 'aria-label="2 quotes from 2 sources"><i class="quoted"' in files["HTML"]
+        assert {each["verdict"] for each in json.loads(files["JSON"])["citations"]} == {"supported"}
+
+    async def test_a_copy_of_the_answer_begins_with_its_quotes(self, browser: Browser, base: str) -> None:
+        """Its markers have no sign."""
+        async with visiting(browser, base, permissions=["clipboard-read", "clipboard-write"]) as visit:
+            await show(visit, quotes(1))
+            await visit.page.locator(".actions").get_by_role("button", name="Copy", exact=True).click()
+            await expect(visit.page.locator("#status")).to_have_text("Copied")
+            copied = await visit.page.evaluate("navigator.clipboard.readText()")
+        assert copied.startswith("1 quote from 1 source\n\nOwls hunt at night 0 [1].")
 
 
 class TestFiles:

@@ -596,7 +596,7 @@ class TestLongTexts:
             await visit.ask()
             await visit.answered()
             names = await page.locator(".cite").evaluate_all("all => all.map(each => each.getAttribute('aria-label'))")
-            assert names == ["Source 1, quoted: show the quote", "Source 1, not checked: show the quote"]
+            assert names == ["Source 1, quoted word for word: show the quote", "Source 1, not checked: show the quote"]
             await expect(page.locator(".cite").first.locator("svg")).to_have_count(0)
             await page.locator(".cite").first.click()
             await expect(page.locator("#quote mark")).to_have_text("The owl 🦉 sleeps by day")

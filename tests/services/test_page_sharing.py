@@ -476,6 +476,17 @@ class TestThreads:
             await expect(page.locator(".threads li > a")).to_have_attribute("href", "#research/a")
             assert visit.errors == []
 
+    async def test_the_strip_of_quotes_is_grey(self, browser: Browser, tmp_path: Path) -> None:
+        """The list tells quotes of an answer without a language model from sentences that hold."""
+        made = turn(1)
+        made["metadata"]["synthesizer"] = "extractive"
+        made["citations"][0] |= {"verdict": "supported", "is_verbatim": True}
+        await keep(tmp_path, ("a", made))
+        async with serving_page(tmp_path, *OFFLINE) as base, visiting(browser, base) as visit:
+            strip = visit.page.get_by_role("img", name="1 quote from 1 source")
+            await expect(strip.locator(".quoted")).to_have_count(1)
+            await expect(strip.locator("i")).to_have_count(1)
+
     async def test_several_are_deleted_at_once(self, browser: Browser, own_base: str) -> None:
         """Only the chosen ones, after one more question; Escape leaves the choice and deletes nothing."""
         async with visiting(browser, own_base) as visit:

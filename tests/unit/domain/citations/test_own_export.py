@@ -22,12 +22,14 @@ FILE = GivenSource(900, title="trips/docs.md", text="The allowance is 28 euros."
         ["# How high is it?", STRIP, ANSWER, SOURCES, CITATIONS, COST],
         ["# How high is it?", ANSWER, SOURCES, COST],
         ["# How high is it?", STRIP, ANSWER, SOURCES],
+        ["# How high is it?", "▁▁ 2 quotes from 1 source", ANSWER, SOURCES],
+        ["# How high is it?", "▁ 1 quote from 2 sources", ANSWER, SOURCES],
     ],
 )
 def test_only_the_answer_is_text_and_its_documents_are_the_given_ones(blocks: list[str]) -> None:
     cited = read_citations("\n\n".join(blocks) + "\n", [FILE])
     assert [(source.index, source.text) for source in cited.sources] == [(1, FILE.text)]
-    for left_out in ("hold", "quoted", "captcha", "without a language model"):
+    for left_out in ("hold", "quote", "captcha", "without a language model"):
         assert left_out not in cited.markdown
     assert ANSWER in cited.markdown
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 
 from modules.llm_platform.domain.citations.source_lists import TextLine
 
-_STRIP = re.compile(r"[▁▄▆█░▒]{1,100} \d{1,6} of \d{1,6} hold")
+_COUNTS = r"(?:\d{1,6} of \d{1,6} hold|\d{1,6} quotes? from \d{1,6} sources?)"
+_STRIP = re.compile(rf"[▁▄▆█░▒]{{1,100}} {_COUNTS}")
 _COST = re.compile(r"\*[^*]{1,300} · [^*]{1,300}\*")  # "*1.2 s · 1 search (documents) · …*"
 _LEFT_OUT = frozenset({"## Citations", "## Notes"})
 

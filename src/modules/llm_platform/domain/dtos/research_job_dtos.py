@@ -106,11 +106,14 @@ class AnswerEvidence(BaseModel, frozen=True):
     - `strip` has a block character for each sentence, in their order: `▁` supported, `▄` partly supported, `█` not supported,
       `░` without a source, `▒` not checked. If there are more than 48 sentences, each character is the worst one of several.
     - `supported` is the number of sentences that a source supports, of `sentences`.
+    - `quoted_sources` is the number of cited sources if the answer consists of quotes alone, which no language model chose;
+      0 for other answers.
     """
 
     strip: str
     supported: int
     sentences: int
+    quoted_sources: int = 0
 
 
 class ResearchThread(BaseModel, frozen=True):

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from modules.llm_platform.domain.citations.sentence_evidence import MAX_BLOCKS, evidence_line, sentence_evidence
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.citations.sentence_evidence import (
+    EXTRACTIVE,
+    MAX_BLOCKS,
+    evidence_line,
+    held_sentences,
+    sentence_evidence,
+)
 from modules.llm_platform.domain.dtos.research_dtos import (
     CellVerdict,
     Citation,
@@ -20,11 +28,13 @@ def citation(start: int, end: int, verdict: Verdict, source: int = 1, *cells: Ce
     return Citation(start=start, end=end, source_index=source, verdict=verdict, score=1.0, cells=cells)
 
 
-def answer(*citations: Citation, uncited: tuple[tuple[int, int], ...] = ()) -> ResearchResponse:
+def answer(
+    *citations: Citation, uncited: tuple[tuple[int, int], ...] = (), synthesizer: str = "openai/m"
+) -> ResearchResponse:
     spans = tuple(TextSpan(start=start, end=end) for start, end in uncited)
     return ResearchResponse(
         query="q", depth="deep", synthesis="x" * 400, sources=(), raw_results=(), citations=citations,
-        metadata=ResearchMetadata(latency_ms=1, uncited=spans),
+        metadata=ResearchMetadata(latency_ms=1, uncited=spans, synthesizer=synthesizer),
     )  # fmt: skip
 
 
@@ -92,3 +102,56 @@ def test_every_door_of_the_command_line_shows_it() -> None:
     assert "▁▆ 1 of 2 hold" in research_markdown(made)
     assert 'aria-label="1 of 2 hold"><i class="supported" style="flex-grow:10"></i>' in research_html(made)
     assert "hold" not in research_markdown(answer()) + research_html(answer())
+
+
+@for_each(
+    "spans, line",
+    [
+        ([(0, 9, 1)], "▁ 1 quote from 1 source"),
+        ([(0, 9, 1), (0, 9, 2)], "▁ 1 quote from 2 sources"),
+        ([(0, 9, 1), (10, 19, 1)], "▁▁ 2 quotes from 1 source"),
+        ([(0, 9, 1), (10, 19, 2), (20, 29, 1)], "▁▁▁ 3 quotes from 2 sources"),
+        ([(0, 30, 3), (0, 12, 7)], "▁ 1 quote from 2 sources"),  # a clause
+    ],
+)
+def test_an_answer_of_quotes_counts_quotes(spans: list[tuple[int, int, int]], line: str) -> None:
+    """A copy answers nothing by itself: without a model no sentence is said to hold."""
+    cited = [citation(start, end, "supported", source) for start, end, source in spans]
+    sentences = sentence_evidence(answer(*cited, synthesizer=EXTRACTIVE))
+    assert {sentence.verdict for sentence in sentences} == {"quoted"}
+    assert evidence_line(sentences) == line
+
+
+def test_a_copy_that_a_model_wrote_holds() -> None:
+    """The model chose it as a statement of its answer."""
+    sentences = sentence_evidence(answer(citation(0, 9, "supported")))
+    assert [sentence.verdict for sentence in sentences] == ["supported"]
+    assert evidence_line(sentences) == "▁ 1 of 1 hold"
+
+
+def test_an_answer_of_quotes_with_another_sentence_is_counted_as_before() -> None:
+    """Its quotes hold."""
+    quote = citation(0, 9, "supported")
+    other = citation(10, 19, "partial")
+    reworded = citation(20, 29, "supported").model_copy(update={"is_verbatim": False, "score": 0.9})
+    sentences = sentence_evidence(answer(quote, other, reworded, uncited=((30, 39),), synthesizer=EXTRACTIVE))
+    assert [sentence.verdict for sentence in sentences] == ["quoted", "partial", "supported", "uncited"]
+    assert (evidence_line(sentences), held_sentences(sentences)) == ("▁▄▁░ 2 of 4 hold", 2)
+
+
+def test_every_door_of_the_command_line_shows_quotes_as_quotes() -> None:
+    """In no colour and without the sign of support; the strip of HTML has a grey cell."""
+    made = answer(citation(0, 10, "supported"), citation(20, 30, "supported", 2), synthesizer=EXTRACTIVE)
+    lines = list(render_sources(made))
+    texts = [line.text for line in lines]
+    assert "▁▁ 2 quotes from 2 sources" in texts
+    assert len([text for text in texts if text.startswith("❝ quoted word for word  ")]) == 2
+    assert "green" not in {line.style for line in lines}
+    markdown, page = research_markdown(made), research_html(made)
+    assert "\n\n▁▁ 2 quotes from 2 sources\n\n" in markdown
+    assert markdown.count(": ❝ quoted word for word") == 2
+    assert 'aria-label="2 quotes from 2 sources"><i class="quoted" style="flex-grow:10"></i>' in page
+    assert page.count('<span class="quoted">❝ quoted word for word</span>') == 2
+    for shown in ("\n".join(texts), markdown, page):
+        assert "hold" not in shown
+        assert "✔" not in shown

@@ -5,7 +5,12 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from modules.llm_platform.domain.citations.sentence_evidence import evidence_blocks, held_sentences, sentences_of
+from modules.llm_platform.domain.citations.sentence_evidence import (
+    evidence_blocks,
+    held_sentences,
+    quoted_sources,
+    sentences_of,
+)
 from modules.llm_platform.domain.dtos.research_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import AnswerEvidence, JobEvent
 
@@ -15,6 +20,7 @@ MAX_CELLS: Final = 48  # cells of the strip of a thread in the list of threads
 
 class _Metadata(BaseModel):
     uncited: tuple[TextSpan, ...] = ()
+    synthesizer: str = ""
 
 
 class _Answer(BaseModel):
@@ -33,9 +39,12 @@ def answer_columns(last: JobEvent) -> Mapping[str, str]:
     Both are empty if the event has no answer.
     """
     answer = _LastEvent.model_validate_json(last.data).response if last.type == "done" else _Answer()
-    sentences = sentences_of(answer.citations, answer.metadata.uncited)
+    sentences = sentences_of(answer.citations, answer.metadata.uncited, answer.metadata.synthesizer)
     evidence = AnswerEvidence(
-        strip=evidence_blocks(sentences, MAX_CELLS), supported=held_sentences(sentences), sentences=len(sentences)
+        strip=evidence_blocks(sentences, MAX_CELLS),
+        supported=held_sentences(sentences),
+        sentences=len(sentences),
+        quoted_sources=quoted_sources(sentences),
     )
     return {
         # PostgreSQL stores no NUL.

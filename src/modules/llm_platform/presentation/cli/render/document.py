@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from modules.llm_platform.domain.citations.sentence_evidence import (
     SentenceEvidence,
+    evidence_counts,
     evidence_line,
     sentence_evidence,
     shown_verdict,
@@ -25,7 +26,7 @@ pre { padding: .75rem }
 table { border-collapse: collapse } td, th { border: 1px solid #ccc; padding: .25rem .5rem }
 blockquote { margin: 0; padding-left: 1rem; border-left: 3px solid #ccc; color: #444 }
 li { margin: .4rem 0 } .supported { color: #14703a } .partial, .absent { color: #8a5a00 } .unsupported { color: #b3261e }
-.unchecked, .small { color: #666 } a { color: #0b57d0; overflow-wrap: anywhere }
+.quoted, .unchecked, .small { color: #666 } a { color: #0b57d0; overflow-wrap: anywhere }
 .strip { display: flex; align-items: flex-end; gap: 1px; height: 10px; border-bottom: 1px solid #ccc }
 .strip i { flex: 1 1 0; height: 3px; background: currentColor; print-color-adjust: exact }
 .strip .partial { height: 6px } .strip .absent { height: 8px } .strip .unsupported { height: 10px }
@@ -34,7 +35,7 @@ li { margin: .4rem 0 } .supported { color: #14703a } .partial, .absent { color: 
 @media (prefers-color-scheme: dark) {
   body { color: #e6e6e6; background: #161616 } pre, code { background: #242424 } a { color: #8ab4f8 }
   .supported { color: #7fd49b } .partial, .absent { color: #e5b567 } .unsupported { color: #f2a19c }
-  .unchecked, .small { color: #aaa }
+  .quoted, .unchecked, .small { color: #aaa }
 }
 """
 # No script and no request, whatever the answer contains.
@@ -160,15 +161,15 @@ def section(title: str, kind: str, items: Sequence[str]) -> str:
 
 
 def _evidence_strip(sentences: Sequence[SentenceEvidence]) -> str:
-    """Return the evidence as a row of cells, as wide as their sentences are long. Its label counts supported sentences."""
+    """Return the evidence as a row of cells, as wide as their sentences are long. Its label has the counts."""
     if not sentences:
         return ""
     cells = "".join(
         f'<i class="{sentence.verdict}" style="flex-grow:{sentence.end - sentence.start}"></i>'
         for sentence in sentences
     )
-    held = f"{sum(sentence.verdict == 'supported' for sentence in sentences)} of {len(sentences)} hold"
-    return f'<div class="strip" role="img" aria-label="{held}">{cells}</div>\n<p class="small">{held}</p>'
+    counts = evidence_counts(sentences)
+    return f'<div class="strip" role="img" aria-label="{counts}">{cells}</div>\n<p class="small">{counts}</p>'
 
 
 def _anchor(title: str, url: str) -> str:
@@ -179,7 +180,7 @@ def _anchor(title: str, url: str) -> str:
 
 
 def _html_citation(citation: Citation, response: ResearchResponse) -> str:
-    verdict_class = shown_verdict(citation)
+    verdict_class = shown_verdict(citation, response.metadata.synthesizer)
     mark, _ = terminal.MARKS[verdict_class]
     sentence = html.escape(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     quote = html.escape(citation.quote)
@@ -201,7 +202,7 @@ def _html_notes(notes: Iterable[str]) -> str:
 
 
 def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
-    mark, _ = terminal.MARKS[shown_verdict(citation)]
+    mark, _ = terminal.MARKS[shown_verdict(citation, response.metadata.synthesizer)]
     sentence = escape_line(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     source = f"[{citation.source_index}]{terminal.page_text(citation)}"
     line = f"- {sentence} {source}: {mark} {terminal.verdict_text(citation, response)}"

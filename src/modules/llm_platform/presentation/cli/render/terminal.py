@@ -7,6 +7,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from modules.llm_platform.domain.citations.sentence_evidence import (
+    EXTRACTIVE,
     SentenceVerdict,
     evidence_line,
     sentence_evidence,
@@ -28,7 +29,6 @@ MAX_HOST_COLUMNS: Final = 60  # A longer host widens its own line only.
 BYTE_UNITS: Final = ("B", "kB", "MB", "GB", "TB")
 KILO: Final = 1000  # The factor between two units.
 DOCUMENT_SCHEME: Final = "doc:"  # The scheme of a document's URL. The rest of the URL is the path, percent-encoded.
-EXTRACTIVE: Final = "extractive"  # The synthesizer that quotes sources instead of calling a model.
 WITHOUT_MODEL: Final = "without a language model"
 MARKED_NOTICE: Final = "Sentences that their sources do not support are marked here:"
 FOUND = ", source found by the platform"
@@ -47,6 +47,7 @@ MARKS: Final[Mapping[SentenceVerdict, tuple[str, Style]]] = {
     "absent": ("○", "yellow"),
     "unsupported": ("✘", "red"),
     "unchecked": ("?", "dim"),
+    "quoted": ("❝", ""),
 }
 
 _LINE_BREAK = re.compile(r"[\r\n\t]")
@@ -134,7 +135,7 @@ def render_sources(response: dtos.ResearchResponse, missing_model_note: str | No
     evidence = evidence_line(sentence_evidence(response))
     citations = [Line(evidence)] if evidence else []
     for citation in response.citations:
-        mark, style = MARKS[shown_verdict(citation)]
+        mark, style = MARKS[shown_verdict(citation, response.metadata.synthesizer)]
         text = f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response)}"
         citations.append(Line(text, style, citation.quote_url))
     yield from _section("Citations", citations)
@@ -303,7 +304,7 @@ def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> st
     The word comparison gives the score, so the text has both verdicts if a model gave the final one. A quote of an answer
     without a model has no score.
     """
-    if citation.is_verbatim and response.metadata.synthesizer == EXTRACTIVE:
+    if shown_verdict(citation, response.metadata.synthesizer) == "quoted":
         return "quoted word for word"
     found = FOUND if citation.cited_by == "platform" else ""
     verdict = FINDINGS[citation.finding] if citation.finding else citation.verdict

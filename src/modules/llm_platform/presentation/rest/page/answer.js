@@ -9,14 +9,13 @@ import { t } from "./texts.js";
 import { differenceOf, Receipts } from "./receipts.js";
 import { EvidenceStrip } from "./strip.js";
 import { placedCharacters, rangeOf, Underlines } from "./underlines.js";
-import { cellVerdicts, isDoubt, ofCell, quotedPassage, verdictWord, WORST_FIRST } from "./verdicts.js";
+import { cellVerdicts, isDoubt, isHeld, ofCell, quotedPassage, verdictWord, WORST_FIRST } from "./verdicts.js";
 
 const OPEN_BLOCKS = 2; // at the end of a text that grows: what follows may change them, as a line of === makes a heading
 const REST = 3; // between two drawings of a growing text, in times of what the last one took
 const MAX_REST_MS = 150;
 const LINE_START = /(?:^|\n)[ \t>*+-]*$/; // before the number of an entry of a list of sources, which cites nothing
 const MAX_LANGUAGE_CHARS = 20; // of the name of a block's language
-const QUIET = ["supported", "quoted"]; // a marker without a sign
 
 export class AnswerText {
   /** `waiting()` says why a marker has no verdict yet; with `keepsLines` the lines of the text end where they end. */
@@ -110,7 +109,7 @@ export class AnswerText {
     for (const old of this.element.querySelectorAll(".cite.cell")) old.remove();
     for (const { start, end, verdict, sent, citation } of cells) {
       const element = places.slice(start, end).find(Boolean)?.node.parentElement.closest("td, th");
-      if (verdict !== "supported" && element) element.append(this.#cellButton(ofCell(citation.sent, sent)));
+      if (!isHeld(verdict) && element) element.append(this.#cellButton(ofCell(citation.sent, sent)));
     }
   }
 
@@ -256,7 +255,7 @@ export class AnswerText {
       const word = isByCell ? t("compared cell by cell") : verdictWord(citation, about.text);
       button.className = `cite ${isByCell ? "by-cell " : ""}${verdict}`;
       button.setAttribute("aria-label", t("Source {n}, {verdict}: show the quote", { n: about.index, verdict: word }));
-      button.replaceChildren(...(isByCell || QUIET.includes(verdict) ? [] : [icon(verdict)]));
+      button.replaceChildren(...(isByCell || isHeld(verdict) ? [] : [icon(verdict)]));
     }
   }
 

@@ -102,8 +102,13 @@ function decoded(text) {
     if (isList(value)) return value.map(harmless);
     // Red is for what a source contradicts: what no source says is a verdict of its own on this page.
     if (value?.finding === "absent" && value.verdict === "unsupported") value.verdict = "absent";
+    if (value?.metadata?.synthesizer === "extractive") value.citations?.forEach(markQuote);
     return typeof value === "string" && LINES.has(name) ? harmless(value) : value;
   });
+}
+/** Green is for what supports an answer: a copy in an answer without a language model is a quote, which may say nothing on the question. */
+function markQuote(citation) {
+  if (citation.is_verbatim) for (const each of [citation, ...(citation.cells ?? [])]) if (each.verdict === "supported") each.verdict = "quoted";
 }
 const json = async (path, options) => decoded(await (await send(path, options)).text());
 const soon = (path, options) => json(path, { ...options, timeout: ANSWER_MS });

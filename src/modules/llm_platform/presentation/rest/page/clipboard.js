@@ -2,8 +2,9 @@
 
 import { el, withoutUser } from "./dom.js";
 import { blocksOf } from "./markdown.js";
-import { citationFinder, heldOf, placedSpans, sentencesOf } from "./sentences.js";
-import { harmless, t } from "./texts.js";
+import { citationFinder, heldOf, placedSpans, quotesOf, sentencesOf } from "./sentences.js";
+import { harmless, quotesLine, t } from "./texts.js";
+import { isHeld } from "./verdicts.js";
 
 const SIGNS = { unsupported: " ✕", absent: " ○", partial: " ◐", unchecked: " ?" };
 
@@ -12,8 +13,10 @@ export function markedAnswer(response) {
   const { synthesis, citations, sources, metadata } = response;
   const placed = placedSpans(synthesis, citations);
   const find = citationFinder(placed);
-  const [held, all] = heldOf(sentencesOf(placed, placedSpans(synthesis, metadata.uncited)));
-  const summary = all ? t("{n} of {all} sentences hold", { n: held, all }) : "";
+  const sentences = sentencesOf(placed, placedSpans(synthesis, metadata.uncited));
+  const [held, all] = heldOf(sentences);
+  const quotes = quotesOf(sentences);
+  const summary = quotes ? quotesLine(...quotes) : all ? t("{n} of {all} sentences hold", { n: held, all }) : "";
   const cited = sources.map((source) => ({ ...source, url: addressOf(source, citations) }));
   const markers = [];
   const marked = el("div", {}, ...blocksOf(synthesis, new Set(sources.map(({ index }) => index))).map((block) => block.fragment((index, place) => {
@@ -31,7 +34,7 @@ export function markedAnswer(response) {
 
 /** The address of a source; that of a PDF leads to the page of its first supporting quote. */
 function addressOf({ index, url }, citations) {
-  const isCited = ({ source_index: source, page, verdict }) => source === index && page && ["supported", "partial"].includes(verdict);
+  const isCited = ({ source_index: source, page, verdict }) => source === index && page && (isHeld(verdict) || verdict === "partial");
   return citations.find(isCited)?.quote_url ?? url;
 }
 

@@ -9,13 +9,13 @@ import { placedSpans, sentencesOf } from "./sentences.js";
 import { blockLine, heldLine } from "./strip.js";
 import { notesOf } from "./problems.js";
 import { harmless, language, t } from "./texts.js";
-import { pageOf, verdictWord } from "./verdicts.js";
+import { isHeld, pageOf, verdictWord } from "./verdicts.js";
 
 const STYLE = `body{max-width:46rem;margin:2rem auto;padding:0 1rem;font:1rem/1.6 system-ui,sans-serif;color:#1a1a1a;background:#fff}
 a{overflow-wrap:anywhere}table{border-collapse:collapse}td,th{border:1px solid #ccc;padding:.25rem .5rem}pre{overflow-x:auto}
 blockquote{margin:0;padding-inline-start:1rem;border-inline-start:3px solid #ccc}
 .strip{display:flex;align-items:flex-end;gap:1px;height:10px;border-bottom:1px solid #ccc}.strip i{flex:1 1 0;height:3px;background:#176639;print-color-adjust:exact}
-.strip .partial{height:6px;background:#d9921a}.strip .absent{height:8px;background:#d9921a}.strip .unsupported{height:10px;background:#d0342c}.strip .uncited{height:8px;border:1px solid #888;background:none}
+.strip .quoted{background:#888}.strip .partial{height:6px;background:#d9921a}.strip .absent{height:8px;background:#d9921a}.strip .unsupported{height:10px;background:#d0342c}.strip .uncited{height:8px;border:1px solid #888;background:none}
 .strip .unchecked{height:10px;background:repeating-linear-gradient(135deg,#888 0 1px,transparent 1px 4px)}
 p,li,td,th,h1,h2{unicode-bidi:plaintext}li,td,th{text-align:-webkit-match-parent;text-align:match-parent}code,pre{direction:ltr;unicode-bidi:isolate}`;
 const POLICY = "default-src 'none'; style-src 'unsafe-inline'";
@@ -75,7 +75,8 @@ export function saveFile(name, blob) {
   setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
-const asSent = (name, value) => (name === "verdict" && value === "absent" ? "unsupported" : value); // see `decoded` of api.js
+const SENT = { absent: "unsupported", quoted: "supported" }; // see `decoded` of api.js
+const asSent = (name, value) => (name === "verdict" ? SENT[value] ?? value : value);
 const lines = (value) => `${JSON.stringify(value, asSent, 2)}\n`;
 const dateOf = (published) => /^\d{4}(?:-\d\d){0,2}/.exec(published ?? "")?.[0];
 
@@ -90,7 +91,7 @@ function cited(answers) {
     for (const source of sources) {
       const published = source.published ?? results?.find(({ url }) => url === source.url)?.published;
       if (!found.has(source.url)) found.set(source.url, { ...source, url: withoutUser(source.url), index: answers.length > 1 ? found.size + 1 : source.index, date: dateOf(published), pages: new Set() });
-      const supporting = citations.filter(({ source_index: index, verdict }) => index === source.index && ["supported", "partial"].includes(verdict));
+      const supporting = citations.filter(({ source_index: index, verdict }) => index === source.index && (isHeld(verdict) || verdict === "partial"));
       for (const { page } of supporting) if (page) found.get(source.url).pages.add(page);
     }
   return [...found.values()];

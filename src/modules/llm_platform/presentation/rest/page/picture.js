@@ -17,8 +17,8 @@ const STRIP_HEIGHT = 24;
 const TITLE = { size: 46, weight: 650, lines: 3, leading: 58 };
 const DOUBT = { size: 30, weight: 400, lines: 3, leading: 44 };
 const FAMILY = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
-const COLOURS = { ground: "#fbfbfa", text: "#1d1d1b", muted: "#5f5f5a", line: "#dededa", supported: "#176639", partial: "#d9921a", absent: "#d9921a", unsupported: "#d0342c", grey: "#8b8b86" };
-const HEIGHTS = { supported: 8, partial: 15, absent: 18 }; // of cells, in pixels; cells of other verdicts are full
+const COLOURS = { ground: "#fbfbfa", text: "#1d1d1b", muted: "#5f5f5a", line: "#dededa", supported: "#176639", partial: "#d9921a", absent: "#d9921a", unsupported: "#d0342c", quoted: "#8b8b86", grey: "#8b8b86" };
+const HEIGHTS = { supported: 8, quoted: 8, partial: 15, absent: 18 }; // of cells, in pixels; cells of other verdicts are full
 const RIGHT_TO_LEFT = /^[^\p{L}]*[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/u;
 const SCALE = 2; // pixels of the PNG for one of the SVG
 

@@ -1,7 +1,7 @@
 // The sentences of an answer with their verdicts: what the lines, the evidence strip and the copied text show.
 
 import { unitOffsets } from "./dom.js";
-import { cellVerdicts, isDoubt, WORST_FIRST } from "./verdicts.js";
+import { cellVerdicts, isDoubt, isHeld, WORST_FIRST } from "./verdicts.js";
 
 /** Spans with offsets in UTF-16 units in the place of code points; `sent` is the span as the server sent it. */
 export function placedSpans(text, spans) {
@@ -19,23 +19,30 @@ export function citationFinder(placed) {
   };
 }
 
-/** The sentences in their order, each {start, end, verdict, citation}. `verdict` is "uncited" for one without a source, and
+/** The sentences in their order, each {start, end, verdict, citation, sources}. `verdict` is "uncited" for one without a source, and
 "pending" for one whose sources are still being read. Statements
 that overlap are clauses of one sentence, which has the worst of their verdicts. */
 export function sentencesOf(placed, uncited) {
   const statements = [...Map.groupBy(placed, ({ start, end }) => `${start} ${end}`).values()].map(statementOf);
-  const all = [...statements, ...uncited.map(({ start, end, verdict = "uncited" }) => ({ start, end, verdict, citation: null, isRow: false }))];
+  const all = [...statements, ...uncited.map(({ start, end, verdict = "uncited" }) => ({ start, end, verdict, citation: null, sources: [], isRow: false }))];
   const sentences = [];
   for (const statement of all.sort((one, other) => one.start - other.start || other.end - one.end)) {
     const last = sentences.at(-1);
     if (!last || statement.start >= last.end) sentences.push({ ...statement });
-    else Object.assign(last, statement.verdict !== "uncited" && isWorse(statement, last) && { ...statement, start: last.start }, { end: Math.max(last.end, statement.end) });
+    else Object.assign(last, statement.verdict !== "uncited" && isWorse(statement, last) && { ...statement, start: last.start },
+      { end: Math.max(last.end, statement.end), sources: [...last.sources, ...statement.sources] });
   }
   return sentences;
 }
 
+/** How many quotes from how many sources an answer of quotes alone has; null for another text. */
+export function quotesOf(sentences) {
+  if (!sentences.length || sentences.some(({ verdict }) => verdict !== "quoted")) return null;
+  return [sentences.length, new Set(sentences.flatMap(({ sources }) => sources)).size];
+}
+
 /** How many sentences their sources support, of how many. */
-export const heldOf = (sentences) => [sentences.filter(({ verdict }) => verdict === "supported").length, sentences.filter(({ verdict }) => verdict !== "pending").length];
+export const heldOf = (sentences) => [sentences.filter(({ verdict }) => isHeld(verdict)).length, sentences.filter(({ verdict }) => verdict !== "pending").length];
 
 const rank = (verdict) => WORST_FIRST.indexOf(verdict);
 const isWorse = (one, other) => other.verdict === "uncited" || rank(one.verdict) < rank(other.verdict);
@@ -45,13 +52,15 @@ const worst = (list) => list.reduce((found, item) => (rank(item.verdict) < rank(
 verdict of a sentence that somebody else wrote. */
 function statementOf(citations) {
   const { start, end, sentence_verdict: known } = citations[0];
+  const sources = citations.map(({ source_index: index }) => index);
   const deciding = citations.filter(({ verdict }) => verdict === known);
-  if (known) return { start, end, isRow: citations.some(({ cells }) => cells?.length), verdict: known, citation: (deciding.find(({ difference }) => difference) ?? deciding[0] ?? citations[0]).sent };
+  if (known) return { start, end, sources, isRow: citations.some(({ cells }) => cells?.length), verdict: known, citation: (deciding.find(({ difference }) => difference) ?? deciding[0] ?? citations[0]).sent };
   const isRow = citations.some(({ cells }) => cells?.length);
-  const supporting = citations.find(({ verdict, cells }) => verdict === "supported" && !cells?.length);
+  const held = citations.filter(({ verdict, cells }) => isHeld(verdict) && !cells?.length);
+  const supporting = held.find(({ verdict }) => verdict === "quoted") ?? held[0];
   const cells = isRow ? cellVerdicts(citations) : [];
   const chosen = supporting ?? (cells.length ? worst(cells) : worst(citations));
-  return { start, end, isRow, verdict: chosen.verdict, citation: (supporting ?? (cells.length ? chosen.citation : chosen)).sent };
+  return { start, end, sources, isRow, verdict: chosen.verdict, citation: (supporting ?? (cells.length ? chosen.citation : chosen)).sent };
 }
 
 export const doubtedOf = (sentences) => sentences.filter(({ verdict }) => isDoubt(verdict));

@@ -6,7 +6,7 @@ import { areFull, closeFolder, deleteFolder, folderOf, folders, MAX_NAME_CHARS, 
 import { pin, pinned, renamePins, unpin } from "./pins.js";
 import { preferences } from "./preferences.js";
 import { onKey } from "./settings.js";
-import { number, onLanguage, relativeDay, t } from "./texts.js";
+import { number, onLanguage, quotesLine, relativeDay, t } from "./texts.js";
 
 const WIDE = matchMedia("(min-width: 1100px)"); // as in page.css
 const SEARCH_DELAY_MS = 250;
@@ -406,10 +406,10 @@ function folderField(name) {
 }
 
 /** The evidence strip of the newest answer, of equal cells. */
-function smallStrip({ strip, supported, sentences }) {
-  const label = t("{n} of {all} hold", { n: number(supported), all: number(sentences) });
+function smallStrip({ strip, supported, sentences, quoted_sources: sources }) {
+  const label = sources ? quotesLine(sentences, sources) : t("{n} of {all} hold", { n: number(supported), all: number(sentences) });
   return el("span", { class: "small-strip", role: "img", "aria-label": label, title: label },
-    [...strip].map((block) => el("i", { class: VERDICTS_OF_BLOCKS[block] })));
+    [...strip].map((block) => el("i", { class: sources ? "quoted" : VERDICTS_OF_BLOCKS[block] })));
 }
 
 /** Let the element have these children; those that are in their place stay untouched. */

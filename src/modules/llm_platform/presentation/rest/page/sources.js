@@ -4,6 +4,7 @@ import { el, shortAddress } from "./dom.js";
 import { showIcons } from "./icons.js";
 import { plainBeginning, plainQuote } from "./source_text.js";
 import { day, number, t } from "./texts.js";
+import { isHeld } from "./verdicts.js";
 
 const SNIPPET_CHARS = 300;
 const MAX_ICONS = 12; // of an answer: each is a request, which counts for the limits of this client
@@ -82,7 +83,7 @@ of the page, and a stored answer has it too. */
 function citedPassages(citations) {
   const passages = new Map();
   for (const { source_index: index, quote, verdict } of citations)
-    if (quote && (!passages.has(index) || (verdict === "supported" && passages.get(index).verdict !== "supported"))) passages.set(index, { quote, verdict });
+    if (quote && (!passages.has(index) || (isHeld(verdict) && !isHeld(passages.get(index).verdict)))) passages.set(index, { quote, verdict });
   return new Map([...passages].map(([index, { quote }]) => [index, quote]));
 }
 

@@ -1,15 +1,15 @@
 // The evidence strip: one cell for each sentence of an answer, as wide as the sentence is long, in the colour of its verdict.
 
 import { el, icon } from "./dom.js";
-import { heldOf } from "./sentences.js";
+import { heldOf, quotesOf } from "./sentences.js";
 import { plainWords } from "./source_text.js";
-import { isRightToLeft, number, t } from "./texts.js";
+import { isRightToLeft, number, quotesLine, t } from "./texts.js";
 import { VERDICTS, verdictWord } from "./verdicts.js";
 
 const SENTENCE_END = /[.!?。！？](?=[\s\[]|$)|[。！？]|\n/g;
 const MIN_CHARS = 12; // of a stretch that counts as a sentence while the text is written
 const CROWDED = 160; // cells from which there is no gap between them
-const BLOCKS = { supported: "▁", partial: "▄", absent: "▆", unsupported: "█", uncited: "░", unchecked: "▒", pending: "▒" };
+const BLOCKS = { supported: "▁", partial: "▄", absent: "▆", unsupported: "█", uncited: "░", unchecked: "▒", pending: "▒", quoted: "▁" };
 
 const NOT_COMPARED = { uncited: () => t("no source"), pending: () => t("not checked yet") };
 
@@ -21,8 +21,11 @@ const verdictSign = (sentence) => {
   return el("span", { class: `badge ${isJudged ? sentence.verdict : "unchecked"}` }, isJudged && icon(sentence.verdict), sentenceWord(sentence));
 };
 
-/** "12 of 20 hold", and a line of one block character for each sentence, for texts without colours. */
+/** "12 of 20 hold", or of an answer of quotes alone how many these are, and a line of one block character for each sentence, for
+texts without colours. */
 export const heldLine = (sentences) => {
+  const quotes = quotesOf(sentences);
+  if (quotes) return quotesLine(...quotes);
   const [held, all] = heldOf(sentences);
   return t("{n} of {all} hold", { n: number(held), all: number(all) });
 };

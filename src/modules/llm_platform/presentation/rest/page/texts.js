@@ -50,6 +50,12 @@ export const number = (value, options) => new Intl.NumberFormat(locale(), option
 /** Marks keep the sign beside its letters: `US$` is `$US` from right to left. */
 export const dollars = (value) =>
   `\u2066${number(value, { style: "currency", currency: "USD", maximumFractionDigits: 4 }).replace(/[\u200e\u200f]/g, "")}\u2069`;
+/** "3 quotes from 2 sources": what an answer of quotes alone has. */
+export function quotesLine(quotes, sources) {
+  const counts = { quotes: number(quotes), sources: number(sources) };
+  if (quotes === 1) return sources === 1 ? t("1 quote from 1 source") : t("1 quote from {sources} sources", counts);
+  return sources === 1 ? t("{quotes} quotes from 1 source", counts) : t("{quotes} quotes from {sources} sources", counts);
+}
 export const list = (values) => new Intl.ListFormat(locale()).format(values);
 export const dateTime = (value) =>
   new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "short" }).format(new Date(value));

@@ -9,6 +9,7 @@ export const VERDICTS = {
   unsupported: () => t("contradicted"),
   absent: () => t("not found"),
   unchecked: () => t("not checked"),
+  quoted: () => t("quoted word for word"),
 };
 /** Why a source that a text cites was not read. */
 export const SOURCE_STATES = {
@@ -19,13 +20,14 @@ export const SOURCE_STATES = {
   unread: () => t("The page could not be read."),
 };
 export const isDoubt = (verdict) => ["unsupported", "absent", "partial"].includes(verdict);
+export const isHeld = (verdict) => verdict === "supported" || verdict === "quoted";
 
-export const WORST_FIRST = ["unsupported", "absent", "partial", "unchecked", "supported"];
+export const WORST_FIRST = ["unsupported", "absent", "partial", "unchecked", "supported", "quoted"];
 
 /** The cells of rows of tables, each with the best verdict that a source gives it, and that source's citation; none of a row
 that a source supports as a whole. */
 export function cellVerdicts(citations) {
-  const whole = new Set(citations.filter((each) => each.verdict === "supported" && !each.cells?.length).map((each) => each.start));
+  const whole = new Set(citations.filter((each) => isHeld(each.verdict) && !each.cells?.length).map((each) => each.start));
   const best = new Map();
   for (const citation of citations)
     for (const cell of whole.has(citation.start) ? [] : citation.cells ?? []) {
@@ -66,7 +68,6 @@ export function verdictWord(citation, text) {
     if (citation.difference && citation.verdict === "unsupported") return t("the source says otherwise");
     return citation.checked_against === "document" ? t("not found in the document") : t("not found in the page");
   }
-  if (citation?.verdict === "quoted") return t("quoted");
   if (citation?.verdict !== "unchecked") return VERDICTS[citation?.verdict ?? "unchecked"]();
   if (citation.checked_against === "snippet") return t("not found in the excerpt that we saw");
   if (citation.quote || text?.trim()) return t("not compared: another language");
