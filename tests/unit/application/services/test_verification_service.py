@@ -294,6 +294,20 @@ async def test_documents_of_the_operator_are_searched_without_being_asked_for(fi
     ]
 
 
+async def test_documents_that_support_nothing_are_not_listed_beside_the_sources_of_the_text() -> None:
+    """A text without a source shows what it was compared with."""
+    document = "doc:bridges.md"
+    search = FakeWebSearch([WebSearchResultItem(title="Bridges", url=document, snippet="")])
+    options = VerificationOptions(searches_documents=True)
+    reader = FakePageReader({URL: TOWER, document: "The bridge is 1,280 metres long."})
+    verification = VerificationService(reader, search, options=options)
+    verified = await verification.verify(f"The tower is 999 metres tall {URL}")
+    assert [source.url for source in verified.sources] == [URL]
+    alone = await verification.verify("The Eiffel Tower is 999 metres tall.")
+    assert [source.url for source in alone.sources] == [document]
+    assert alone.counts.absent == 1
+
+
 async def test_documents_that_the_caller_gives_take_the_place_of_the_operators() -> None:
     """`verify FILE --sources DIR` has all documents at hand already."""
     search = FakeWebSearch([WebSearchResultItem(title="Tower", url="doc:eiffel.md", snippet="")])
