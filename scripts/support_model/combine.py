@@ -63,6 +63,14 @@ async def read_set(path: Path, model: OnnxSupportModel, *, is_trained: bool) -> 
     return [row for row in read if row is not None]
 
 
+async def read_written(paths: Iterable[Path], model: OnnxSupportModel) -> list[Row]:
+    """Return the claims of passages that were written for this purpose and are in no training."""
+    lines = [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    claims = [(claim["claim"], row["source"], claim["label"]) for row in lines for claim in row["claims"]]
+    read = [await read_row(claim, source, "", label, model) for claim, source, label in claims]
+    return [row for row in read if row is not None]
+
+
 async def read_own(model: OnnxSupportModel, *, is_trained: bool) -> list[Row]:
     loaded = quality.load()
     pairs = [pair for name in LOOKED_AT for pair in loaded[name] if pair.language == "en"]
@@ -139,6 +147,7 @@ async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("open", type=Path)
     parser.add_argument("--weights", type=Path, default=None)
+    parser.add_argument("--written", type=Path, nargs="*", default=[], help="written passages that are in no training")
     parser.add_argument("--without", nargs="*", default=[], help="sets that the training left out")
     parser.add_argument("--own-trained", action="store_true", help="the training had our own pairs, but for a fifth")
     parser.add_argument("--write", action="store_true")
@@ -147,6 +156,8 @@ async def main() -> None:
     trained = [name for name in SETS if name not in a.without]
     names = [*UNSEEN_SETS, *SETS]
     sets = {name: await read_set(a.open / f"{name}.jsonl.gz", model, is_trained=name in trained) for name in names}
+    if a.written:
+        sets["written, held"] = await read_written(a.written, model)
     sets[OWN] = await read_own(model, is_trained=a.own_trained)
     measured = measure_all(sets)
     print("set, rows, AUC of the model where it decides, then by words → by both: balanced, right and wrong supported")

@@ -100,6 +100,9 @@ def main() -> None:
     parser.add_argument(
         "--own-times", type=int, default=3, help="how often our labelled pairs are repeated; 0: not used"
     )
+    parser.add_argument(
+        "--share", type=float, default=1.0, help="share of the pairs that nobody wrote for this purpose"
+    )
     parser.add_argument("--without", nargs="*", default=[], help="sets to leave out")
     a = parser.parse_args()
     drawn = random.Random(20261126)
@@ -125,7 +128,8 @@ def main() -> None:
         of_set = [row for row in first if row["set"] == name]
         chosen = drawn.sample(of_set, min(limit, len(of_set)))
         made += [*chosen * times, *edit_supported(chosen * times, drawn, a.edited)]
-    write_pairs(a.out, made)
+    kept = [pair for pair in made if pair["set"] in ("written", "own") or drawn.random() < a.share]
+    write_pairs(a.out, kept)
 
 
 if __name__ == "__main__":

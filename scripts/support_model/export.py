@@ -13,7 +13,7 @@ import onnx
 import onnxruntime
 import torch
 from onnxruntime.quantization import QuantType, quantize_dynamic
-from scripts.support_model.train import TOKENS, encode, load_tokenizer, pad, read_pairs
+from scripts.support_model.train import SUPPORT, TOKENS, encode, load_tokenizer, pad, read_pairs
 from transformers import AutoModelForSequenceClassification
 
 NAMES = ("input_ids", "token_type_ids", "attention_mask")
@@ -25,7 +25,7 @@ class Scores(torch.nn.Module):
         self.model = model
 
     def forward(self, ids: torch.Tensor, types: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        scores: torch.Tensor = self.model(input_ids=ids, token_type_ids=types, attention_mask=mask).logits[:, 0]
+        scores: torch.Tensor = self.model(input_ids=ids, token_type_ids=types, attention_mask=mask).logits
         return scores
 
 
@@ -33,7 +33,7 @@ def write_float(model: torch.nn.Module, path: Path) -> None:
     example = tuple(torch.ones((2, 16), dtype=torch.long) for _ in NAMES)
     shape = {0: torch.export.Dim("pairs", max=4096), 1: torch.export.Dim("tokens", max=TOKENS)}
     torch.onnx.export(
-        Scores(model).eval(), example, path, input_names=list(NAMES), output_names=["score"],
+        Scores(model).eval(), example, path, input_names=list(NAMES), output_names=["scores"],
         dynamic_shapes=(shape, shape, shape), external_data=False,
     )  # fmt: skip
 
@@ -69,10 +69,10 @@ def main() -> None:
     for item in encoded:
         batch = pad([item], "cpu")
         before = time.process_time()
-        small += [float(session.run(None, {name: batch[name].numpy() for name in NAMES})[0][0])]
+        small += [float(session.run(None, {name: batch[name].numpy() for name in NAMES})[0][0, SUPPORT])]
         spent += time.process_time() - before
         with torch.no_grad():
-            large += [float(model(**batch).logits[0, 0])]
+            large += [float(model(**batch).logits[0, SUPPORT])]
     tokens = np.mean([len(ids) for ids, _ in encoded])
     print(
         f"{a.out.stat().st_size / 1e6:.1f} MB; {1000 * spent / len(rows):.1f} ms of CPU a pair of {tokens:.0f} tokens"

@@ -1,6 +1,8 @@
 """Fine-tune all-MiniLM-L6-v2 as a cross-encoder (claim, passage) → support, on one core of a CPU or on an accelerator.
 
-    python -m scripts.support_model.train PAIRS.jsonl.gz BASE OUT --minutes 120 --steps 5500
+A second head reads (question, sentence) → answer: the pairs of the sets in QUESTIONS train it, all others the first one.
+
+    python -m scripts.support_model.train PAIRS.jsonl.gz… BASE OUT --minutes 120 --steps 5500
 
 A run keeps its weights, optimizer and place in OUT every 200 steps and goes on from there; the same seed and pairs give the
 same order. BASE holds config.json, tokenizer.json and model.safetensors, whose digests are checked.
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 from transformers import AutoModelForSequenceClassification
 
@@ -29,6 +32,8 @@ DIGESTS = {
     "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
     "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
+QUESTIONS = ("questions", "clapnq")
+SUPPORT, ANSWER = 0, 1  # the heads
 Encoded = tuple[list[int], list[int]]
 
 
@@ -93,9 +98,22 @@ def rate_at(step: int, steps: int) -> float:
     return low + (1 - low) * 0.5 * (1 + math.cos(math.pi * done))
 
 
+def load_model(base: Path, start: Path | None) -> Any:
+    """Return the model with both heads. Weights of an earlier stage may have the first head alone."""
+    model = AutoModelForSequenceClassification.from_pretrained(
+        start or base, num_labels=2, ignore_mismatched_sizes=True
+    )
+    kept = load_file(start / "model.safetensors") if start else {}
+    for name, value in model.classifier.named_parameters():
+        earlier = kept.get(f"classifier.{name}")
+        if earlier is not None and len(earlier) == 1:
+            value.data[SUPPORT] = earlier[SUPPORT]
+    return model
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("pairs", type=Path)
+    parser.add_argument("pairs", type=Path, nargs="+")
     parser.add_argument("base", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--start", type=Path, help="weights of an earlier stage to begin with, in place of BASE")
@@ -109,11 +127,12 @@ def main() -> None:
     torch.set_num_threads(a.threads)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     a.out.mkdir(parents=True, exist_ok=True)
-    rows = read_pairs(a.pairs)
+    rows = [row for path in a.pairs for row in read_pairs(path)]
     encoded = encode(load_tokenizer(a.base), rows)
     labels = torch.tensor([float(row["label"] == "supported") for row in rows])
     weights = weigh(rows)
-    model = AutoModelForSequenceClassification.from_pretrained(a.start or a.base, num_labels=1).to(device).train()
+    heads = torch.tensor([ANSWER if row["set"] in QUESTIONS else SUPPORT for row in rows])
+    model = load_model(a.base, a.start).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=PEAK_RATE, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_at(step, a.steps))
     kept, step = a.out / "training.pt", 0
@@ -138,7 +157,8 @@ def main() -> None:
             break
         wanted = labels[batch].to(device) * (1 - 2 * SMOOTHING) + SMOOTHING
         with torch.autocast(device, dtype=torch.bfloat16):
-            scores = model(**pad([encoded[at] for at in batch], device)).logits[:, 0]
+            logits = model(**pad([encoded[at] for at in batch], device)).logits
+            scores = logits.gather(1, heads[batch][:, None].to(device))[:, 0]
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
             scores.float(), wanted, weight=weights[batch].to(device)
         )

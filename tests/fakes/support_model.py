@@ -15,19 +15,28 @@ Pair = tuple[str, str]
 
 
 class FakeSupportModel(ISupportModel):
-    """Gives every pair the same log-odds, or what `score(claim, passage)` returns.
+    """Gives every pair the same log-odds, or what `score(claim, passage)` returns; `answers` does so for questions.
 
-    `error` is raised instead. While `may_score` is cleared, calls wait. `calls` records the pairs.
+    `error` is raised instead. While `may_score` is cleared, calls wait. `calls` records the pairs of claims, `asked` those of
+    questions.
     """
 
     name = "encoder"
 
-    def __init__(self, score: float | Callable[[str, str], float] = 10.0, *, error: AppException | None = None) -> None:
+    def __init__(
+        self,
+        score: float | Callable[[str, str], float] = 10.0,
+        *,
+        answers: float | Callable[[str, str], float] = 10.0,
+        error: AppException | None = None,
+    ) -> None:
         self.calls: list[list[Pair]] = []
+        self.asked: list[list[Pair]] = []
         self.is_loading = False
         self.may_score = asyncio.Event()
         self.may_score.set()
         self._score = score
+        self._answers = answers
         self._error = error
 
     def begin_loading(self) -> None:
@@ -35,10 +44,17 @@ class FakeSupportModel(ISupportModel):
 
     async def score(self, pairs: Sequence[Pair]) -> list[float]:
         self.calls.append(list(pairs))
+        return await self._read(self._score, pairs)
+
+    async def score_answers(self, pairs: Sequence[Pair]) -> list[float]:
+        self.asked.append(list(pairs))
+        return await self._read(self._answers, pairs)
+
+    async def _read(self, score: float | Callable[[str, str], float], pairs: Sequence[Pair]) -> list[float]:
         await self.may_score.wait()
         if self._error is not None:
             raise self._error
-        return [self._score(*pair) if callable(self._score) else self._score for pair in pairs]
+        return [score(*pair) if callable(score) else score for pair in pairs]
 
 
 class SupportModelContract:
@@ -55,8 +71,14 @@ class SupportModelContract:
         turned = await model.score([self.PAIRS[1], self.PAIRS[0], self.PAIRS[1]])
         assert turned == pytest.approx([second, first, second])
 
+    async def test_the_two_questions_have_scores_of_their_own(self, model: ISupportModel) -> None:
+        """The same pair may be asked for support and for an answer, in any order."""
+        supports, answers = await model.score(self.PAIRS), await model.score_answers(self.PAIRS)
+        assert supports != pytest.approx(answers)
+        assert await model.score(self.PAIRS) == pytest.approx(supports)
+
     async def test_nothing_is_asked_about_no_pairs(self, model: ISupportModel) -> None:
-        assert await model.score([]) == []
+        assert await model.score([]) == await model.score_answers([]) == []
 
     async def test_hostile_texts_have_a_number_too(self, model: ISupportModel) -> None:
         texts = ["", "\x00\ud800", "a" * 300_000, "\u202e" * 300, "[SEP] [CLS] [MASK]", "鹿" * 5000, "word " * 100_000]

@@ -1,11 +1,11 @@
-"""The port of support models: claims and passages in, the log-odds of support out."""
+"""The port of support models: two texts in, the log-odds that one supports or answers the other out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 
 class ISupportModel(ABC):
-    """Reads whether a passage says what a claim says, in whatever words."""
+    """Reads whether a passage says what a claim says, and whether a sentence answers a question, in whatever words."""
 
     name: str = "custom"  # component name in `degraded`
 
@@ -15,6 +15,10 @@ class ISupportModel(ABC):
 
         Texts longer than the model reads are cut. Raises an AppException if the model cannot be loaded or run.
         """
+
+    @abstractmethod
+    async def score_answers(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+        """Return the log-odds that the sentence answers the question, for each pair (question, sentence), as `score` does."""
 
     def begin_loading(self) -> None:
         """Load the weights in the background. Safe to call often; errors are raised by `score`."""

@@ -1,5 +1,7 @@
 """The support model of the package: a cross-encoder of 22 million parameters in eight bits, run by onnxruntime on a CPU.
 
+It has two heads: whether a passage supports a claim, and whether a sentence answers a question.
+
 `scripts/support_model/` makes the weights from named data. They were trained on English texts.
 """
 
@@ -11,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cachetools import LRUCache
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 WEIGHTS: Final = "support.onnx"
 TOKENIZER: Final = "tokenizer.json"
 DIGESTS: Final = {
-    WEIGHTS: "d3cdeb3d0dc1981ccdaac8ffa19162c0ca084e143058cc3d87dd0d178d45213a",
+    WEIGHTS: "65f703412556fe8847209905340ace044a7eca46f10d176f92393ac7f38ba617",
     TOKENIZER: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
 PACKAGES: Final = ("onnxruntime", "tokenizers", "numpy")
@@ -38,6 +40,9 @@ NOT_INSTALLED: Final = 'the support model needs: pip install "llm-platform[meani
 DAMAGED: Final = "its weights are damaged: pip install --force-reinstall llm-platform; or set CITATION_ENCODER=off"
 
 Pair = tuple[str, str]
+Head = Literal[0, 1]  # the column of the scores
+SUPPORT: Final[Head] = 0
+ANSWER: Final[Head] = 1
 
 
 class OnnxSupportModel(ISupportModel):
@@ -51,28 +56,34 @@ class OnnxSupportModel(ISupportModel):
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or Path(__file__).parent
         self._thread = ThreadPoolExecutor(ONE_THREAD, thread_name_prefix="support-model")
-        self._known: LRUCache[Pair, float] = LRUCache(REMEMBERED_PAIRS)
+        self._known: LRUCache[tuple[Head, Pair], float] = LRUCache(REMEMBERED_PAIRS)
 
     def begin_loading(self) -> None:
         self._thread.submit(_load, self._folder)
 
     async def score(self, pairs: Sequence[Pair]) -> list[float]:
-        cut = [(_clean(claim), _clean(passage)) for claim, passage in pairs]
-        new = [pair for pair in dict.fromkeys(cut) if pair not in self._known]
-        scores = {pair: self._known[pair] for pair in cut if pair in self._known}
+        return await self._read(SUPPORT, pairs)
+
+    async def score_answers(self, pairs: Sequence[Pair]) -> list[float]:
+        return await self._read(ANSWER, pairs)
+
+    async def _read(self, head: Head, pairs: Sequence[Pair]) -> list[float]:
+        cut = [(_clean(one), _clean(other)) for one, other in pairs]
+        scores = {pair: self._known[head, pair] for pair in cut if (head, pair) in self._known}
+        new = [pair for pair in dict.fromkeys(cut) if pair not in scores]
         loop = asyncio.get_running_loop()
         for first in range(0, len(new), BATCH_PAIRS):
             batch = new[first : first + BATCH_PAIRS]
-            scored = await loop.run_in_executor(self._thread, self._score, batch)
+            scored = await loop.run_in_executor(self._thread, self._score, head, batch)
             scores |= zip(batch, scored, strict=True)
-        self._known.update({pair: scores[pair] for pair in new})
+        self._known.update({(head, pair): scores[pair] for pair in new})
         return [scores[pair] for pair in cut]
 
     async def aclose(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _score(self, pairs: Sequence[Pair]) -> list[float]:
-        return _load(self._folder).score(pairs)
+    def _score(self, head: Head, pairs: Sequence[Pair]) -> list[float]:
+        return _load(self._folder).score(head, pairs)
 
 
 class _CrossEncoder:
@@ -80,20 +91,21 @@ class _CrossEncoder:
         self._session = session
         self._tokenizer = tokenizer
 
-    def score(self, pairs: Sequence[Pair]) -> list[float]:
+    def score(self, head: Head, pairs: Sequence[Pair]) -> list[float]:
         """Return the log-odds of each pair. Pairs are run one by one: padding would cost more than a batch saves."""
-        return [self._score(claim, passage) for claim, passage in pairs]
+        return [self._score(one, other)[head] for one, other in pairs]
 
-    def _score(self, claim: str, passage: str) -> float:
+    def _score(self, one: str, other: str) -> list[float]:
         import numpy as np
 
-        encoded = self._tokenizer.encode(claim, passage)
+        encoded = self._tokenizer.encode(one, other)
         inputs: dict[str, Any] = {
             "input_ids": np.array([encoded.ids], dtype=np.int64),
             "token_type_ids": np.array([encoded.type_ids], dtype=np.int64),
             "attention_mask": np.ones((1, len(encoded.ids)), dtype=np.int64),
         }
-        return float(self._session.run(None, inputs)[0][0])
+        scores: list[float] = self._session.run(None, inputs)[0][0].tolist()
+        return scores
 
 
 def _clean(text: str) -> str:
