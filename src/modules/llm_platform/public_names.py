@@ -43,6 +43,7 @@ MODULE_OF: Final = {
     "IPageReader": "modules.llm_platform.domain.ports.page_reader",
     "IResearchJobStore": "modules.llm_platform.domain.ports.research_job_store",
     "IResearchStore": "modules.llm_platform.domain.ports.research_store",
+    "ISentenceEncoder": "modules.llm_platform.domain.ports.sentence_encoder",
     "ISiteReader": "modules.llm_platform.domain.ports.site_reader",
     "ISupportModel": "modules.llm_platform.domain.ports.support_model",
     "ISynthesizer": "modules.llm_platform.domain.ports.synthesizer",

@@ -9,6 +9,7 @@ from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider
+from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.cache.from_settings import SharedState
@@ -84,6 +85,15 @@ def build_support_model(settings: Settings, resources: Resources) -> ISupportMod
     is_off = settings.CITATION_ENCODER == "off"
     is_missing = settings.CITATION_ENCODER == "auto" and not is_installed(onnx_support_model.PACKAGES)
     return None if is_off or is_missing else resources.closing(onnx_support_model.OnnxSupportModel())
+
+
+def build_sentence_encoder(settings: Settings, resources: Resources) -> ISentenceEncoder | None:
+    """Return the encoder that finds the sentences near a question; None if it is off, or `auto` and not installed."""
+    from modules.llm_platform.infrastructure.models import sentence_encoder
+
+    is_off = settings.ANSWER_ENCODER == "off"
+    is_missing = settings.ANSWER_ENCODER == "auto" and not is_installed(sentence_encoder.PACKAGES)
+    return None if is_off or is_missing else resources.closing(sentence_encoder.UniversalSentenceEncoder())
 
 
 def choose_judged_answers(

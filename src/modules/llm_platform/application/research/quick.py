@@ -176,7 +176,8 @@ class QuickResearch:
             run, get_round_limits(run), run.deadline, self._ask, llm_may_stop=self._options.model_ends_rounds
         )
         self._begin_loading()
-        if self._support_model is not None and self._planner.llm is not None:  # quotes are copies, and need no model
+        self._writer.begin_loading()
+        if self._support_model is not None and self._planner.llm is not None:  # quotes are copies, and need no check
             self._support_model.begin_loading()
         results = await run_searches(run, questions, self._search, count, reads)
         numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)

@@ -142,7 +142,7 @@ def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> I
 
 async def _add_closest_passages(draft: Draft) -> None:
     """Add the quotes that are closest to a question that the sources do not answer, and list their sources as cited."""
-    closest = await asyncio.to_thread(_render_closest_passages, draft)
+    closest = draft.synthesis.closest or await asyncio.to_thread(_render_closest_passages, draft)
     draft.add(closest and f"\n\n{closest}")
     named = {number for _, _, number in render_markers(closest)}
     numbers = frozenset(source.index for source in draft.found.sources)

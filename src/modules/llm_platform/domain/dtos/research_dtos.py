@@ -355,13 +355,15 @@ class StoredVerdicts(BaseModel, frozen=True):
 class Synthesis(BaseModel, frozen=True):
     """The text of a writer.
 
-    - `answered` is False if the text says that the sources do not answer.
+    - `answered` is False if the text says that the sources do not answer. `closest` are then the passages to show below, in
+      Markdown; empty if the writer has none.
     - `sent_to` is what was sent when the text was written; only caches set it.
     """
 
     text: str
     synthesizer: str
     answered: bool = True
+    closest: str = ""
     truncated_tokens: int = 0
     finish_reason: str = "stop"
     cached: bool = False

@@ -265,7 +265,8 @@ class SourceSentences:
         refers_back = depends_on_context(sentence.text, self.language)
         lead = _lead_in(sentence, self.language)
         shown = f"{lead}: {sentence.text}" if lead else sentence.text
-        own = words(" ".join((shown, *sentence.columns)) if sentence.columns else shown)
+        columns = (column.replace("_", " ") for column in sentence.columns)  # `hours_per_week` is asked for in words
+        own = words(" ".join((shown, *columns)) if sentence.columns else shown)
         is_alone = sentence.text == bare
         is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
         is_usable = is_long_enough and len(own) <= MAX_WORDS
@@ -290,7 +291,7 @@ class SourceSentences:
 class Candidate:
     """A sentence, and how well it matches a question.
 
-    - `rank` is the position of its source, from 0.
+    - `rank` is the position of its source, from 0, and `language` the language of its source.
     - `own_met` maps the number of each term that the sentence matches to its credit, 0 to 1.
     - `met` also counts its title, its heading, the sentence before it and the code that it announces.
     - `before` is the candidate right before it.
@@ -303,6 +304,7 @@ class Candidate:
     form: SentenceForm
     source: Source
     rank: int
+    language: str
     question: Question
     matcher: TermMatcher
     stop_words: frozenset[str]
@@ -417,6 +419,7 @@ def list_candidates(sentences: SourceSentences, rank: int, question: Question, m
                 form=form,
                 source=sentences.source,
                 rank=rank,
+                language=sentences.language,
                 question=question,
                 matcher=matcher,
                 stop_words=sentences.stop_words,

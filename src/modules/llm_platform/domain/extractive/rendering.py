@@ -11,6 +11,7 @@ from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.selection import Extraction, Quote
 from modules.llm_platform.domain.extractive.sentences import read_table
+from modules.llm_platform.domain.extractive.tables import RowsFound
 from modules.llm_platform.domain.extractive.voices import Side, sides_of
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS, ends_sentence
@@ -34,14 +35,32 @@ def render_answer(question: Question, extraction: Extraction, messages: Messages
     return text
 
 
+def render_rows(found: RowsFound, messages: Messages) -> str:
+    """Return the rows of a table that answer, below a line that says what they are."""
+    lead = messages.count_rows(found.extreme, strip_markup(found.column), len(found.rows), found.read)
+    first = found.rows[0]
+    rows = [row.sentence.row for row in found.rows]
+    return f"{lead}\n\n{_render_table(first.sentence.columns, rows, first.source.index)}"
+
+
 def render_closest(extraction: Extraction, messages: Messages) -> str:
     """Return the best sentence of each of the best sources, below a sources-do-not-answer text; empty without one to quote."""
     best: dict[int, Candidate] = {}
     for one in extraction.candidates:
-        if not one.is_dependent and not one.sentence.is_announcement:
+        if _stands_alone(one):
             best.setdefault(one.source.index, one)
-    lines = [f"- {_with_markers(_text_with_lead(one), [index])}" for index, one in list(best.items())[:MAX_CLOSEST]]
+    return list_closest(list(best.values()), messages)
+
+
+def list_closest(ordered: Sequence[Candidate], messages: Messages) -> str:
+    """Return the first of these sentences that can stand alone, below a line that says what they are; empty without any."""
+    alone = [one for one in ordered if _stands_alone(one)][:MAX_CLOSEST]
+    lines = [f"- {_with_markers(_text_with_lead(one), [one.source.index])}" for one in alone]
     return "\n".join([messages.closest, "", *lines]) if lines else ""
+
+
+def _stands_alone(candidate: Candidate) -> bool:
+    return not candidate.is_dependent and not candidate.sentence.is_announcement
 
 
 def _blocks(question: Question, extraction: Extraction, messages: Messages) -> list[str]:

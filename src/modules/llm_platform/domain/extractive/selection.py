@@ -65,8 +65,27 @@ class Extraction:
     sentences: list[Candidate]
 
 
+@dataclass(slots=True)
+class Selection:
+    """The sentences that the words of a question choose, before anything else reads them.
+
+    - `candidates` are all sentences, and `fit` the best of them that can be quoted.
+    - `chosen` are the sentences that answer by their words, none if the words are too few.
+    """
+
+    question: Question
+    candidates: list[Candidate]
+    fit: list[Candidate]
+    chosen: list[Candidate]
+
+
 def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
-    """Return the quotes that answer the question; none when the sources do not answer it."""
+    """Return the quotes that answer the question by its words; none when the sources do not answer it."""
+    return quote(choose_by_words(question, sources))
+
+
+def choose_by_words(question: Question, sources: Sequence[Source]) -> Selection:
+    """Choose the sentences of the sources that have enough of the question's words."""
     matcher = TermMatcher(question.terms)
     candidates = find_candidates(question, sources, [blocks_of(source.text) for source in sources], matcher)
     weights = weigh(question, candidates)
@@ -82,13 +101,19 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
         if not any(other is not candidate and _is_listed_in(other, candidate) for other in chosen)
     ]
     if coverage(chosen, weights.subject, range(len(weights.subject))) < ANSWERS_FROM or lacks_exact(question, chosen):
-        return Extraction([], fit, candidates)
+        chosen = []
+    return Selection(question, candidates, fit, chosen)
+
+
+def quote(selection: Selection) -> Extraction:
+    """Return the quotes of the chosen sentences, in reading order."""
+    chosen, fit = selection.chosen, selection.fit
     # Sources in the order of selection, sentences by their position in the source.
     order: dict[int, int] = {}
     for candidate in chosen:
         order.setdefault(candidate.rank, len(order))
-    chosen.sort(key=lambda candidate: (order[candidate.rank], candidate.sentence.position))
-    return Extraction([quote_of(candidate, fit) for candidate in chosen], fit, candidates)
+    in_order = sorted(chosen, key=lambda candidate: (order[candidate.rank], candidate.sentence.position))
+    return Extraction([quote_of(candidate, fit) for candidate in in_order], fit, selection.candidates)
 
 
 def _choose(

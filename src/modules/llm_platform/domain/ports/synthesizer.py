@@ -58,6 +58,10 @@ class ISynthesizer(ABC):
         """The version of its prompts or rules for reports."""
         return self.version
 
+    def begin_loading(self) -> None:
+        """Load in the background what it needs. It is called while the sources are searched, and safe to call often."""
+        return
+
     @abstractmethod
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
         """Markdown that cites sources as [n] by their `index`; says plainly when they do not answer (`answered` False).

@@ -17,6 +17,7 @@ class Messages:
     nothing_found: str
     ask_more: str  # reply to a message that is too short to search for
     not_answered: str
+    not_certain: str  # the sources may answer: the closest passages stand below
     closest: str  # ends with a colon
     go_deeper: str
     disagree: str
@@ -40,10 +41,20 @@ class Messages:
     stopped_refused: str
     stopped_asked: str
     cut_off: str  # shown below a text that was cut off
+    highest: str  # above the rows of a table, as the next three; hold {column} and {read}
+    lowest: str
+    latest: str
+    earliest: str
+    rows_of: str  # holds {count} and {read}
 
     def readings_of(self, subject: str) -> str:
         """Return the line before the readings of an ambiguous word."""
         return self.can_mean.replace("{subject}", subject)
+
+    def count_rows(self, extreme: str, column: str, count: int, read: int) -> str:
+        """Return the line above the rows that have the most or least of a column, or that were counted."""
+        line: str = getattr(self, extreme) if extreme else self.rows_of
+        return line.replace("{count}", str(count)).replace("{read}", str(read)).replace("{column}", column)
 
     def stopped(self, reason: str) -> str:
         """Return why the search of a research run ended. `reason` is a StopReason; texts know no values of research."""

@@ -8,10 +8,16 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fakes.sentence_encoder import FakeSentenceEncoder
+from tests.fakes.support_model import FakeSupportModel
+from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.writers.extractive_synthesizer import INLINE_CHARS, ExtractiveSynthesizer
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.exceptions import SupportModelError
+from modules.llm_platform.domain.extractive import reading
+from modules.llm_platform.domain.extractive.reading import Weights
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 
 SENTENCE = "A pump of number {n} moves water through the pipe of the garden and needs a filter against the sand. "
@@ -97,3 +103,111 @@ async def test_the_first_passage_is_always_included(limit: int) -> None:
         SynthesisRequest("What does a pump move?", [source("A pump moves water.")], "en", max_tokens=limit)
     )
     assert written.text == "A pump moves water [1]."
+
+
+HANDBOOK = (
+    Source(
+        index=1,
+        title="Handbook",
+        url="https://a.example/1",
+        text="Full-time staff have 26 days of paid leave a year. Trains are booked in second class.",
+    ),
+)
+ASKED = SynthesisRequest("How much holiday am I entitled to?", HANDBOOK, "en")
+
+
+def is_about_leave(sentence: str) -> bool:
+    """Tell the sentence from the next one, which comes with it."""
+    return sentence.startswith("Full-time staff")
+
+
+def about_leave(question: str, sentence: str) -> float:
+    return 0.9 if is_about_leave(sentence) else 0.0
+
+
+async def test_the_models_find_an_answer_in_other_words() -> None:
+    """The encoder names the sentences near the question, and the support model reads them."""
+    model = FakeSupportModel(answers=lambda question, sentence: 9.0 if is_about_leave(sentence) else -9.0)
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(about_leave), model).synthesize(ASKED)
+    assert written.text == "Full-time staff have 26 days of paid leave a year [1]."
+    assert not (await ExtractiveSynthesizer().synthesize(ASKED)).answered
+    assert model.asked[0][0][0] == ASKED.question
+
+
+@for_each(
+    "encoder, model, component",
+    [
+        (FakeSentenceEncoder(error=SupportModelError("install it")), FakeSupportModel(), "sentences"),
+        (FakeSentenceEncoder(), FakeSupportModel(error=SupportModelError("install it")), "encoder"),
+    ],
+)
+async def test_the_words_decide_where_a_model_fails(
+    encoder: FakeSentenceEncoder, model: FakeSupportModel, component: str
+) -> None:
+    request = SynthesisRequest("How many days of paid leave do full-time staff have?", HANDBOOK, "en")
+    written = await ExtractiveSynthesizer(encoder, model).synthesize(request)
+    assert "26 days" in written.text
+    assert [(entry.component, entry.reason) for entry in written.degraded] == [(component, "support_model: install it")]
+
+
+async def test_only_english_is_read() -> None:
+    """The encoder compares other languages too."""
+    text = "Die Mitarbeiter haben im Jahr dreißig Tage Urlaub. Der Antrag wird zwei Wochen vorher gestellt."
+    sources = (Source(index=1, title="Handbuch", url="https://a.example/1", text=text),)
+    encoder, model = FakeSentenceEncoder(), FakeSupportModel()
+    writer = ExtractiveSynthesizer(encoder, model)
+    await writer.synthesize(SynthesisRequest("Wie viele freie Tage gibt es für die Mitarbeiter?", sources, "de"))
+    await writer.synthesize(SynthesisRequest("How many days off are there for the staff?", sources, "en"))
+    assert len(encoder.asked) == 2
+    assert [pair for pairs in model.asked for pair in pairs] == []
+
+
+async def test_both_models_are_loaded_beside_the_search() -> None:
+    encoder, model = FakeSentenceEncoder(), FakeSupportModel()
+    ExtractiveSynthesizer(encoder, model).begin_loading()
+    assert (encoder.is_loading, model.is_loading) == (True, True)
+
+
+async def test_a_question_about_rows_is_answered_by_rows() -> None:
+    """Before any model is asked."""
+    table = "| Site | Failures |\n|---|---|\n| Graz | 2 |\n| Tromsø | 5 |\n| Lyon | 1 |\n"
+    sources = (Source(index=1, title="Sites", url="https://a.example/1", text=table),)
+    encoder = FakeSentenceEncoder()
+    written = await ExtractiveSynthesizer(encoder).synthesize(
+        SynthesisRequest("Which site had the most failures?", sources, "en")
+    )
+    assert written.text.splitlines()[0] == "Highest “Failures” of 3 rows:"
+    assert written.text.splitlines()[-1] == "| Tromsø | 5 [1] |"
+    assert encoder.asked == []
+
+
+async def test_a_sentence_that_may_answer_is_shown_without_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text does not say that the sources have no answer, and the likeliest sentence stands first below it."""
+    limits = Weights(0.0, {"log_odds": 1.0}, answers_from=1.0, may_answer_from=-1.0, denied_below=-2.0)
+    monkeypatch.setattr(reading, "read_weights", lambda kind: limits)
+    model = FakeSupportModel(answers=lambda question, sentence: -0.5 if is_about_leave(sentence) else -9.0)
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(), model).synthesize(ASKED)
+    assert (written.answered, written.text) == (False, "No sentence answers this for certain.")
+    assert written.closest.splitlines() == [
+        "Closest passages:",
+        "",
+        "- Full-time staff have 26 days of paid leave a year [1].",
+        "- Trains are booked in second class [1].",
+    ]
+
+
+@for_each("round_number, is_kept", [(0, False), (1, True)])
+async def test_evidence_of_words_alone_falls_with_the_answer(round_number: int, is_kept: bool) -> None:
+    """A deep answer refuses what a quick one refuses, unless a further round found a part of it."""
+    url, text = HANDBOOK[0].url, "Trains are booked in second class."
+    row = EvidenceRow(
+        question=ASKED.question,
+        state="partly",
+        quotes=(EvidenceQuote(url=url, title="Handbook", text=text, round=round_number),),
+    )
+    request = SynthesisRequest(ASKED.question, HANDBOOK, "en", evidence=(row,))
+    model = FakeSupportModel(answers=-20.0)
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(lambda question, sentence: 0.0), model).synthesize(
+        request
+    )
+    assert written.answered is is_kept

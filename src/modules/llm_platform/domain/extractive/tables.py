@@ -1,0 +1,197 @@
+"""Answer a question about the rows of one table: which row has the most, which is the latest, and how many there are.
+
+The rows are quoted, and nothing is computed that they do not show. Where the column or the rows are not certain, there is no
+answer.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.question import Question, has_same_stem
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.negation import count_negators
+from modules.llm_platform.domain.text.tokens import fold, words
+
+Extreme = Literal["highest", "lowest", "latest", "earliest"]
+EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest")
+
+MIN_ROWS: Final = 3  # of a table in which rows are compared or counted
+MAX_COUNTED: Final = 12  # rows that a count shows; more are no answer to read
+MAX_EQUAL: Final = 4  # rows that share the first place
+
+_NUMBER = re.compile(r"-?\d[\d.,' \u00a0\u202f]*")
+_ISO_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
+_DAY_FIRST_DATE = re.compile(r"(\d{1,2})[./](\d{1,2})[./](\d{4})")
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
+
+
+@dataclass(frozen=True, slots=True)
+class RowsFound:
+    """The rows that answer, and how many rows of the table were read.
+
+    `extreme` and `column` say what they have most or least of; both are empty for a count.
+    """
+
+    rows: tuple[Candidate, ...]
+    read: int
+    extreme: Extreme | Literal[""] = ""
+    column: str = ""
+
+
+class _Table:
+    """The rows of one source below the same column names."""
+
+    def __init__(self, rows: Sequence[Candidate]) -> None:
+        self.rows = rows
+        self.columns = rows[0].sentence.columns
+        self.names = [_split(name) for name in self.columns]
+
+    def cells(self, column: int) -> list[str]:
+        return [row.sentence.row[column] for row in self.rows]
+
+    def matches(self, asked: Sequence[str]) -> int:
+        """Return how many of these words its names, title, heading or cells have."""
+        texts = (self.rows[0].source.title, self.rows[0].sentence.heading, *self.columns, *self._all_cells())
+        known = {word for text in texts for word in _split(text)}
+        return sum(any(is_form(word, other) for other in known) for word in asked)
+
+    def _all_cells(self) -> Iterable[str]:
+        return itertools.chain.from_iterable(row.sentence.row for row in self.rows)
+
+
+def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
+    """Return the rows that answer a question about the most, the latest or the number of rows; None for any other one."""
+    asked = [fold(word) for word in words(question.text)]
+    extreme = next((kind for kind in EXTREMES if not _listed(kind).isdisjoint(asked)), None)
+    counts = not _listed("counting").isdisjoint(asked)
+    if (extreme is None and not counts) or count_negators(asked):
+        return None
+    content = [word for word in asked if word not in stop_words(question.language) and not _is_extreme(word)]
+    tables = sorted(_list_tables(candidates), key=lambda table: -table.matches(content))
+    if not tables or not tables[0].matches(content):
+        return None
+    table = tables[0]
+    rows = _filter_rows(table, content)
+    if counts and extreme is None:
+        is_filtered = 0 < len(rows) < len(table.rows)
+        return RowsFound(tuple(rows), len(table.rows)) if is_filtered and len(rows) <= MAX_COUNTED else None
+    return _find_extreme(table, rows, content, asked, extreme or "highest")
+
+
+def _find_extreme(
+    table: _Table, rows: Sequence[Candidate], content: Sequence[str], asked: Sequence[str], extreme: Extreme
+) -> RowsFound | None:
+    by_date = extreme in ("latest", "earliest")
+    read: Callable[[str], float | None] = _read_date if by_date else _read_number
+    comparable = [at for at in range(1, len(table.columns)) if _is_comparable(table.cells(at), read)]
+    column = _choose_column(table, comparable, content, asked, by_date=by_date)
+    if column is None:
+        return None
+    values = [(read(row.sentence.row[column]), row) for row in rows]
+    known = [value for value, _ in values if value is not None]
+    if not known:
+        return None
+    wanted = max(known) if extreme in ("highest", "latest") else min(known)
+    found = tuple(row for value, row in values if value == wanted)
+    return RowsFound(found, len(rows), extreme, table.columns[column]) if len(found) <= MAX_EQUAL else None
+
+
+def _choose_column(
+    table: _Table, comparable: Sequence[int], content: Sequence[str], asked: Sequence[str], *, by_date: bool
+) -> int | None:
+    """Return the column that the question is about: by its name, by what its adjective measures, or the only one."""
+    named = [at for at in comparable if any(is_form(word, name) for word in content for name in table.names[at])]
+    if len(named) == 1:
+        return named[0]
+    hints = ["date_columns"] if by_date else []
+    hints += [f"{kind}_columns" for kind in ("price", "duration") if not _listed(f"{kind}s").isdisjoint(asked)]
+    hinted = [at for at in named or comparable for hint in hints if not _listed(hint).isdisjoint(table.names[at])]
+    if len(hinted) == 1:
+        return hinted[0]
+    return comparable[0] if len(comparable) == 1 and (by_date or not hints) and not named else None
+
+
+def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
+    """Return the rows whose cells the question names: all words of a cell, or the name of a column that says yes."""
+    rows = list(table.rows)
+    for column in range(1, len(table.columns)):
+        cells = [_split(cell) for cell in table.cells(column)]
+        named = [
+            bool(cell) and not all(word.isdigit() for word in cell) and all(_is_asked(word, content) for word in cell)
+            for cell in cells
+        ]
+        says_yes = [_listed("yes").issuperset(cell) and bool(cell) for cell in cells]
+        if any(says_yes) and any(_is_asked(word, content) for word in table.names[column]):
+            named = says_yes
+        if any(named):
+            kept = {id(row) for row, is_named in zip(table.rows, named, strict=True) if is_named}
+            rows = [row for row in rows if id(row) in kept]
+    return rows
+
+
+def _list_tables(candidates: Sequence[Candidate]) -> list[_Table]:
+    by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
+    for candidate in candidates:
+        if candidate.sentence.row:
+            by_table.setdefault((candidate.rank, candidate.sentence.columns), []).append(candidate)
+    return [_Table(rows) for rows in by_table.values() if len(rows) >= MIN_ROWS]
+
+
+@cache
+def _listed(kind: str) -> frozenset[str]:
+    return frozenset(map(fold, load_words("table_questions", kind)))
+
+
+def _is_extreme(word: str) -> bool:
+    kinds = (*EXTREMES, "counting", "prices", "durations")
+    return any(word in _listed(kind) for kind in kinds)
+
+
+def _is_asked(word: str, content: Sequence[str]) -> bool:
+    return any(is_form(word, other) for other in content)
+
+
+def is_form(one: str, other: str) -> bool:
+    return one == other or (one.isalpha() and other.isalpha() and has_same_stem(one, other))
+
+
+def _split(text: str) -> list[str]:
+    return [fold(word) for word in words(text.replace("_", " "))]
+
+
+def _is_comparable(cells: Sequence[str], read: Callable[[str], float | None]) -> bool:
+    """Return whether nearly all cells have a value, and they are no running numbers."""
+    values = [value for value in map(read, cells) if value is not None]
+    return len(values) >= MIN_ROWS and len(values) >= len(cells) - 1
+
+
+def _read_number(cell: str) -> float | None:
+    """Return the only number of a cell, in the English or the German style; None for a date."""
+    if _ISO_DATE.search(cell) or _DAY_FIRST_DATE.search(cell):
+        return None
+    found = _NUMBER.findall(cell)
+    if len(found) != 1:
+        return None
+    digits = re.sub(r"[' \u00a0\u202f]", "", found[0]).rstrip(".,")
+    last = max(digits.rfind("."), digits.rfind(","))
+    is_decimal = last >= 0 and (
+        len(digits) - last - 1 != 3 or (digits.count(digits[last]) > 1 and "." in digits and "," in digits)
+    )
+    whole, part = (digits[:last], digits[last + 1 :]) if is_decimal else (digits, "0")
+    return float(f"{re.sub('[.,]', '', whole) or '0'}.{part or '0'}")
+
+
+def _read_date(cell: str) -> float | None:
+    """Return a date or a year as a number that grows with it."""
+    if iso := _ISO_DATE.search(cell):
+        return float(iso[0].replace("-", "").ljust(8, "0"))
+    if day_first := _DAY_FIRST_DATE.search(cell):
+        day, month, year = day_first.groups()
+        return float(f"{year}{int(month):02}{int(day):02}")
+    return float(cell.strip()) * 10_000 if _YEAR.fullmatch(cell.strip()) else None

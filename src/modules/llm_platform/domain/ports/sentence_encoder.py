@@ -1,0 +1,22 @@
+"""The port of sentence encoders: how near sentences are to a question by their meaning, in any language."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+
+class ISentenceEncoder(ABC):
+    """Compares a question with many sentences by vectors, which needs no word in common."""
+
+    name: str = "custom"  # component name in `degraded`
+
+    @abstractmethod
+    async def measure_closeness(self, question: str, sentences: Sequence[str]) -> list[float]:
+        """Return the cosine of the question's vector and that of each sentence, -1 to 1, in order.
+
+        Texts longer than the encoder reads are cut; a text without a letter or figure has 0. Raises an AppException if the
+        encoder cannot be loaded or run.
+        """
+
+    def begin_loading(self) -> None:
+        """Load the weights in the background. Safe to call often; errors are raised by `measure_closeness`."""
+        return

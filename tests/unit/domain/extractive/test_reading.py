@@ -1,0 +1,125 @@
+"""Two small models find an answer in other words, and deny words that answer nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.extractive import reading
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.reading import (
+    Reading,
+    Weights,
+    choose_by_reading,
+    describe,
+    list_near,
+    read_closeness,
+)
+from modules.llm_platform.domain.extractive.selection import Selection, choose_by_words
+
+HANDBOOK = """# Leave
+
+Full-time staff have 26 days of paid leave a year, plus public holidays. Carry it over until 31 March at the latest.
+
+# Travel
+
+Trains are booked in second class. The office books the hotel.
+
+| City | Hotel | Price |
+|---|---|---|
+| Graz | Alpina | 90 |
+| Wien | Dom | 120 |
+"""
+WEIGHTS = Weights(
+    bias=0.0, features={"log_odds": 1.0, "closeness": 1.0}, answers_from=1.0, may_answer_from=0.5, denied_below=-1.0
+)
+LEAVE, TRAINS = "Full-time staff have 26 days", "Trains are booked"
+
+
+@pytest.fixture(autouse=True)
+def weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "read_weights", lambda kind: WEIGHTS)
+
+
+def select(question: str, text: str = HANDBOOK) -> Selection:
+    source = Source(index=1, title="Handbook", url="https://a.example/", text=text)
+    return choose_by_words(read_question(question, "en"), [source])
+
+
+def chosen_by(question: str, log_odds: Callable[[str], float]) -> list[str]:
+    """Return the sentences that are chosen if the model gives each sentence these log-odds."""
+    selection = select(question)
+    readings = [Reading(one, 0.0, 0.0, log_odds(one.sentence.text)) for one in list_near(selection)]
+    chosen = choose_by_reading(selection, readings)
+    return [candidate.sentence.text for candidate in chosen.selection.chosen]
+
+
+def test_an_answer_in_other_words_is_quoted() -> None:
+    question = "How much holiday am I entitled to?"
+    assert select(question).chosen == []
+    assert chosen_by(question, lambda text: 3.0 if LEAVE in text else -3.0) == [
+        "Full-time staff have 26 days of paid leave a year, plus public holidays."
+    ]
+
+
+def test_words_that_answer_nothing_are_denied() -> None:
+    question = "How many days of paid leave do full-time staff have?"
+    assert LEAVE in select(question).chosen[0].sentence.text
+    assert chosen_by(question, lambda text: -3.0) == []
+
+
+def test_what_the_words_chose_stays_if_it_answers_as_well() -> None:
+    """Words know lists, code and definitions, which are shown with their sentence."""
+    question = "How many days of paid leave do full-time staff have?"
+    kept = [candidate.sentence.text for candidate in select(question).chosen]
+    assert chosen_by(question, lambda text: 2.0 if TRAINS in text else 1.5) == kept
+    assert chosen_by(question, lambda text: 4.0 if TRAINS in text else 1.5) == ["Trains are booked in second class."]
+
+
+def test_between_the_limits_the_words_decide() -> None:
+    question = "How many days of paid leave do full-time staff have?"
+    assert chosen_by(question, lambda text: 0.0)
+    assert chosen_by("How much holiday am I entitled to?", lambda text: 0.0) == []
+
+
+@for_each("log_odds, may_answer", [(0.9, True), (0.1, False), (-9.0, False)])
+def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: bool) -> None:
+    """It is no answer, but no reason to say that there is none."""
+    selection = select("How much holiday am I entitled to?")
+    readings = [
+        Reading(one, 0.0, 0.0, log_odds if LEAVE in one.sentence.text else -9.0) for one in list_near(selection)
+    ]
+    chosen = choose_by_reading(selection, readings)
+    assert chosen.selection.chosen == []
+    assert chosen.may_answer is may_answer
+    assert may_answer is False or LEAVE in chosen.ordered[0].sentence.text
+
+
+def test_a_table_row_is_read_with_the_names_of_its_columns() -> None:
+    """And each sentence with what stands around it."""
+    texts = [describe(candidate) for candidate in list_near(select("What does the hotel in Graz cost?"))]
+    assert "City: Graz; Hotel: Alpina; Price: 90 (Handbook · Travel)" in texts
+    assert any(text.startswith("The office books the hotel. (Handbook · Travel · Trains are booked") for text in texts)
+
+
+def test_the_nearest_sentences_are_read_and_what_the_words_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_READ", 1)
+    selection = select("How many days of paid leave do full-time staff have?")
+    near = list_near(selection)
+    (chosen,) = selection.chosen
+    assert near[-1] is not chosen
+    found = read_closeness(selection, near, [0.9 if candidate is near[-1] else 0.1 for candidate in near])
+    assert [one.candidate for one in found] == [near[-1], chosen]
+    assert found[0].lead > 0 > found[1].lead
+
+
+def test_a_sentence_that_was_not_read_is_weighed_by_closeness_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds: list[str] = []
+    monkeypatch.setattr(reading, "read_weights", lambda kind: kinds.append(kind) or WEIGHTS)
+    (near, *_) = list_near(select("How much holiday do I have?"))
+    assert Reading(near, 0.5, 1.0).weigh()[0] == 0.5
+    assert Reading(near, 0.5, 1.0, 2.0).weigh()[0] == 2.5
+    assert kinds == ["near", "read"]

@@ -1,0 +1,102 @@
+"""Questions about the rows of a table: the rows that have the most, the latest date, or that are counted, are quoted."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.extractive.candidates import find_candidates
+from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
+from modules.llm_platform.domain.extractive.rendering import render_rows
+from modules.llm_platform.domain.extractive.sentences import blocks_of
+from modules.llm_platform.domain.extractive.tables import RowsFound, find_rows
+from modules.llm_platform.domain.text.messages import messages_for
+
+BOATS = """# Boats
+
+| Boat | Type | Seats | Price | Bought | Insured |
+|---|---|---|---|---|---|
+| Anna | canoe | 2 | £1,200 | 2015-04-01 | yes |
+| Bella | canoe | 3 | £950 | 2019-06-11 | no |
+| Carla | rowing boat | 5 | £4,300 | 2001-01-30 | yes |
+| Dora | rowing boat | 4 | £3,100.50 | 2022-09-09 | yes |
+"""
+ORDERS = """| Bestellung | Kunde | Menge | Einzelpreis_EUR | Lieferdatum |
+|---|---|---|---|---|
+| B-1 | Kita Mond | 30 | 2,40 | 03.05.2024 |
+| B-2 | Praxis Ost | 2 | 149,00 | 11.04.2024 |
+| B-3 | Kita Mond | 1.200 | 0,85 | 20.05.2024 |
+"""
+
+
+def found_in(text: str, question: str, language: str = "en") -> RowsFound | None:
+    asked = read_question(question, language)
+    source = Source(index=1, title="boats", url="https://a.example/", text=text)
+    return find_rows(asked, find_candidates(asked, [source], [blocks_of(text)], TermMatcher(asked.terms)))
+
+
+def names(found: RowsFound | None) -> list[str] | None:
+    return None if found is None else [row.sentence.row[0] for row in found.rows]
+
+
+@for_each(
+    "question, rows",
+    [
+        ("Which boat has the most seats?", ["Carla"]),
+        ("Which boat has the fewest seats?", ["Anna"]),
+        ("Which canoe is the cheapest?", ["Bella"]),
+        ("What is the most expensive boat?", ["Carla"]),
+        ("What is the oldest boat?", ["Carla"]),
+        ("Which boat was bought last?", ["Dora"]),
+        ("How many boats are insured?", ["Anna", "Carla", "Dora"]),
+        ("How many rowing boats do we have?", ["Carla", "Dora"]),
+    ],
+)
+def test_the_rows_that_answer_are_found(question: str, rows: list[str]) -> None:
+    assert names(found_in(BOATS, question)) == rows
+
+
+@for_each(
+    "question, rows",
+    [
+        ("Welche Bestellung hat den höchsten Einzelpreis?", ["B-2"]),
+        ("Welche Bestellung hat die größte Menge?", ["B-3"]),
+        ("Was ist die neueste Bestellung?", ["B-3"]),
+        ("Wie viele Bestellungen kamen von Kita Mond?", ["B-1", "B-3"]),
+    ],
+)
+def test_figures_and_dates_are_read_as_a_german_table_writes_them(question: str, rows: list[str]) -> None:
+    assert names(found_in(ORDERS, question, "de")) == rows
+
+
+@for_each(
+    "question",
+    [
+        "How many seats does Anna have?",  # a cell, not a count of rows
+        "How many boats are there?",  # nothing says that the table has them all
+        "Which boat is the best?",  # no column measures it
+        "Which boats are not insured and how many?",
+        "Which car has the most doors?",  # another table
+        "Which boat is the heaviest?",  # no column, and two others that could be meant
+    ],
+)
+def test_what_the_table_does_not_settle_has_no_answer(question: str) -> None:
+    assert found_in(BOATS, question) is None
+
+
+def test_the_answer_says_what_was_compared() -> None:
+    """The rows are quoted below a line that names the column and how many rows there were."""
+    found = found_in(BOATS, "Which canoe is the cheapest?")
+    assert found is not None
+    lead, _, head, _, row = render_rows(found, messages_for("en")).splitlines()
+    assert lead == "Lowest “Price” of 2 rows:"
+    assert head == "| Boat | Type | Seats | Price | Bought | Insured |"
+    assert row == "| Bella | canoe | 3 | £950 | 2019-06-11 | no [1] |"
+
+
+def test_equal_rows_are_all_shown() -> None:
+    """Up to four; more of them are no answer."""
+    rows = "".join(f"| Boat {number} | 3 | |\n" for number in range(5))
+    table = f"| Boat | Seats | Note |\n|---|---|---|\n{rows}| Big | 9 | |\n"
+    assert names(found_in(table, "Which boat has the most seats?")) == ["Big"]
+    assert found_in(table, "Which boat has the fewest seats?") is None
