@@ -108,6 +108,7 @@ async def served(kind: str, folder: Path, **settings: str) -> AsyncIterator[Serv
             "RATE_LIMIT_PER_MINUTE": "0",
             "RATE_LIMIT_GLOBAL_PER_HOUR": "0",
             "LLM_PLATFORM_DATA_DIR": str(folder),
+            "ANSWER_ENCODER": "off",  # its first answer loads weights, which takes seconds beside other tests
             "RESEARCH_TIMEOUT_S": str(TIMEOUT_S),
             "SEARXNG_TIMEOUT_S": str(TIMEOUT_S),
             **settings,

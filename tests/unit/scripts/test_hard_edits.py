@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import random
 
-from scripts.support_model.hard_edits import CHANGES, change_scope, deny, edit_within, swap_two, take_name, take_number
+from scripts.support_model.hard_edits import (
+    CHANGES,
+    Change,
+    change_scope,
+    deny,
+    edit_within,
+    swap_two,
+    take_name,
+    take_number,
+)
 from tests.support.cases import for_each
 
 PASSAGE = "On 14 May the treasurer Ruth Aske reported 84 members, and Piet Vaart asked for 600 euros."
 
 
-def test_a_change_is_of_its_kind() -> None:
-    drawn = random.Random(1)
-    changes = {
-        "number": (take_number, "The club has 84 members.", {"The club has 14 members.", "The club has 600 members."}),
-        "name": (
-            take_name,
-            "It was the treasurer Ruth Aske who reported.",
-            {"It was the treasurer Piet Vaart who reported."},
-        ),
-        "two numbers": (swap_two, "It had 84 members and 600 euros.", {"It had 600 members and 84 euros."}),
-        "scope": (change_scope, "It ends before noon.", {"It ends after noon."}),
-        "denial": (deny, "The treasurer was there.", {"The treasurer was not there."}),
-        "affirmation": (deny, "The treasurer was not there.", {"The treasurer was there."}),
-    }
-
-    for_each(changes, lambda change, claim, wanted: _assert_in(change(claim, PASSAGE, drawn), wanted))
-
-
-def _assert_in(changed: str, wanted: set[str]) -> None:
-    assert changed in wanted
+@for_each(
+    "change, claim, wanted",
+    [
+        (take_number, "The club has 84 members.", {"The club has 14 members.", "The club has 600 members."}),
+        (take_name, "It was the treasurer Ruth Aske who reported.", {"It was the treasurer Piet Vaart who reported."}),
+        (swap_two, "It had 84 members and 600 euros.", {"It had 600 members and 84 euros."}),
+        (change_scope, "It ends before noon.", {"It ends after noon."}),
+        (deny, "The treasurer was there.", {"The treasurer was not there."}),
+        (deny, "The treasurer was not there.", {"The treasurer was there."}),
+    ],
+)
+def test_a_change_is_of_its_kind(change: Change, claim: str, wanted: set[str]) -> None:
+    assert change(claim, PASSAGE, random.Random(1)) in wanted
 
 
 def test_a_claim_without_such_a_fact_stays() -> None:
