@@ -44,7 +44,7 @@ class TestAnswers:
                 "The next search provider is asked only when the one before it failed with an error."
             )
             await expect(dialog.locator("mark")).to_be_in_viewport()
-            await expect(dialog.locator(".badge.supported")).to_have_text("supported")
+            await expect(dialog.locator(".badge.quoted")).to_have_text("quoted word for word")
             await page.keyboard.press("Escape")
             await expect(page.locator(".cite").first).to_be_focused()
             await page.get_by_role("tab", name="Sources (2)").click()

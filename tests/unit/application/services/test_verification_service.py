@@ -294,28 +294,16 @@ async def test_documents_of_the_operator_are_searched_without_being_asked_for(fi
     ]
 
 
-async def test_documents_that_support_nothing_are_not_listed_beside_the_sources_of_the_text() -> None:
-    """A text without a source shows what it was compared with."""
-    document = "doc:bridges.md"
-    search = FakeWebSearch([WebSearchResultItem(title="Bridges", url=document, snippet="")])
-    options = VerificationOptions(searches_documents=True)
-    reader = FakePageReader({URL: TOWER, document: "The bridge is 1,280 metres long."})
-    verification = VerificationService(reader, search, options=options)
-    verified = await verification.verify(f"The tower is 999 metres tall {URL}")
-    assert [source.url for source in verified.sources] == [URL]
-    alone = await verification.verify("The Eiffel Tower is 999 metres tall.")
-    assert [source.url for source in alone.sources] == [document]
-    assert alone.counts.absent == 1
-
-
-async def test_documents_that_the_caller_gives_take_the_place_of_the_operators() -> None:
-    """`verify FILE --sources DIR` has all documents at hand already."""
+async def test_a_text_with_sources_is_compared_with_these_alone() -> None:
+    """Whether it names them, or the caller gives them: what they contradict is not looked for elsewhere."""
     search = FakeWebSearch([WebSearchResultItem(title="Tower", url="doc:eiffel.md", snippet="")])
-    verification = VerificationService(FakePageReader({}), search, options=VerificationOptions(searches_documents=True))
+    options = VerificationOptions(searches_documents=True)
+    verification = VerificationService(FakePageReader({URL: TOWER}), search, options=options)
+    named = await verification.verify(f"The Eiffel Tower is 400 metres tall {URL} . It is painted blue.")
     request = VerificationRequest(text="The Eiffel Tower is 400 metres tall.")
-    verified = await verification.run(request, given=[GivenSource(1, title="Tower", text=TOWER, is_numbered=False)])
+    given = await verification.run(request, given=[GivenSource(1, title="Tower", text=TOWER, is_numbered=False)])
     assert not search.requests
-    assert verified.counts.sources == 1
+    assert named.counts.sources == given.counts.sources == 1
 
 
 async def test_a_search_that_fails_degrades_the_answer() -> None:

@@ -49,7 +49,7 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
 from modules.llm_platform.domain.text.language import language_of
-from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable, is_web_url
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable
 from shared.exceptions import AppException
 
 # The shares of `timeout_s` after which each stage ends.
@@ -87,7 +87,7 @@ class VerificationOptions:
 
     - `timeout_s` is the time of one verification, in seconds.
     - `judges_supported` is True if the judge also verifies what the comparison of words supports.
-    - `searches_documents` is True if the operator has documents, which are searched for what no other source supports.
+    - `searches_documents` is True if the operator has documents, with which a text without sources is compared.
     """
 
     timeout_s: float = 120.0
@@ -286,7 +286,6 @@ class _TextVerification:
         self._language = language_of(request.text, request.language)
         self._sources: dict[int, ReadSource] = {}
         self._searches = 0
-        self._unused: set[int] = set()  # numbers of documents that were found and support nothing
         self._degraded: list[Degraded] = []
         self._spent: Spending = NOTHING_SPENT
         self._verdicts_changed = 0
@@ -368,12 +367,10 @@ class _TextVerification:
                 await self._settle(check, read)
         numbers = [source.index for source in found]
         await self._in_thread(lambda: check.find_sources(positions, numbers))
-        cited = check.checked().cited
-        self._unused = {one.index for one in found if one.index not in cited and not is_web_url(one.url)}
 
     def _list_searched_kinds(self) -> tuple[SourceKind, ...]:
-        """Return what is searched for further sources. Where the caller gives documents, others are not searched."""
-        searches_documents = self._options.searches_documents and not self._given
+        """Return what is searched for further sources: the documents of the operator for a text that has none of its own."""
+        searches_documents = self._options.searches_documents and not self._sources
         return (*(("web",) if self._request.find_sources else ()), *((DOCUMENTS,) if searches_documents else ()))
 
     async def _search_for(
@@ -425,9 +422,7 @@ class _TextVerification:
 
     def _response(self, check: SentenceCheck, uncited: Sequence[int], egress_log: EgressLog) -> dtos.VerifiedText:
         sentences = tuple(self._shown[position] for position in range(len(check.answer.sentences)))
-        # Documents that were found for nothing say only what was compared, where the text names no source.
-        has_own = any(not source.shown.is_found for source in self.read)
-        sources = tuple(source.shown for source in self.read if not has_own or source.index not in self._unused)
+        sources = tuple(source.shown for source in self.read)
         return dtos.VerifiedText(
             sentences=sentences,
             sources=sources,

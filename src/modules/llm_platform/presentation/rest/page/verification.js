@@ -123,7 +123,7 @@ class VerificationView {
     const error = el("p", { class: "error", id: "check-error", role: "alert" });
     const finding = el("input", { type: "checkbox", name: "find-sources", checked: this.findsSources });
     const find = el("label", { class: "check-option", hidden: true }, finding, el("span", {}, t("Search the web for sentences that no source supports")));
-    const documents = el("p", { class: "hint", hidden: true }, t("Sentences that no source supports are also looked for in the documents of this server."));
+    const documents = el("p", { class: "hint", hidden: true }, t("A text without sources is compared with the documents of this server."));
     const complain = (text) => {
       error.textContent = text;
       input.setAttribute("aria-invalid", String(Boolean(text)));

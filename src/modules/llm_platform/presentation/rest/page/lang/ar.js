@@ -311,7 +311,7 @@ export default {
   "Paste an answer, an article or a note together with its sources": "ألصق إجابة أو مقالة أو ملاحظة مع مصادرها",
   "Check": "تحقَّق",
   "Each sentence is compared with the sources that it cites: numbers with a list below, links, footnotes, or (Author, 2021) with a bibliography.": "تُقارَن كل جملة بالمصادر التي تستشهد بها: أرقام مع قائمة في الأسفل، أو روابط، أو حواشٍ، أو (المؤلف، 2021) مع قائمة مراجع.",
-  "Sentences that no source supports are also looked for in the documents of this server.": "الجمل التي لا يدعمها أي مصدر يُبحث عنها أيضًا في مستندات هذا الخادم.",
+  "A text without sources is compared with the documents of this server.": "يُقارَن النص الذي لا مصادر له بمستندات هذا الخادم.",
   "Search the web for sentences that no source supports": "البحث في الويب عن الجمل التي لا يؤيدها أي مصدر",
   "Paste a text first.": "ألصق نصًا أولًا.",
   "A text has at most {max} characters: this is {n} too long.": "الحد الأقصى للنص {max} حرفًا: هذا أطول بمقدار {n}.",

@@ -311,7 +311,7 @@ export default {
   "Paste an answer, an article or a note together with its sources": "Eine Antwort, einen Artikel oder eine Notiz mit den Quellen einfügen",
   "Check": "Prüfen",
   "Each sentence is compared with the sources that it cites: numbers with a list below, links, footnotes, or (Author, 2021) with a bibliography.": "Jeder Satz wird mit den Quellen verglichen, die er nennt: Nummern mit einer Liste darunter, Links, Fußnoten oder (Autor, 2021) mit einem Literaturverzeichnis.",
-  "Sentences that no source supports are also looked for in the documents of this server.": "Sätze, die keine Quelle stützt, werden auch in den Dokumenten dieses Servers gesucht.",
+  "A text without sources is compared with the documents of this server.": "Ein Text ohne Quellen wird mit den Dokumenten dieses Servers verglichen.",
   "Search the web for sentences that no source supports": "Im Web nach Sätzen suchen, die keine Quelle belegt",
   "Paste a text first.": "Fügen Sie zuerst einen Text ein.",
   "A text has at most {max} characters: this is {n} too long.": "Ein Text hat höchstens {max} Zeichen: {n} sind zu viel.",

@@ -311,7 +311,7 @@ export default {
   "Paste an answer, an article or a note together with its sources": "הדביקו תשובה, מאמר או רשימה יחד עם המקורות",
   "Check": "לבדוק",
   "Each sentence is compared with the sources that it cites: numbers with a list below, links, footnotes, or (Author, 2021) with a bibliography.": "כל משפט מושווה למקורות שהוא מציין: מספרים עם רשימה למטה, קישורים, הערות שוליים או (מחבר, 2021) עם רשימת מקורות.",
-  "Sentences that no source supports are also looked for in the documents of this server.": "משפטים שאף מקור אינו תומך בהם מחופשים גם במסמכים של השרת הזה.",
+  "A text without sources is compared with the documents of this server.": "טקסט ללא מקורות מושווה למסמכים של השרת הזה.",
   "Search the web for sentences that no source supports": "לחפש ברשת משפטים שאף מקור אינו תומך בהם",
   "Paste a text first.": "הדביקו טקסט תחילה.",
   "A text has at most {max} characters: this is {n} too long.": "בטקסט יש לכל היותר {max} תווים: זה ארוך ב-{n}.",

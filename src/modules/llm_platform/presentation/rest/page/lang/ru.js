@@ -311,7 +311,7 @@ export default {
   "Paste an answer, an article or a note together with its sources": "Вставьте ответ, статью или заметку вместе с источниками",
   "Check": "Проверить",
   "Each sentence is compared with the sources that it cites: numbers with a list below, links, footnotes, or (Author, 2021) with a bibliography.": "Каждое предложение сравнивается с источниками, на которые оно ссылается: номера со списком ниже, ссылки, сноски или (Автор, 2021) со списком литературы.",
-  "Sentences that no source supports are also looked for in the documents of this server.": "Предложения, которые не подтверждает ни один источник, ищутся также в документах этого сервера.",
+  "A text without sources is compared with the documents of this server.": "Текст без источников сравнивается с документами этого сервера.",
   "Search the web for sentences that no source supports": "Искать в интернете предложения, которые не подтверждает ни один источник",
   "Paste a text first.": "Сначала вставьте текст.",
   "A text has at most {max} characters: this is {n} too long.": "В тексте не больше {max} знаков: лишних {n}.",

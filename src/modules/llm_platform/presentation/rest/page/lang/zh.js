@@ -311,7 +311,7 @@ export default {
   "Paste an answer, an article or a note together with its sources": "粘贴一段回答、文章或笔记，连同其来源",
   "Check": "核查",
   "Each sentence is compared with the sources that it cites: numbers with a list below, links, footnotes, or (Author, 2021) with a bibliography.": "每个句子都会与它引用的来源比较：编号加文末列表、链接、脚注，或带参考文献的（作者，2021）。",
-  "Sentences that no source supports are also looked for in the documents of this server.": "没有来源支持的句子也会在本服务器的文档中查找。",
+  "A text without sources is compared with the documents of this server.": "没有来源的文本会与本服务器的文档比较。",
   "Search the web for sentences that no source supports": "在网上搜索没有来源支持的句子",
   "Paste a text first.": "请先粘贴文本。",
   "A text has at most {max} characters: this is {n} too long.": "文本最多 {max} 个字符：超出 {n} 个。",
