@@ -90,6 +90,15 @@ async def test_the_model_reads_what_a_judge_that_fails_leaves(judge: FakeCitatio
     assert [entry.component for entry in draft.degraded] == [judge.name]
 
 
+async def test_a_judge_that_is_late_is_not_replaced() -> None:
+    """The reader does not wait for it, and its verdicts are there for the next answer."""
+    model, judge = FakeSupportModel(SURE), FakeCitationJudge(delay_s=60.0)
+    verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,), max_wait_share=0.0)
+    draft = await write_answer(FakeSynthesizer(FIRST), (SOURCE,), support_model=model, verification=verification)
+    assert not model.calls
+    assert {by for _, by in verdicts(draft)} == {"words"}
+
+
 async def test_the_model_reads_only_what_the_judge_left() -> None:
     """A verdict of the judge stands."""
     judge = FakeCitationJudge(lambda claim: "unsupported" if "consent" in claim.claim else None)
