@@ -99,14 +99,18 @@ async def test_a_judge_that_is_late_is_not_replaced() -> None:
     assert {by for _, by in verdicts(draft)} == {"words"}
 
 
-async def test_the_model_reads_only_what_the_judge_left() -> None:
-    """A verdict of the judge stands."""
-    judge = FakeCitationJudge(lambda claim: "unsupported" if "consent" in claim.claim else None)
+async def test_a_judge_with_some_verdicts_is_not_replaced() -> None:
+    """What it leaves keeps the verdicts of the words."""
+    judge, model = (
+        FakeCitationJudge(lambda claim: "unsupported" if "consent" in claim.claim else None),
+        FakeSupportModel(),
+    )
     verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,))
     draft = await write_answer(
-        FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=FakeSupportModel(SURE), verification=verification
+        FakeSynthesizer(FIRST + SECOND), (SOURCE,), support_model=model, verification=verification
     )
-    assert verdicts(draft) == [("unsupported", "model"), ("supported", "encoder")]
+    assert not model.calls
+    assert [by for _, by in verdicts(draft)] == ["model", "words"]
 
 
 async def test_a_copy_costs_nothing() -> None:

@@ -93,13 +93,13 @@ class Verification:
 class Verified:
     """Citations with the final verdicts, the spending of the judge and its failures.
 
-    `is_complete` is False if the judge was asked about a citation, or should have been, and gave no verdict.
+    `is_judged` is False if there was something to judge and the judge gave no verdict at all.
     """
 
     citations: tuple[Citation, ...]
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
-    is_complete: bool = True
+    is_judged: bool = True
 
 
 async def verify(
@@ -133,8 +133,7 @@ async def verify(
     if missing := sum(verdict is None for verdict in verdicts.values()):
         reason = UNREADABLE if missing == len(asked) else INCOMPLETE.format(count=missing, all=len(asked))
         degraded = (*degraded, Degraded(component=verification.judge.name, reason=reason))
-    is_complete = all(verdicts.get(position) for position in asked)
-    return Verified(citations, judgment.spent, (*judgment.degraded, *degraded), is_complete)
+    return Verified(citations, judgment.spent, (*judgment.degraded, *degraded), any(verdicts.values()))
 
 
 def _apply_verdicts(
