@@ -76,11 +76,10 @@ FAILURE = LLMProviderException("no route to the model")
     [
         (FakeCitationJudge(error=FAILURE), None),
         (FakeCitationJudge(error=FAILURE), 1.0),
-        (FakeCitationJudge(lambda claim: None), None),
     ],
 )
 async def test_the_model_reads_what_a_judge_that_fails_leaves(judge: FakeCitationJudge, share: float | None) -> None:
-    """The judge may also fail while the answer is written, or have no verdict."""
+    """The judge may also fail while the answer is written."""
     model = FakeSupportModel(SURE)
     verification = Verification(judge, math.inf, "How do pumps work?", "en", (SOURCE,), max_wait_share=share)
     draft = await write_answer(
@@ -99,8 +98,8 @@ async def test_a_judge_that_is_late_is_not_replaced() -> None:
     assert {by for _, by in verdicts(draft)} == {"words"}
 
 
-async def test_a_judge_with_some_verdicts_is_not_replaced() -> None:
-    """What it leaves keeps the verdicts of the words."""
+async def test_a_judge_that_answers_is_not_replaced() -> None:
+    """A sentence without a verdict keeps the verdict of the words."""
     judge, model = (
         FakeCitationJudge(lambda claim: "unsupported" if "consent" in claim.claim else None),
         FakeSupportModel(),

@@ -93,13 +93,13 @@ class Verification:
 class Verified:
     """Citations with the final verdicts, the spending of the judge and its failures.
 
-    `is_judged` is False if there was something to judge and the judge gave no verdict at all.
+    `has_failed` is True if the call of the judge failed or was late.
     """
 
     citations: tuple[Citation, ...]
     spent: Spending = NOTHING_SPENT
     degraded: tuple[Degraded, ...] = ()
-    is_judged: bool = True
+    has_failed: bool = False
 
 
 async def verify(
@@ -128,12 +128,13 @@ async def verify(
         on_checked(_apply_verdicts(citations, asked, verdicts), len(positions))
         judgment, degraded = await ask_judge(verification, [asked[position] for position in positions])
         verdicts |= dict(zip(positions, judgment.verdicts, strict=False))
+    has_failed = bool(degraded)
     citations = _apply_verdicts(citations, asked, verdicts)
     on_checked(citations, 0)
     if missing := sum(verdict is None for verdict in verdicts.values()):
         reason = UNREADABLE if missing == len(asked) else INCOMPLETE.format(count=missing, all=len(asked))
         degraded = (*degraded, Degraded(component=verification.judge.name, reason=reason))
-    return Verified(citations, judgment.spent, (*judgment.degraded, *degraded), any(verdicts.values()))
+    return Verified(citations, judgment.spent, (*judgment.degraded, *degraded), has_failed)
 
 
 def _apply_verdicts(

@@ -104,8 +104,8 @@ async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
 
     known = early.verdicts if early else NOTHING_KNOWN
     verified = await verify(draft.writers.verification, text, draft.checked.citations, emit_checked, known)
-    # A judge that is only late has its verdicts next time; to read the same sentences here would cost each answer 30 ms.
-    has_failed = bool(verified.degraded or (early and early.degraded)) and not verified.is_judged
+    # A judge that answers, though late or without some verdicts, is not replaced: that would cost each answer 30 ms.
+    has_failed = verified.has_failed or bool(early and early.degraded)
     citations = await draft.read_unjudged(verified.citations) if has_failed else verified.citations
     if citations != verified.citations:
         emit_checked(citations, 0)

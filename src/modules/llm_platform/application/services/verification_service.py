@@ -406,7 +406,7 @@ class _TextVerification:
         self._verdicts_changed = sum(new.verdict != old.verdict for new, old in zip(after, before, strict=True))
         self._spent, self._degraded = self._spent + verified.spent, [*self._degraded, *verified.degraded]
         check.replace(after)
-        if not verified.is_judged and (support := self._support) is not None:
+        if verified.has_failed and (support := self._support) is not None:
             await self._in_thread(lambda: check.read_unjudged(support))
 
     async def _show(self, check: SentenceCheck, positions: Sequence[int]) -> None:
