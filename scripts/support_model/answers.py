@@ -88,12 +88,12 @@ async def read_case(case: Case, encoder: UniversalSentenceEncoder, model: OnnxSu
         for number, (title, text) in enumerate(case.passages, 1)
     ]
     selection = choose_by_words(question, sources)
-    near = reading.list_near(selection)
+    near = reading.list_quotable(selection)
     if not near:
         return Read(case, question, selection, [])
-    closeness = await encoder.measure_closeness(question.text, [reading.describe(one) for one in near])
-    readings = reading.read_closeness(selection, near, closeness)
-    scores = await model.score_answers([(question.text, reading.describe(one.candidate)) for one in readings])
+    closeness = await encoder.measure_closeness(question.text, [reading.describe_sentence(one) for one in near])
+    readings = reading.keep_nearest(selection, near, closeness)
+    scores = await model.score_answers([(question.text, reading.describe_sentence(one.candidate)) for one in readings])
     return Read(
         case, question, selection, [replace(one, log_odds=odds) for one, odds in zip(readings, scores, strict=True)]
     )

@@ -14,9 +14,9 @@ from modules.llm_platform.domain.extractive.reading import (
     Reading,
     Weights,
     choose_by_reading,
-    describe,
-    list_near,
-    read_closeness,
+    describe_sentence,
+    keep_nearest,
+    list_quotable,
 )
 from modules.llm_platform.domain.extractive.selection import Selection, choose_by_words
 
@@ -52,7 +52,7 @@ def select(question: str, text: str = HANDBOOK) -> Selection:
 def chosen_by(question: str, log_odds: Callable[[str], float]) -> list[str]:
     """Return the sentences that are chosen if the model gives each sentence these log-odds."""
     selection = select(question)
-    readings = [Reading(one, 0.0, 0.0, log_odds(one.sentence.text)) for one in list_near(selection)]
+    readings = [Reading(one, 0.0, 0.0, log_odds(one.sentence.text)) for one in list_quotable(selection)]
     chosen = choose_by_reading(selection, readings)
     return [candidate.sentence.text for candidate in chosen.selection.chosen]
 
@@ -90,7 +90,7 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
     """It is no answer, but no reason to say that there is none."""
     selection = select("How much holiday am I entitled to?")
     readings = [
-        Reading(one, 0.0, 0.0, log_odds if LEAVE in one.sentence.text else -9.0) for one in list_near(selection)
+        Reading(one, 0.0, 0.0, log_odds if LEAVE in one.sentence.text else -9.0) for one in list_quotable(selection)
     ]
     chosen = choose_by_reading(selection, readings)
     assert chosen.selection.chosen == []
@@ -100,7 +100,7 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
 
 def test_a_table_row_is_read_with_the_names_of_its_columns() -> None:
     """And each sentence with what stands around it."""
-    texts = [describe(candidate) for candidate in list_near(select("What does the hotel in Graz cost?"))]
+    texts = [describe_sentence(candidate) for candidate in list_quotable(select("What does the hotel in Graz cost?"))]
     assert "City: Graz; Hotel: Alpina; Price: 90 (Handbook · Travel)" in texts
     assert any(text.startswith("The office books the hotel. (Handbook · Travel · Trains are booked") for text in texts)
 
@@ -108,10 +108,10 @@ def test_a_table_row_is_read_with_the_names_of_its_columns() -> None:
 def test_the_nearest_sentences_are_read_and_what_the_words_chose(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "MAX_READ", 1)
     selection = select("How many days of paid leave do full-time staff have?")
-    near = list_near(selection)
+    near = list_quotable(selection)
     (chosen,) = selection.chosen
     assert near[-1] is not chosen
-    found = read_closeness(selection, near, [0.9 if candidate is near[-1] else 0.1 for candidate in near])
+    found = keep_nearest(selection, near, [0.9 if candidate is near[-1] else 0.1 for candidate in near])
     assert [one.candidate for one in found] == [near[-1], chosen]
     assert found[0].lead > 0 > found[1].lead
 
@@ -119,7 +119,7 @@ def test_the_nearest_sentences_are_read_and_what_the_words_chose(monkeypatch: py
 def test_a_sentence_that_was_not_read_is_weighed_by_closeness_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds: list[str] = []
     monkeypatch.setattr(reading, "read_weights", lambda kind: kinds.append(kind) or WEIGHTS)
-    (near, *_) = list_near(select("How much holiday do I have?"))
+    (near, *_) = list_quotable(select("How much holiday do I have?"))
     assert Reading(near, 0.5, 1.0).weigh()[0] == 0.5
     assert Reading(near, 0.5, 1.0, 2.0).weigh()[0] == 2.5
     assert kinds == ["near", "read"]

@@ -29,9 +29,9 @@ ORDERS = """| Bestellung | Kunde | Menge | Einzelpreis_EUR | Lieferdatum |
 """
 
 
-def found_in(text: str, question: str, language: str = "en") -> RowsFound | None:
+def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
     asked = read_question(question, language)
-    source = Source(index=1, title="boats", url="https://a.example/", text=text)
+    source = Source(index=1, title="boats", url="https://a.example/", text=text, is_whole=is_whole)
     return find_rows(asked, find_candidates(asked, [source], [blocks_of(text)], TermMatcher(asked.terms)))
 
 
@@ -82,6 +82,16 @@ def test_figures_and_dates_are_read_as_a_german_table_writes_them(question: str,
 )
 def test_what_the_table_does_not_settle_has_no_answer(question: str) -> None:
     assert found_in(BOATS, question) is None
+
+
+def test_a_part_of_a_table_settles_nothing() -> None:
+    """The passage that a search found may lack the row with the most."""
+    assert found_in(BOATS, "Which boat has the most seats?", is_whole=False) is None
+
+
+def test_a_row_of_totals_is_none_of_the_rows() -> None:
+    table = f"{BOATS}| Total | | 14 | £9,550.50 | | |\n"
+    assert names(found_in(table, "Which boat has the most seats?")) == ["Carla"]
 
 
 def test_the_answer_says_what_was_compared() -> None:

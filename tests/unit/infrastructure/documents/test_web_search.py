@@ -66,6 +66,16 @@ async def test_each_format_is_searched(folder: Path, make: Make) -> None:
     assert all(item.published_date is None and 0 <= (item.score or 0) <= 1 for item in answer.results)
 
 
+async def test_a_whole_document_with_a_table_is_known_as_such(folder: Path, make: Make) -> None:
+    """Whoever compares rows must know that none is missing. Texts without a table are not looked up."""
+    rows = "".join(f"gateway {number},{number % 7},open\n" for number in range(400))
+    (folder / "long.csv").write_text(f"name,failures,state\n{rows}")
+    (folder / "short.csv").write_text("name,failures,state\ngateway a,1,open\ngateway b,2,closed\n")
+    (folder / "plain.txt").write_text("A text about the gateway.")
+    answer = await search(make())
+    assert {item.title: item.is_whole for item in answer.results} == {"long": False, "short": True, "plain": False}
+
+
 @pytest.mark.parametrize(
     ("base_url", "prefix"),
     [

@@ -367,6 +367,7 @@ def _source(index: int, item: RawResult, known: Source | None) -> Source:
         text_kind=known.text_kind if known else text_kind,
         extraction=known.extraction if known else None,
         pages=known.pages if known else item.pages,
+        is_whole=item.is_whole,
     )
 
 

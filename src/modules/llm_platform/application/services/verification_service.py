@@ -350,7 +350,7 @@ class _TextVerification:
         positions = check.doubted()[: MAX_SEARCHES if "web" in kinds else MAX_DOCUMENT_SEARCHES]
         turns = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
         claims = [check.answer.sentences[position].claim for position in positions]
-        answers = await asyncio.gather(*(self._search_for(claim, kinds, turns) for claim in claims))
+        answers = await asyncio.gather(*(self._search_claim(claim, kinds, turns) for claim in claims))
         known = {canonical_url(source.shown.url or "") for source in self.read}
         found: list[NamedSource] = []
         number = max(self._sources, default=0)
@@ -373,7 +373,7 @@ class _TextVerification:
         searches_documents = self._options.searches_documents and not self._sources
         return (*(("web",) if self._request.find_sources else ()), *((DOCUMENTS,) if searches_documents else ()))
 
-    async def _search_for(
+    async def _search_claim(
         self, claim: str, kinds: tuple[SourceKind, ...], turns: asyncio.Semaphore
     ) -> WebSearchResponse | None:
         query = " ".join(claim.split())[:MAX_QUERY_CHARS]

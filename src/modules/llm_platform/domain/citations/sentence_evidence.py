@@ -44,11 +44,11 @@ def shown_verdict(checked: Citation | VerifiedSentence, synthesizer: str = "") -
 
 
 def sentence_evidence(response: ResearchResponse) -> list[SentenceEvidence]:
-    """Return the sentences of an answer in their order, as `sentences_of` does."""
-    return sentences_of(response.citations, response.metadata.uncited, response.metadata.synthesizer)
+    """Return the sentences of an answer in their order, as `list_evidence` does."""
+    return list_evidence(response.citations, response.metadata.uncited, response.metadata.synthesizer)
 
 
-def sentences_of(
+def list_evidence(
     citations: Iterable[Citation], uncited: Iterable[TextSpan], synthesizer: str
 ) -> list[SentenceEvidence]:
     """Return the sentences that these citations and sentences without a source make, in their order.
@@ -90,12 +90,12 @@ def evidence_line(sentences: Sequence[SentenceEvidence]) -> str:
 
 def evidence_counts(sentences: Sequence[SentenceEvidence]) -> str:
     """Return how many sentences hold, such as `3 of 5 hold`, or for an answer of quotes alone `3 quotes from 2 sources`."""
-    if not (sources := quoted_sources(sentences)):
+    if not (sources := count_quoted_sources(sentences)):
         return f"{held_sentences(sentences)} of {len(sentences)} hold"
     return f"{_format_count(len(sentences), 'quote')} from {_format_count(sources, 'source')}"
 
 
-def quoted_sources(sentences: Sequence[SentenceEvidence]) -> int:
+def count_quoted_sources(sentences: Sequence[SentenceEvidence]) -> int:
     """Return the number of sources that an answer of quotes alone cites; 0 for other answers."""
     if any(sentence.verdict != "quoted" for sentence in sentences):
         return 0

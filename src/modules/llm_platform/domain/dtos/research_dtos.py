@@ -209,6 +209,7 @@ class Source(BaseModel, frozen=True):
     - `extraction` is the share of the page's visible text that was kept, 0 to 1; None if no page was read, or if its reader
       does not tell.
     - `pages` says where the pages of a PDF begin in `text`.
+    - `is_whole` is True if `text` is known to be a whole document: its tables have all their rows.
     """
 
     index: int
@@ -219,6 +220,7 @@ class Source(BaseModel, frozen=True):
     text_kind: TextKind = "page"
     extraction: float | None = None
     pages: PageStarts = ()
+    is_whole: bool = False
 
 
 class SourceRef(BaseModel, frozen=True):
@@ -395,7 +397,8 @@ class RawResult(BaseModel, frozen=True):
     """One search result as the answer shows it.
 
     - `content` is the stored text that quotes point into.
-    - `pages` says where the pages of a document begin in `content`. It is not part of the JSON.
+    - `pages` says where the pages of a document begin in `content`, and `is_whole` is as for a search result. Neither is part
+      of the JSON.
     """
 
     title: str
@@ -405,6 +408,7 @@ class RawResult(BaseModel, frozen=True):
     score: float | None = None
     published: str | None = None
     pages: SkipJsonSchema[PageStarts] = Field(default=(), exclude=True, repr=False)
+    is_whole: SkipJsonSchema[bool] = Field(default=False, exclude=True, repr=False)
 
     @classmethod
     def of(cls, item: dtos.WebSearchResultItem) -> Self:
@@ -416,6 +420,7 @@ class RawResult(BaseModel, frozen=True):
             score=item.score,
             published=item.published_date,
             pages=item.pages,
+            is_whole=item.is_whole,
         )
 
 

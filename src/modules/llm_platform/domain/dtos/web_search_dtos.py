@@ -103,7 +103,8 @@ class VerbatimWebSearchRequest(WebSearchRequest, frozen=True):
 class WebSearchResultItem(BaseModel, frozen=True):
     """One hit. Times are ISO 8601 as the provider knew them; `source` is the engine or provider, `score` its own measure.
 
-    `pages` says where the pages of a document begin in `text`; it is not part of the JSON.
+    `pages` says where the pages of a document begin in `text`, and `is_whole` is True if `text` is a whole document with a
+    table, as far as that is known; neither is part of the JSON.
     """
 
     title: str
@@ -115,6 +116,7 @@ class WebSearchResultItem(BaseModel, frozen=True):
     source: str | None = None
     score: float | None = None
     pages: SkipJsonSchema[PageStarts] = Field(default=(), exclude=True, repr=False)
+    is_whole: SkipJsonSchema[bool] = Field(default=False, exclude=True, repr=False)
 
     @property
     def text(self) -> str:

@@ -51,13 +51,13 @@ def read_weights(kind: Kind) -> Weights:
     return Weights(**load_data("answer_weights")[kind])
 
 
-def list_near(selection: Selection) -> list[Candidate]:
+def list_quotable(selection: Selection) -> list[Candidate]:
     """Return the sentences that can be quoted, best first by their words: the ones that get vectors."""
     ranked = sorted(selection.candidates, key=best_first)
     return [candidate for candidate in ranked if candidate.is_quotable and with_antecedent(candidate)][:MAX_NEAR]
 
 
-def describe(candidate: Candidate) -> str:
+def describe_sentence(candidate: Candidate) -> str:
     """Return what is read: a sentence or a table row with the names of its columns, and behind it where it stands."""
     sentence = candidate.sentence
     said = candidate.form.shown
@@ -73,7 +73,7 @@ def describe(candidate: Candidate) -> str:
 class Reading:
     """What is known of a sentence: its closeness to the question, and how far that is above the mean in deviations.
 
-    `log_odds` are those of the cross-encoder; None for a sentence that it did not read.
+    `log_odds` come from the cross-encoder; None for a sentence that the cross-encoder did not read.
     """
 
     candidate: Candidate
@@ -90,7 +90,7 @@ class Reading:
         return {"closeness": self.closeness, "lead": self.lead, "log_odds": self.log_odds or 0.0}
 
 
-def read_closeness(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[Reading]:
+def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[Reading]:
     """Return the sentences that are worth reading: the nearest ones, and those that the words chose."""
     mean, deviation = fmean(closeness), pstdev(closeness)
     readings = [

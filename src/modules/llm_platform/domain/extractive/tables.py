@@ -65,23 +65,36 @@ class _Table:
         return itertools.chain.from_iterable(row.sentence.row for row in self.rows)
 
 
+def asks_about_rows(question: Question) -> bool:
+    """Return whether a question asks for the most, the latest or a number, without a "not"."""
+    asked = _fold_words(question.text)
+    counts = not _load_list("counting").isdisjoint(asked)
+    return (counts or _find_asked_extreme(asked) is not None) and not count_negators(asked)
+
+
+def _find_asked_extreme(asked: Sequence[str]) -> Extreme | None:
+    return next((kind for kind in EXTREMES if not _load_list(kind).isdisjoint(asked)), None)
+
+
 def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
-    """Return the rows that answer a question about the most, the latest or the number of rows; None for any other one."""
-    asked = [fold(word) for word in words(question.text)]
-    extreme = next((kind for kind in EXTREMES if not _listed(kind).isdisjoint(asked)), None)
-    counts = not _listed("counting").isdisjoint(asked)
-    if (extreme is None and not counts) or count_negators(asked):
+    """Return the rows that answer a question about the most, the latest or the number of rows; None for any other one.
+
+    Only tables of whole documents are asked: what a passage leaves out may have more.
+    """
+    if not asks_about_rows(question):
         return None
+    asked = _fold_words(question.text)
+    extreme = _find_asked_extreme(asked)
     content = [word for word in asked if word not in stop_words(question.language) and not _is_extreme(word)]
     tables = sorted(_list_tables(candidates), key=lambda table: -table.matches(content))
     if not tables or not tables[0].matches(content):
         return None
     table = tables[0]
     rows = _filter_rows(table, content)
-    if counts and extreme is None:
+    if extreme is None:
         is_filtered = 0 < len(rows) < len(table.rows)
         return RowsFound(tuple(rows), len(table.rows)) if is_filtered and len(rows) <= MAX_COUNTED else None
-    return _find_extreme(table, rows, content, asked, extreme or "highest")
+    return _find_extreme(table, rows, content, asked, extreme)
 
 
 def _find_extreme(
@@ -110,8 +123,8 @@ def _choose_column(
     if len(named) == 1:
         return named[0]
     hints = ["date_columns"] if by_date else []
-    hints += [f"{kind}_columns" for kind in ("price", "duration") if not _listed(f"{kind}s").isdisjoint(asked)]
-    hinted = [at for at in named or comparable for hint in hints if not _listed(hint).isdisjoint(table.names[at])]
+    hints += [f"{kind}_columns" for kind in ("price", "duration") if not _load_list(f"{kind}s").isdisjoint(asked)]
+    hinted = [at for at in named or comparable for hint in hints if not _load_list(hint).isdisjoint(table.names[at])]
     if len(hinted) == 1:
         return hinted[0]
     return comparable[0] if len(comparable) == 1 and (by_date or not hints) and not named else None
@@ -126,7 +139,7 @@ def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
             bool(cell) and not all(word.isdigit() for word in cell) and all(_is_asked(word, content) for word in cell)
             for cell in cells
         ]
-        says_yes = [_listed("yes").issuperset(cell) and bool(cell) for cell in cells]
+        says_yes = [_load_list("yes").issuperset(cell) and bool(cell) for cell in cells]
         if any(says_yes) and any(_is_asked(word, content) for word in table.names[column]):
             named = says_yes
         if any(named):
@@ -138,19 +151,20 @@ def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
 def _list_tables(candidates: Sequence[Candidate]) -> list[_Table]:
     by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
     for candidate in candidates:
-        if candidate.sentence.row:
+        row = candidate.sentence.row
+        if row and candidate.source.is_whole and _load_list("totals").isdisjoint(_split(row[0])):
             by_table.setdefault((candidate.rank, candidate.sentence.columns), []).append(candidate)
     return [_Table(rows) for rows in by_table.values() if len(rows) >= MIN_ROWS]
 
 
 @cache
-def _listed(kind: str) -> frozenset[str]:
+def _load_list(kind: str) -> frozenset[str]:
     return frozenset(map(fold, load_words("table_questions", kind)))
 
 
 def _is_extreme(word: str) -> bool:
     kinds = (*EXTREMES, "counting", "prices", "durations")
-    return any(word in _listed(kind) for kind in kinds)
+    return any(word in _load_list(kind) for kind in kinds)
 
 
 def _is_asked(word: str, content: Sequence[str]) -> bool:
@@ -162,11 +176,15 @@ def is_form(one: str, other: str) -> bool:
 
 
 def _split(text: str) -> list[str]:
-    return [fold(word) for word in words(text.replace("_", " "))]
+    return _fold_words(text.replace("_", " "))
+
+
+def _fold_words(text: str) -> list[str]:
+    return [fold(word) for word in words(text)]
 
 
 def _is_comparable(cells: Sequence[str], read: Callable[[str], float | None]) -> bool:
-    """Return whether nearly all cells have a value, and they are no running numbers."""
+    """Return whether all cells but one at most have a value."""
     values = [value for value in map(read, cells) if value is not None]
     return len(values) >= MIN_ROWS and len(values) >= len(cells) - 1
 

@@ -11,7 +11,7 @@ class ISentenceEncoder(ABC):
 
     @abstractmethod
     async def measure_closeness(self, question: str, sentences: Sequence[str]) -> list[float]:
-        """Return the cosine of the question's vector and that of each sentence, -1 to 1, in order.
+        """Return the cosine of the vectors of the question and of each sentence, -1 to 1, in order.
 
         Texts longer than the encoder reads are cut; a text without a letter or figure has 0. Raises an AppException if the
         encoder cannot be loaded or run.

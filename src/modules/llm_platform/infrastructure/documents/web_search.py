@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, W
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
-from modules.llm_platform.domain.retrieval.merge_passages import merge_passages
+from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text, merge_passages
 from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
@@ -32,6 +32,7 @@ LISTED_TITLE_CHARS: Final = 200  # longest title in a list
 BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
+TABLE_MARK: Final = "---"  # between the names of the columns and the rows
 NOTHING_READABLE: Final = (
     "the documents folder holds nothing that can be read ({why}): put documents there, or name another folder. "
     f"File types: {', '.join(INDEXED)}"
@@ -151,7 +152,7 @@ class DocumentWebSearch(IWebSearchProvider):
         return WebSearchResponse(
             query=request.query,
             total_matches=len(documents) if len(documents) <= min(last, MAX_TOP_K - 1) else None,
-            results=tuple(self._item(hits, request.query) for hits in shown),
+            results=tuple([await self._item(hits, request.query) for hits in shown]),
             provider=self.name,
             degraded=(*ignored, *beyond, *found.degraded),
         )
@@ -205,7 +206,7 @@ class DocumentWebSearch(IWebSearchProvider):
         """Return the address of a passage's document: its own if that is a web address."""
         return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
 
-    def _item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
+    async def _item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
         best = found[0].passage
         url = self.get_address(best)
         self._shown.pop(url, None)  # An address that is shown again becomes the newest one.
@@ -219,10 +220,19 @@ class DocumentWebSearch(IWebSearchProvider):
             url=url,
             snippet=snippet,
             pages=merged.pages if snippet == merged.text else (),
+            is_whole=await self._is_whole(found, merged.text),
             source=self.name,
             site_name=best.source,
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
         )
+
+    async def _is_whole(self, found: Sequence[FoundPassage], text: str) -> bool:
+        """Return whether this text is the whole document. Only documents with a table are looked up: whoever counts rows asks."""
+        if TABLE_MARK not in text or all(hit.passage.start > 0 for hit in found):
+            return False
+        with _translate_errors(self._otherwise):
+            passages = await self.document(found[0].passage.doc_id)
+        return merge_document_text(passages).text == text
 
 
 @contextmanager

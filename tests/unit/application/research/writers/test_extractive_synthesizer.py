@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.fakes.sentence_encoder import FakeSentenceEncoder
 from tests.fakes.support_model import FakeSupportModel
 from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.writers.extractive_synthesizer import INLINE_CHARS, ExtractiveSynthesizer
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, RowState
@@ -169,12 +170,14 @@ async def test_both_models_are_loaded_beside_the_search() -> None:
 
 
 async def test_a_question_about_rows_is_answered_by_rows() -> None:
-    """Before any model is asked."""
+    """Before any model is asked, and before evidence that has the words of the question."""
     table = "| Site | Failures |\n|---|---|\n| Graz | 2 |\n| Tromsø | 5 |\n| Lyon | 1 |\n"
-    sources = (Source(index=1, title="Sites", url="https://a.example/1", text=table),)
+    sources = (Source(index=1, title="Sites", url="https://a.example/1", text=table, is_whole=True),)
     encoder = FakeSentenceEncoder()
+    quotes = (EvidenceQuote(url=sources[0].url, title="Sites", text="Graz | 2"),)
+    row = EvidenceRow(question="Which site had the most failures?", state="answered", quotes=quotes)
     written = await ExtractiveSynthesizer(encoder).synthesize(
-        SynthesisRequest("Which site had the most failures?", sources, "en")
+        SynthesisRequest(row.question, sources, "en", evidence=(row,))
     )
     assert written.text.splitlines()[0] == "Highest “Failures” of 3 rows:"
     assert written.text.splitlines()[-1] == "| Tromsø | 5 [1] |"
@@ -211,3 +214,16 @@ async def test_evidence_of_words_alone_falls_with_the_answer(round_number: int, 
         request
     )
     assert written.answered is is_kept
+
+
+@in_virtual_time
+async def test_models_that_hang_cost_five_seconds() -> None:
+    """Then the words decide: an answer without a language model must not fail."""
+    model = FakeSupportModel()
+    model.may_score.clear()
+    request = SynthesisRequest("How many days of paid leave do full-time staff have?", HANDBOOK, "en")
+    began = asyncio.get_running_loop().time()
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(), model).synthesize(request)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(5.0)
+    assert "26 days" in written.text
+    assert [entry.component for entry in written.degraded] == ["encoder"]

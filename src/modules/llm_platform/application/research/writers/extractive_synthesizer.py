@@ -14,14 +14,14 @@ from modules.llm_platform.domain.extractive.reading import (
     Chosen,
     Reading,
     choose_by_reading,
-    describe,
-    list_near,
-    read_closeness,
+    describe_sentence,
+    keep_nearest,
+    list_quotable,
 )
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_passage, render_rows
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, quote
-from modules.llm_platform.domain.extractive.tables import find_rows
+from modules.llm_platform.domain.extractive.tables import asks_about_rows, find_rows
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
@@ -30,6 +30,8 @@ from modules.llm_platform.domain.text.messages import Messages, messages_for
 from shared.exceptions import AppException
 
 RULES_VERSION = "10"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+READING_S = 5.0  # for both models, behind the sentences of other answers
+LATE = f"timeout: the sentences were not read within {READING_S:.0f} seconds; their words decided"
 INLINE_CHARS = 30_000  # all sources together, about 5 ms of work; longer sources are processed in a thread
 
 Result = TypeVar("Result")
@@ -65,12 +67,15 @@ class ExtractiveSynthesizer(ISynthesizer):
         evidence = evidence_quotes(request.evidence, request.sources)
         if request.questions:
             return self._answer(await _run(request, lambda: _write_report(request, evidence)), messages)
-        if evidence and all(row.state == "answered" for row in request.evidence):
-            return self._answer("\n\n".join(render_passage(evidence)), messages)
         question = read_question(request.question, detect(request.question) or request.language)
+        is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
+        if is_answered and not asks_about_rows(question):
+            return self._answer("\n\n".join(render_passage(evidence)), messages)
         selection = await _run(request, lambda: choose_by_words(question, request.sources))
         if (rows := find_rows(question, selection.candidates)) is not None:
             return self._answer(render_rows(rows, messages), messages)
+        if is_answered:
+            return self._answer("\n\n".join(render_passage(evidence)), messages)
         chosen, degraded = await self._read(selection)
         if chosen.ordered and not chosen.selection.chosen and not _has_later_quote(request):
             evidence = []  # words alone: what the models read does not answer
@@ -85,25 +90,28 @@ class ExtractiveSynthesizer(ISynthesizer):
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
 
     async def _read(self, selection: Selection) -> tuple[Chosen, tuple[Degraded, ...]]:
-        """Let the encoder find the sentences near the question, and the model read them. Where one fails, the words decide."""
-        question, near = selection.question, list_near(selection)
+        """Let the models read the sentences. Where one fails or is late, the words decide."""
+        question, near = selection.question, list_quotable(selection)
         if self._encoder is None or not near:
             return Chosen(selection, []), ()
         name = self._encoder.name
         try:
-            closeness = await self._encoder.measure_closeness(question.text, [describe(one) for one in near])
-            readings = read_closeness(selection, near, closeness)
-            if self._model is not None and question.language in READ_LANGUAGES:
-                name = self._model.name
-                readings = await self._score(question, readings, self._model)
+            async with asyncio.timeout(READING_S):
+                texts = [describe_sentence(candidate) for candidate in near]
+                readings = keep_nearest(selection, near, await self._encoder.measure_closeness(question.text, texts))
+                if self._model is not None and question.language in READ_LANGUAGES:
+                    name = self._model.name
+                    readings = await self._score(question, readings, self._model)
+        except TimeoutError:
+            return Chosen(selection, []), (Degraded(component=name, reason=LATE),)
         except AppException as error:
             return Chosen(selection, []), (Degraded.of(name, error),)
         return choose_by_reading(selection, readings), ()
 
     async def _score(self, question: Question, readings: Sequence[Reading], model: ISupportModel) -> list[Reading]:
-        """Return the sentences as the model reads them, and those in other languages as they are."""
+        """Return the English sentences with the log-odds of the model, and the others unchanged."""
         read = [one for one in readings if one.candidate.language in READ_LANGUAGES]
-        scores = await model.score_answers([(question.text, describe(one.candidate)) for one in read])
+        scores = await model.score_answers([(question.text, describe_sentence(one.candidate)) for one in read])
         foreign = [one for one in readings if one.candidate.language not in READ_LANGUAGES]
         return [*(replace(one, log_odds=score) for one, score in zip(read, scores, strict=True)), *foreign]
 

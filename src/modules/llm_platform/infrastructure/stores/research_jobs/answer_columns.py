@@ -6,10 +6,10 @@ from typing import Final
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.citations.sentence_evidence import (
+    count_quoted_sources,
     evidence_blocks,
     held_sentences,
-    quoted_sources,
-    sentences_of,
+    list_evidence,
 )
 from modules.llm_platform.domain.dtos.research_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import AnswerEvidence, JobEvent
@@ -39,12 +39,12 @@ def answer_columns(last: JobEvent) -> Mapping[str, str]:
     Both are empty if the event has no answer.
     """
     answer = _LastEvent.model_validate_json(last.data).response if last.type == "done" else _Answer()
-    sentences = sentences_of(answer.citations, answer.metadata.uncited, answer.metadata.synthesizer)
+    sentences = list_evidence(answer.citations, answer.metadata.uncited, answer.metadata.synthesizer)
     evidence = AnswerEvidence(
         strip=evidence_blocks(sentences, MAX_CELLS),
         supported=held_sentences(sentences),
         sentences=len(sentences),
-        quoted_sources=quoted_sources(sentences),
+        quoted_sources=count_quoted_sources(sentences),
     )
     return {
         # PostgreSQL stores no NUL.
