@@ -25,6 +25,7 @@ from hypothesis import is_hypothesis_test
 from hypothesis import settings as hypothesis_settings
 from tests.guard import network_guard
 from tests.support.clock import Clock
+from tests.support.environment import SETTINGS
 
 from modules.llm_platform.testing.waiting import Elapse
 from shared.config import Settings, list_prefixes, variable_names
@@ -159,7 +160,7 @@ def _scrub_environment() -> None:
     sys.dont_write_bytecode = False
     os.environ["DDGS_PROXY"] = NOBODY_LISTENS  # ddgs connects from Rust, where no hook of Python looks
     os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # no process looks for them in the metadata of every package
-    os.environ["READ_PAGES"] = "0"  # results are made up: their pages are read by the tests that say so
+    os.environ.update(SETTINGS)
 
 
 def _keep_running() -> None:

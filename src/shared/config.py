@@ -511,6 +511,12 @@ class Settings(BaseSettings):
         "you want answers chosen by words alone (off), or an error when the extra is missing (on)",
         example="off",
     )
+    ANSWER_ENCODER_TIMEOUT_S: types.Seconds = setting(
+        5.0,
+        "Seconds in which both models must have read the sentences of an answer, with the wait for the weights and for "
+        "other answers; after them the words decide, and the answer says so in `degraded`",
+        "you have a slow processor, or many answers at once, and prefer to wait for the reading by meaning",
+    )
 
     # Reading pages
     READERS: types.ReaderList = setting(

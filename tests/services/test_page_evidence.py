@@ -7,7 +7,7 @@ import re
 from typing import Any, Literal
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 from tests.services.browser import Visit, becomes, visiting
 from tests.services.page_answers import QUOTE, SEND, SOURCES, begin, citation, end, long_answer, response
 
@@ -47,6 +47,18 @@ async def show(visit: Visit, made: dict[str, Any]) -> None:
     await visit.play(made)
     await visit.ask()
     await visit.answered()
+
+
+async def export(page: Page, *names: str) -> dict[str, str]:
+    """Return the files that the menu of the answer makes, by their names in it."""
+    files: dict[str, str] = {}
+    for name in names:
+        await page.locator(".tools .menu > summary").click()
+        async with page.expect_download() as download:
+            await page.get_by_role("button", name=name, exact=True).click()
+        files[name] = (await (await download.value).path()).read_text(encoding="utf-8")
+        await page.keyboard.press("Escape")
+    return files
 
 
 class TestStrip:
@@ -215,16 +227,10 @@ class TestQuotes:
 
     async def test_files_say_it_and_the_json_is_the_servers(self, browser: Browser, base: str) -> None:
         """Markdown and HTML have the counts and the words; JSON has the verdict of the server."""
-        files = {}
         async with visiting(browser, base) as visit:
             page = visit.page
             await show(visit, quotes(1, 2))
-            for name in ("Markdown", "HTML", "JSON"):
-                await page.locator(".tools .menu > summary").click()
-                async with page.expect_download() as download:
-                    await page.get_by_role("button", name=name, exact=True).click()
-                files[name] = (await (await download.value).path()).read_text(encoding="utf-8")
-                await page.keyboard.press("Escape")
+            files = await export(page, "Markdown", "HTML", "JSON")
             assert visit.errors == []
         assert "▁▁ 2 quotes from 2 sources" in files["Markdown"]
         assert "**quoted word for word**" in files["Markdown"]
@@ -246,16 +252,10 @@ class TestFiles:
         """Markdown has a line of block characters and HTML cells; CSL-JSON and BibTeX name the sources with their days."""
         made = answer()
         made["raw_results"][0]["published"] = "2025-03-01T08:00:00Z"
-        files = {}
         async with visiting(browser, base) as visit:
             page = visit.page
             await show(visit, made)
-            for name in ("Markdown", "HTML", "CSL-JSON", "BibTeX"):
-                await page.locator(".tools .menu > summary").click()
-                async with page.expect_download() as download:
-                    await page.get_by_role("button", name=name, exact=True).click()
-                files[name] = (await (await download.value).path()).read_text(encoding="utf-8")
-                await page.keyboard.press("Escape")
+            files = await export(page, "Markdown", "HTML", "CSL-JSON", "BibTeX")
             assert visit.errors == []
         assert "▁█▄░▒ 1 of 5 hold" in files["Markdown"]
         claimed = "They supplied 9 percent of the calls [1]: **the source says otherwise**"

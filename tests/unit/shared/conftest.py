@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.environment import SETTINGS
 
 
 @pytest.fixture(autouse=True)
 def no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("READ_PAGES")  # tests/conftest.py sets it for the others
+    for name in SETTINGS:
+        monkeypatch.delenv(name)

@@ -30,8 +30,6 @@ from modules.llm_platform.domain.text.messages import Messages, messages_for
 from shared.exceptions import AppException
 
 RULES_VERSION = "10"  # part of the keys of stored reports: raise it when the selection or the rendering changes
-READING_S = 5.0  # for both models, behind the sentences of other answers
-LATE = f"timeout: the sentences were not read within {READING_S:.0f} seconds; their words decided"
 INLINE_CHARS = 30_000  # all sources together, about 5 ms of work; longer sources are processed in a thread
 
 Result = TypeVar("Result")
@@ -41,17 +39,20 @@ class ExtractiveSynthesizer(ISynthesizer):
     """Verbatim sentences of the sources, each with its marker; headings and lead-ins are in the requested language.
 
     `encoder` finds the sentences near a question, and `model` reads in English whether they answer it. Without them, the words
-    of both decide. Needs no configuration and does not fail. `instructions` and `context` have no effect, because no text is
-    generated.
+    of both decide; so they do if both models together, which may have to wait for other answers, take longer than `reading_s`
+    seconds. Needs no configuration and does not fail. `instructions` and `context` have no effect, because no text is generated.
     """
 
     name = "extractive"
     version = RULES_VERSION
     writes_reports = True
 
-    def __init__(self, encoder: ISentenceEncoder | None = None, model: ISupportModel | None = None) -> None:
+    def __init__(
+        self, encoder: ISentenceEncoder | None = None, model: ISupportModel | None = None, reading_s: float = 5.0
+    ) -> None:
         self._encoder = encoder
         self._model = model
+        self._reading_s = reading_s
 
     def begin_loading(self) -> None:
         """Load the weights of both models in the background."""
@@ -96,14 +97,15 @@ class ExtractiveSynthesizer(ISynthesizer):
             return Chosen(selection, []), ()
         name = self._encoder.name
         try:
-            async with asyncio.timeout(READING_S):
+            async with asyncio.timeout(self._reading_s):
                 texts = [describe_sentence(candidate) for candidate in near]
                 readings = keep_nearest(selection, near, await self._encoder.measure_closeness(question.text, texts))
                 if self._model is not None and question.language in READ_LANGUAGES:
                     name = self._model.name
                     readings = await self._score(question, readings, self._model)
         except TimeoutError:
-            return Chosen(selection, []), (Degraded(component=name, reason=LATE),)
+            late = f"timeout: the sentences were not read within {self._reading_s:.0f} seconds; their words decided"
+            return Chosen(selection, []), (Degraded(component=name, reason=late),)
         except AppException as error:
             return Chosen(selection, []), (Degraded.of(name, error),)
         return choose_by_reading(selection, readings), ()
