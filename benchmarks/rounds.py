@@ -31,7 +31,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from benchmarks.common import percentile  # noqa: E402
 
 from modules.llm_platform import ResearchRequest  # noqa: E402
-from modules.llm_platform.application.research.rounds import FurtherRounds  # noqa: E402
+from modules.llm_platform.application.research.find.rounds import FurtherRounds  # noqa: E402
 from modules.llm_platform.container import build_platform  # noqa: E402
 from shared.config import Settings  # noqa: E402
 

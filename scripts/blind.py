@@ -26,7 +26,7 @@ from scripts.blind_asking import Answer, Variant, VariantError, answer_all, pars
 from scripts.blind_scoring import VARIANTS, lines, score  # noqa: E402
 from scripts.blind_sheet import Asked, Judgement, SheetError, read_questions, read_sheet, sheet_id, write_sheet  # noqa: E402
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest  # noqa: E402
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest  # noqa: E402
 from shared.config import SettingsError  # noqa: E402
 
 QUESTIONS = ROOT / "scripts" / "blind_questions.txt"

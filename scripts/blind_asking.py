@@ -14,7 +14,8 @@ from typing import Any, Final
 from scripts.blind_sheet import Asked
 
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.text.messages import messages_for
 from shared.config import Settings
 from shared.exceptions import AppException

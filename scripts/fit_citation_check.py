@@ -31,13 +31,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from scripts import quality  # noqa: E402
 
-from modules.llm_platform.domain.citations.alignment import prepare  # noqa: E402
 from modules.llm_platform.domain.citations.checker import NOUNS_ARE_CAPITALISED  # noqa: E402
-from modules.llm_platform.domain.citations.claims import Claim  # noqa: E402
-from modules.llm_platform.domain.citations.facts import FactComparison  # noqa: E402
-from modules.llm_platform.domain.citations.score import Features, features_of  # noqa: E402
-from modules.llm_platform.domain.citations.sentences import read_answer  # noqa: E402
-from modules.llm_platform.domain.citations.verdicts import is_verbatim  # noqa: E402
+from modules.llm_platform.domain.citations.compare.alignment import prepare  # noqa: E402
+from modules.llm_platform.domain.citations.compare.facts import FactComparison  # noqa: E402
+from modules.llm_platform.domain.citations.compare.score import Features, features_of  # noqa: E402
+from modules.llm_platform.domain.citations.compare.verdicts import is_verbatim  # noqa: E402
+from modules.llm_platform.domain.citations.read.claims import Claim  # noqa: E402
+from modules.llm_platform.domain.citations.read.sentences import read_answer  # noqa: E402
 from modules.llm_platform.domain.text.language import stop_words  # noqa: E402
 
 PUBLIC: Final = ("attributionbench", "wice", "scifact", "factcheck-gpt", "lfqa")

@@ -29,7 +29,8 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 from scripts.model_answers import NO_MODEL  # noqa: E402
 
 from modules.llm_platform.container import build_platform  # noqa: E402
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse  # noqa: E402
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse  # noqa: E402
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest  # noqa: E402
 from shared.config import Settings  # noqa: E402
 
 FOLDER = ROOT / "tests" / "quality" / "folder"

@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from modules.llm_platform.container import build_platform  # noqa: E402
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest  # noqa: E402
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest  # noqa: E402
 from shared.config import Settings  # noqa: E402
 
 QUESTIONS: Final = ROOT / "scripts" / "manual_questions.txt"

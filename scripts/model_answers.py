@@ -31,7 +31,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from modules.llm_platform.application.platform import LLMPlatform  # noqa: E402
 from modules.llm_platform.container import build_platform  # noqa: E402
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchRequest, ResearchResponse  # noqa: E402
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse  # noqa: E402
+from modules.llm_platform.domain.dtos.citation_dtos import Citation  # noqa: E402
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest  # noqa: E402
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest  # noqa: E402
 from modules.llm_platform.domain.exceptions import WebSearchTimeoutError  # noqa: E402
 from modules.llm_platform.domain.text.messages import messages_for  # noqa: E402

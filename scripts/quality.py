@@ -33,7 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from modules.llm_platform.domain.citations.checker import CitationChecker  # noqa: E402
-from modules.llm_platform.domain.dtos.research_dtos import Source, Verdict  # noqa: E402
+from modules.llm_platform.domain.dtos.citation_dtos import Verdict  # noqa: E402
+from modules.llm_platform.domain.dtos.source_dtos import Source  # noqa: E402
 from modules.llm_platform.domain.text.sentences import sentence_spans  # noqa: E402
 
 NUMBER_KINDS = frozenset({"number", "date"})

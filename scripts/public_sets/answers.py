@@ -17,7 +17,7 @@ from scripts.public_sets.figures import Failures, mean, read_rows, with_interval
 from scripts.public_sets.platform import GivenSearch, quiet_settings
 
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 
 SETS: Final = ("clapnq",)

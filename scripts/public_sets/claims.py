@@ -16,7 +16,7 @@ from scripts.fit_citation_check import PUBLIC, public_rows
 from scripts.public_sets.figures import Failures, mean, with_interval, with_progress
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 
 SETS: Final = (*PUBLIC, "wice-tokens")
 WORST_FIRST: Final = ("unsupported", "unchecked", "partial", "supported")

@@ -19,7 +19,7 @@ from scripts.public_sets.platform import GivenSearch, quiet_settings
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.domain.dtos.research_dtos import MAX_TURNS, ResearchRequest, Turn
+from modules.llm_platform.domain.dtos.request_dtos import MAX_TURNS, ResearchRequest, Turn
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 from scripts.public_sets.figures import Failures, read_rows, with_progress
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.markdown.sanitizer import sanitize

@@ -23,7 +23,7 @@ from scripts.support_model.texts import read_open_half
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import reading
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.selection import Selection, choose_by_words

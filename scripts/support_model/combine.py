@@ -23,7 +23,7 @@ from scripts.support_model.doubted import SETS, cite, is_held_out
 from scripts.support_model.texts import read_open_half
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
 UNSEEN_SETS = ("scifact", "climate-fever")

@@ -21,7 +21,7 @@ from scripts.support_model.hard_edits import edit_within
 from scripts.support_model.texts import read_open_half, write_pairs
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 
 # How often a set's pairs are repeated. AttributionBench and LFQA state no licence: NOTICE names them.
 SETS = {"attributionbench": 5, "lfqa": 4, "wice": 6, "factcheck-gpt": 3, "fool-me-twice": 6, "summedits": 3}

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scripts.support_model.texts import read_open_half, write_pairs
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
 from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
 from modules.llm_platform.domain.extractive.reading import describe_sentence

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.citation_judge import CitationJudgeContract, FakeCitationJudge
 
-from modules.llm_platform.application.research.verification import CachedCitationJudge, LLMCitationJudge
+from modules.llm_platform.application.research.check.verification import CachedCitationJudge, LLMCitationJudge
+from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.testing import FakeLLM

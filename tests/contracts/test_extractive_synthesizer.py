@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.synthesizer import QuotingSynthesizerContract
 
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
+from modules.llm_platform.domain.dtos.source_dtos import Source
 
 SENTENCE = "A session token of client {n} stays valid for {n} minutes and the owner may renew it in the settings. "
 

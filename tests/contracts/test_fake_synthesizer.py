@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer, QuotingSynthesizerContract
 
-from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
-from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisToken
+from modules.llm_platform.application.research.write.shared_synthesizer import SharedSynthesizer
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisToken
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.synthesizer import SynthesizerContract
 
-from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
-from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
-from modules.llm_platform.domain.dtos.research_dtos import Synthesis
+from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.application.research.write.shared_synthesizer import SharedSynthesizer
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.testing.llm import FakeLLM

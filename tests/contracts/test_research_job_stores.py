@@ -23,7 +23,7 @@ from tests.fakes.research_job_store import (
 )
 from tests.support.clock import Clock
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Source
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.source_dtos import Source
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "citation-examples.md"
 OTHER = " The hall was built in 1911."  # a page has more than one sentence

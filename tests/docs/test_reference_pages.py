@@ -12,10 +12,11 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.events import EVENT_TYPES
 from modules.llm_platform.domain import exceptions
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import HeldSource, ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.dtos.source_dtos import HeldSource
 from modules.llm_platform.infrastructure.documents.folder import SUFFIXES
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES
 from modules.llm_platform.infrastructure.limits.upstream_states import MAX_CALLS_IN_FLIGHT

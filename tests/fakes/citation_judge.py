@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
+from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.testing.waiting import error_of, is_cancelled_promptly
 from shared.exceptions import AppException

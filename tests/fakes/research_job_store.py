@@ -12,7 +12,8 @@ from typing import Final
 import pytest
 from tests.fakes.tracing import PARENT
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, StoredSources, Verdict
+from modules.llm_platform.domain.dtos.citation_dtos import Verdict
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import (
     MAX_UNCLEAN_ENDS,
     AnswerEvidence,
@@ -21,6 +22,7 @@ from modules.llm_platform.domain.dtos.research_job_dtos import (
     NewResearchJob,
     ResearchProgress,
 )
+from modules.llm_platform.domain.dtos.source_dtos import Source, StoredSources
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import MEMORY, SqliteResearchJobStore
 from modules.llm_platform.testing.waiting import Elapse

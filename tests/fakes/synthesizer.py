@@ -7,15 +7,10 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Source,
-    Synthesis,
-    SynthesisPart,
-    SynthesisReset,
-    SynthesisToken,
-)
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.testing.waiting import is_cancelled_promptly
 from shared.exceptions import AppException

@@ -14,7 +14,7 @@ from tests.support.chat_server import ChatServer, Reply, answer, completion
 
 from modules.llm_platform import LLMPlatform, LLMRequestError, PlanRequest, ResearchRequest, ResearchResponse
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.domain.dtos.research_dtos import Turn
+from modules.llm_platform.domain.dtos.request_dtos import Turn
 from modules.llm_platform.infrastructure.cache.from_settings import SharedState
 from shared.config import Settings
 

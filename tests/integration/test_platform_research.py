@@ -36,7 +36,7 @@ from modules.llm_platform import (
     WebSearchTimeoutError,
 )
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.domain.dtos.research_dtos import SynthesisPart
+from modules.llm_platform.domain.dtos.answer_dtos import SynthesisPart
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch, result_item
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, CLOSE_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 from shared.config import Settings

@@ -24,7 +24,7 @@ from modules.llm_platform import (
 from modules.llm_platform.application.research.events import Done, Token
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import LLMStreamPart
-from modules.llm_platform.domain.dtos.research_dtos import ShortMessage
+from modules.llm_platform.domain.dtos.request_dtos import ShortMessage
 from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMProviderException
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from shared.config import Settings

@@ -26,7 +26,7 @@ from tests.support.loopback_upstream import Exchange, Loopback, head, serving
 
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.webhook_service import LEASE_S, MAX_SENDING, WebhookService
-from modules.llm_platform.domain.dtos.research_dtos import Citation, TextSpan
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import NewResearchJob, ResearchProgress
 from modules.llm_platform.domain.dtos.verification_dtos import (
     VerificationChange,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.domain.dtos.research_dtos import Turn
+from modules.llm_platform.domain.dtos.request_dtos import Turn
 from modules.llm_platform.domain.research.follow_up import standalone_by_rules
 
 ROOT = Path(__file__).parents[2]

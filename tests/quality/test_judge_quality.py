@@ -6,7 +6,7 @@ import pytest
 from scripts import judge_quality, quality
 from tests.fakes.citation_judge import FakeCitationJudge
 
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, ModelVerdict
+from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, ModelVerdict
 
 SETS = ("tuned on", "written last", "second author", "second author, later")
 ALL_ENDS = ".!?。 "

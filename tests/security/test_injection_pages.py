@@ -21,10 +21,11 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 from modules.llm_platform.application.research.events import Done
 from modules.llm_platform.application.research.events import Token as Shown
 from modules.llm_platform.application.research.report.summarize import summarize
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
 from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings

@@ -14,7 +14,8 @@ from tests.support.cases import for_each
 from tests.support.report_world import stage_of
 
 from modules.llm_platform import ILLMProvider, IPageReader, IWebSearchProvider, ResearchRequest, Turn
-from modules.llm_platform.application.research import follow_up, plan_prompt
+from modules.llm_platform.application.research import follow_up
+from modules.llm_platform.application.research.find import plan_prompt
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest

@@ -32,16 +32,11 @@ from modules.llm_platform.application.research.events import (
 )
 from modules.llm_platform.application.research.report.replay import MAX_TEXT_CHARS, replay_events
 from modules.llm_platform.application.research.report.stored_report import StoredReport
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    RawResult,
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    Source,
-    TextSpan,
-)
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source
 from modules.llm_platform.domain.research.store_key import topic_of
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 

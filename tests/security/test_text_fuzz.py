@@ -13,12 +13,12 @@ from tests.support import fuzz
 from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.citation_forms import TooManyCitationsError, read_citations
-from modules.llm_platform.domain.citations.completion import MarkerCompleter
-from modules.llm_platform.domain.citations.model_verdicts import claims_of, highest_verdict, within_limits
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.citations.compare.model_verdicts import claims_of, highest_verdict, within_limits
+from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
+from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
 from modules.llm_platform.domain.markdown.unwrapping import FenceRemover, SourceListRemover

@@ -9,7 +9,7 @@ from typing import Any
 
 from tests.services.browser import Visit
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, NewResearchJob
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
 

@@ -15,7 +15,7 @@ from tests.services import page_answers
 from tests.services.browser import OFFLINE, becomes, serving_page, visiting
 from tests.support.server_process import until
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, NewResearchJob
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
 from modules.llm_platform.presentation.rest.docs_routes import RESEARCH_FOLDER

@@ -19,7 +19,7 @@ from tests.support.forked_command import COMMAND_LINE, run_forked
 from modules.llm_platform.application.services import health_service
 from modules.llm_platform.container import build_platform, build_worker_parts
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import OutcomeStoreError, StoreError
 from modules.llm_platform.domain.ports.metrics import IMetrics

@@ -16,7 +16,7 @@ from tests.support.report_upstream import Upstream
 from tests.support.server_process import asleep
 
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.infrastructure.stores.database import migrations
 from modules.llm_platform.infrastructure.stores.database.migrations import migrate
 from modules.llm_platform.infrastructure.stores.research_jobs.postgres import PostgresResearchJobStore

@@ -19,7 +19,7 @@ from tests.fakes.research_job_store import LEASE_S, MANY, PROGRESS, QUESTION, cl
 from tests.kafka.child_process import START_S
 from tests.services.postgres_server import PostgresServer, opened
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.research_job_store import LeaseLostError
 from modules.llm_platform.infrastructure.stores.database import migrations

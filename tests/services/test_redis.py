@@ -22,10 +22,12 @@ from tests.support.loopback_upstream import Exchange, json_reply, reply, serving
 from tests.support.patient_command import REDIS_LIMITS, patient
 from tests.support.redis_server import RedisServer
 
-from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
+from modules.llm_platform.application.research.write.shared_synthesizer import SharedSynthesizer
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisToken
+from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import Source, StoredVerdicts, Synthesis, SynthesisToken
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest

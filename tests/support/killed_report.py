@@ -20,8 +20,8 @@ from tests.support.server_process import asleep
 
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import report_dtos as report
+from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.research.store_key import topic_of

@@ -11,8 +11,8 @@ from tests.fakes.vector_store import MemoryVectorStore
 
 from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
 from modules.llm_platform.application.rag.retrieval import RetrievalService
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.application.services.answer_service import AnswerOptions, AnswerService
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.domain.dtos.retrieval_dtos import (

@@ -10,25 +10,28 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from modules.llm_platform.application.research import plan_prompt, round_queries, structured_output, verification
+from modules.llm_platform.application.research import structured_output
+from modules.llm_platform.application.research.check import verification
+from modules.llm_platform.application.research.check.verification import LLMCitationJudge
 from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.application.research.find import plan_prompt, round_queries
 from modules.llm_platform.application.research.follow_up import FollowUps
 from modules.llm_platform.application.research.parts import ResearchParts
 from modules.llm_platform.application.research.quick import QuickResearch
 from modules.llm_platform.application.research.report import queries, rank, summarize
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
-from modules.llm_platform.application.research.verification import LLMCitationJudge
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, LLMToken, Spending, Usage
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import PageBlockedError, WebSearchConnectionError
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock

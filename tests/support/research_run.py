@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 
 
 def make_run(events: list[Any], depth: str = "shallow", pages: int | None = None) -> Run:

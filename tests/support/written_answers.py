@@ -7,15 +7,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from modules.llm_platform.application.research.draft import Draft
+from modules.llm_platform.application.research.check.verification import Verification
 from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
-from modules.llm_platform.application.research.found import Found, Writers
-from modules.llm_platform.application.research.read_pages import SourcesBeingRead
+from modules.llm_platform.application.research.find.found import Found, Writers
+from modules.llm_platform.application.research.find.read_pages import SourcesBeingRead
 from modules.llm_platform.application.research.run import Run, ignore_event
-from modules.llm_platform.application.research.verification import Verification
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
-from modules.llm_platform.application.research.writing import check, write
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source
+from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.writing import check, write
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer

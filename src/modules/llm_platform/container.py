@@ -16,7 +16,7 @@ from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.rag.answering import ContextResolver, DocumentLookup
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.retrieval import RetrievalService
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.application.services.answer_service import AnswerService
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.llm_service import LLMService
@@ -27,7 +27,8 @@ from modules.llm_platform.application.services.site_crawl_service import SiteCra
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
-from modules.llm_platform.domain.dtos.research_dtos import StoredSources, StoredVerdicts
+from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
+from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.embedder import IEmbedder

@@ -8,16 +8,12 @@ from collections.abc import Callable
 import pytest
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, page_label
-from modules.llm_platform.domain.citations.styles import cited_text
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    ResearchMetadata,
-    ResearchResponse,
-    SourceRef,
-    Verdict,
-)
+from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, page_label
+from modules.llm_platform.domain.citations.show.styles import cited_text
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, Verdict
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagCitation, RagQuestion
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.verification_dtos import (
     VerificationCounts,
     VerificationMetadata,

@@ -9,7 +9,8 @@ from scripts import model_answers
 from scripts.model_answers import QUESTIONS, Question, Tally, has_facts, missing_facts, read_questions
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.text.messages import messages_for
 
 ASKED = Question("Which port?", "git", "git-daemon.html", (("9418",),))

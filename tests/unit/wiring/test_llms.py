@@ -13,7 +13,7 @@ from tests.support.loopback_upstream import Exchange, json_reply, serving
 
 from modules.llm_platform.container import Container, build_platform
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.tokens import count_tokens

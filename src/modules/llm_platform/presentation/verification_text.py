@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from modules.llm_platform.domain.citations.source_pages import page_label
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Difference, Finding, Verdict
+from modules.llm_platform.domain.citations.show.source_pages import page_label
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, Difference, Finding, Verdict
 from modules.llm_platform.domain.dtos.verification_dtos import (
     SourceState,
     VerifiedAgain,

@@ -5,15 +5,16 @@ from dataclasses import dataclass, fields
 from functools import cache, partial
 from hashlib import sha256
 
+from modules.llm_platform.application.research.find.read_pages import ReadOptions
 from modules.llm_platform.application.research.follow_up import UNDERSTAND_TIMEOUT_S, FollowUps
 from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
 from modules.llm_platform.application.research.quick import QuickResearch, ResearchOptions
-from modules.llm_platform.application.research.read_pages import ReadOptions
 from modules.llm_platform.application.research.report.reporter import Reporter
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.research.structured_output import StructuredOutput
+from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
-from modules.llm_platform.domain.dtos.research_dtos import StoredTurns, StoredVerdicts
+from modules.llm_platform.domain.dtos.request_dtos import StoredTurns
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
 from modules.llm_platform.domain.ports.llm import ILLMProvider

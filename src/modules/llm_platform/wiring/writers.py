@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
-from modules.llm_platform.domain.dtos.research_dtos import StoredVerdicts, Synthesis
+from modules.llm_platform.application.research.write.shared_synthesizer import SharedSynthesizer
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
+from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -50,7 +51,7 @@ def build_writer(
     """Return the synthesizer of a model, or the extractive one without a model."""
     if llm is None:
         return extractive
-    from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
+    from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
 
     return LLMSynthesizer(llm, context_tokens=context_tokens, sources_tokens=sources_tokens)
 
@@ -73,7 +74,7 @@ def build_synthesizer(
 
 
 def build_citation_judge(llm: ILLMProvider | None, context_tokens: ContextTokens) -> ICitationJudge | None:
-    from modules.llm_platform.application.research.verification import LLMCitationJudge
+    from modules.llm_platform.application.research.check.verification import LLMCitationJudge
 
     return LLMCitationJudge(llm, context_tokens=context_tokens) if llm else None
 
@@ -134,6 +135,6 @@ def build_research_judge(
     built = build_judge(judge, models)
     if built is None or cache_ttl_s <= 0:
         return built
-    from modules.llm_platform.application.research.verification import CachedCitationJudge
+    from modules.llm_platform.application.research.check.verification import CachedCitationJudge
 
     return CachedCitationJudge(built, verdicts, cache_ttl_s, models.version)

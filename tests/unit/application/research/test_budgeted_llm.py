@@ -13,9 +13,9 @@ from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import DEFAULT_MAX_ANSWER_TOKENS, BudgetedLLM
-from modules.llm_platform.application.research.writers.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart, Spending, Usage
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError, LLMException, LLMTimeoutError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest

@@ -9,12 +9,9 @@ from typing import Any
 import pytest
 
 from modules.llm_platform.application.research import structured_output
-from modules.llm_platform.domain.dtos.research_dtos import (
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    SourceRef,
-)
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.research.long_message import split_message
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.testing.llm import FakeLLM

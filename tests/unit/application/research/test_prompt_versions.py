@@ -11,27 +11,19 @@ from pathlib import Path
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research import (
-    answer_prompt,
-    plan,
-    plan_prompt,
-    round_queries,
-    structured_output,
-    verification,
-)
+from modules.llm_platform.application.research import structured_output
+from modules.llm_platform.application.research.check import verification
+from modules.llm_platform.application.research.find import plan, plan_prompt, round_queries
 from modules.llm_platform.application.research.report import planner, queries, rank, summarize
 from modules.llm_platform.application.research.report.run import ReportOptions
+from modules.llm_platform.application.research.write import answer_prompt
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
-from modules.llm_platform.domain.dtos.research_dtos import (
-    CitedClaim,
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    Source,
-    SourceRef,
-)
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.testing import FakeLLM, sample_page

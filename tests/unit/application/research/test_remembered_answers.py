@@ -9,8 +9,9 @@ from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.checked_answers import record_checks
 from tests.support.written_answers import write_answer
 
-from modules.llm_platform.application.research.draft import Draft
-from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis
+from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 
 TEXT = "The harbour wall is nine metres high [1]."

@@ -12,7 +12,7 @@ from tests.fakes.vector_store import MemoryVectorStore
 from tests.support.cases import for_each
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
-from modules.llm_platform.application.research.judge_trial import make_labelled_pairs
+from modules.llm_platform.application.research.check.judge_trial import make_labelled_pairs
 from modules.llm_platform.application.services.doctor_service import (
     NO_INDEX,
     NOT_TRIED,
@@ -20,10 +20,10 @@ from modules.llm_platform.application.services.doctor_service import (
     IndexCheck,
     SearchProviderCheck,
 )
+from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, ModelVerdict
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMStreamPart
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim, ModelVerdict
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import (

@@ -12,9 +12,10 @@ from tests.unit.application.services.test_research_service import Library, event
 from modules.llm_platform.application.research.follow_up import LATE, NOT_STORED, OVER_BUDGET, UNUSABLE, apply_follow_up
 from modules.llm_platform.application.research.run import FollowUp
 from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, Spending
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Turn
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, Turn
 from modules.llm_platform.domain.exceptions import LLMConnectionError, PreviousResearchNotFoundError
 from modules.llm_platform.testing import FakeLLM
 

@@ -8,10 +8,10 @@ from tests.support.cases import for_each
 from tests.unit.application.services.test_research_service import Library, events_of, service
 from tests.unit.domain.research.test_long_message import AGENT
 
+from modules.llm_platform.application.research.find.round_queries import PROMPT
 from modules.llm_platform.application.research.follow_up import MAX_READ_CHARS, UNUSABLE
-from modules.llm_platform.application.research.round_queries import PROMPT
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Turn
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, Turn
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.research.long_message import split_message
 from modules.llm_platform.testing import BrokenStream, FakeLLM

@@ -24,13 +24,7 @@ from modules.llm_platform.application.services.research_job_service import Resea
 from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import (
-    ResearchRequest,
-    ShortMessage,
-    Source,
-    StoredSources,
-    StoredTurns,
-)
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, ShortMessage, StoredTurns
 from modules.llm_platform.domain.dtos.research_job_dtos import (
     MAX_LISTED,
     MAX_UNCLEAN_ENDS,
@@ -38,6 +32,7 @@ from modules.llm_platform.domain.dtos.research_job_dtos import (
     ResearchJobDetail,
     ResearchProgress,
 )
+from modules.llm_platform.domain.dtos.source_dtos import Source, StoredSources
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (
     BackgroundError,

@@ -20,18 +20,15 @@ from modules.llm_platform.application.services.verification_service import (
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS
-from modules.llm_platform.domain.citations.citation_forms import GivenSource
+from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
 from modules.llm_platform.domain.concurrency.page_allowance import MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    SourceRef,
-)
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.verification_dtos import (
     VerificationRequest,
     VerificationSource,

@@ -10,9 +10,9 @@ from tests.fakes.support_model import FakeSupportModel
 from modules.llm_platform.application.verification import thread_support
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.application.verification.thread_support import ThreadSupport
-from modules.llm_platform.domain.citations.citation_forms import read_citations
+from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
 
 PAIRS = [("A claim.", "A passage."), ("Another.", "A passage.")]

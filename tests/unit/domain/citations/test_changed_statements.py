@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.citations.alignment import prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.claims import Claim
-from modules.llm_platform.domain.citations.verdicts import is_verbatim
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.citations.compare.alignment import prepare
+from modules.llm_platform.domain.citations.compare.verdicts import is_verbatim
+from modules.llm_platform.domain.citations.read.claims import Claim
+from modules.llm_platform.domain.dtos.source_dtos import Source
 
 
 def verdict(sentence: str, text: str, *, title: str = "", language: str = "en") -> str:

@@ -3,8 +3,8 @@
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.sentences import read_answer
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.citations.read.sentences import read_answer
+from modules.llm_platform.domain.dtos.source_dtos import Source
 
 PUMP = (
     "The Meridian pump moves 48 litres each minute. It was built in Oslo in 1987. "

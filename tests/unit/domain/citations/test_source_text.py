@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.growth import is_linear, seconds
 
-from modules.llm_platform.domain.citations.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.claims import TextFacts
-from modules.llm_platform.domain.citations.words import WORD, is_unspaced
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
+from modules.llm_platform.domain.citations.read.claims import TextFacts
+from modules.llm_platform.domain.citations.read.words import WORD, is_unspaced
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.text.stemming import is_form
 from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.ledger import LedgerReader
 
 ALBUM = "Transfiguration of Vincent, released in 2003, is the third studio album by singer-songwriter M. Ward."

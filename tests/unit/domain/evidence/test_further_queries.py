@@ -1,6 +1,6 @@
 """What a further round searches for, and which sentences answer a question together."""
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.ledger import (
     LedgerReader,
     ReadRow,

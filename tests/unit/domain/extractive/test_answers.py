@@ -7,7 +7,7 @@ import re
 from tests.support.cases import for_each
 from tests.unit.domain.extractive.answer_cases import CASES, Case
 
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 
 _MARKER = re.compile(r"\[(\d+)\]")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import reading
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.reading import (

@@ -8,9 +8,9 @@ from typing import Any
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 
 QUALITY = Path(__file__).resolve().parents[3] / "quality"

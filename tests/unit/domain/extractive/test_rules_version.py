@@ -8,11 +8,8 @@ from pathlib import Path
 
 from tests.unit.domain.extractive.answer_cases import CASES
 
-from modules.llm_platform.application.research.writers.extractive_synthesizer import (
-    RULES_VERSION,
-    ExtractiveSynthesizer,
-)
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.application.research.write.extractive_synthesizer import RULES_VERSION, ExtractiveSynthesizer
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 
 DIGESTS = Path(__file__).parent / "rules_digests.json"  # keyed by the version

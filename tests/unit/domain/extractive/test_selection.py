@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.conflicts import find_conflict, find_readings
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_answer

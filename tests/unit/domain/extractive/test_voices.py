@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from modules.llm_platform.application.research.writers.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.ledger import LedgerReader
 from modules.llm_platform.domain.evidence.lines import evidence_lines
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget, fit_to_question
 from modules.llm_platform.domain.retrieval.excerpt import GAP
 from modules.llm_platform.domain.text.scripts import UNSPACED

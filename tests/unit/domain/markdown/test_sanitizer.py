@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown import inline
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.dtos.research_dtos import Turn
+from modules.llm_platform.domain.dtos.request_dtos import Turn
 from modules.llm_platform.domain.research.follow_up import standalone_by_rules
 
 BULBS = Turn(question="How are tulip bulbs stored?", answer="Tulip bulbs are kept dry and cool.")

@@ -8,7 +8,7 @@ import time
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import MAX_CONTEXT_CHARS, ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.research.long_message import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.citations.words import identifiers_in
+from modules.llm_platform.domain.citations.read.words import identifiers_in
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.negation import contradicts_unspaced, denied_words, has_opposite, undenied_words
 

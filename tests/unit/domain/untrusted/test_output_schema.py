@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 from referencing.exceptions import Unresolvable
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.untrusted import output_schema as schemas
 from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, check_output_schema, output_errors
 

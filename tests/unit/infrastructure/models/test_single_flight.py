@@ -9,10 +9,11 @@ from tests.fakes.llm_contract import question
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.guards import guarded_search
 
-from modules.llm_platform.application.research.writers.shared_synthesizer import SharedSynthesizer
+from modules.llm_platform.application.research.write.shared_synthesizer import SharedSynthesizer
 from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
-from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest

@@ -2,8 +2,8 @@
 
 from tests.support.reading_pages import InProcess, fetcher, html, page
 
-from modules.llm_platform.application.research.read_pages import ReadPage, with_page
-from modules.llm_platform.domain.dtos.research_dtos import Source, SourceRef
+from modules.llm_platform.application.research.find.read_pages import ReadPage, with_page
+from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
 from modules.llm_platform.infrastructure.pages.direct import DirectPageReader
 from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserProcess
 

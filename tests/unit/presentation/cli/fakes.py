@@ -9,16 +9,13 @@ from types import TracebackType
 from typing import Any, NamedTuple, NoReturn, Self
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    SourceRef,
-)
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.privacy.egress_log import log_sent
 from modules.llm_platform.infrastructure.search.from_settings.providers import list_provider_names

@@ -16,14 +16,11 @@ import pytest
 from tests.fakes.tracing import MemoryTracer
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, Ended, FakePlatform, Terminal, wiring
 
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import (
-    OF_A_REPORT,
-    RawResult,
-    ResearchRequest,
-    ResearchResponse,
-    Verdict,
-)
+from modules.llm_platform.domain.dtos.request_dtos import OF_A_REPORT, ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError, WebSearchRequestError
 from modules.llm_platform.domain.text.messages import messages_for

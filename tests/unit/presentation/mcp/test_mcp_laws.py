@@ -24,15 +24,12 @@ from tests.unit.presentation.rest.fake_platform import HIT, MODEL, PAGE, REF, Fa
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    SourceRef,
-)
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail, ResearchProgress
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.store_dtos import StoredTopic
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import (

@@ -41,6 +41,8 @@ from modules.llm_platform.application.services.verification_job import Verificat
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceSource
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -53,18 +55,8 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 )
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    HeldSource,
-    RawResult,
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    Source,
-    SourceRef,
-    StoredSources,
-    StoredTurns,
-)
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, StoredTurns
+from modules.llm_platform.domain.dtos.source_dtos import HeldSource, RawResult, Source, SourceRef, StoredSources
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     SourceKind,
     WebSearchRequest,

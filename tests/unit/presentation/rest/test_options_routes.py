@@ -15,7 +15,7 @@ from tests.unit.presentation.rest.fake_platform import app_client
 from tests.unit.presentation.rest.test_research_job_routes import ALICE, KEYS
 
 from modules.llm_platform.container import build_platform
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 from shared.config import Settings

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.support.cases import for_each
 from tests.unit.presentation.rest.test_docs_routes import LANGUAGES, catalogue
 
-from modules.llm_platform.application.research.writers import llm_synthesizer
+from modules.llm_platform.application.research.write import llm_synthesizer
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.infrastructure import redis_client as client
 from modules.llm_platform.infrastructure.search import web_search_chain as web_search

@@ -13,7 +13,7 @@ from tests.support.virtual_time import in_virtual_time
 from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest
-from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, OF_A_REPORT
+from modules.llm_platform.domain.dtos.request_dtos import MAX_PLAN_QUESTIONS, OF_A_REPORT
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.domain.ports.icon_reader import Icon, IIconReader
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS

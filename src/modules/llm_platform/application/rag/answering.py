@@ -5,12 +5,12 @@ from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, 
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from modules.llm_platform.application.research.draft import Draft
+from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import Source
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, Filters, Passage, RagCitation
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import PageTimeoutError, VectorStoreError
 from modules.llm_platform.domain.markdown.markers import renumber_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize

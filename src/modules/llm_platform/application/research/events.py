@@ -13,8 +13,10 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, Source, SourceRef
+from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.llm.model_progress import ModelProgress
 

@@ -9,16 +9,25 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from modules.llm_platform.application.research.find.plan_prompt import parse_questions
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
-from modules.llm_platform.application.research.plan_prompt import parse_questions
 from modules.llm_platform.application.research.response import add_spending
 from modules.llm_platform.application.research.run import FollowUp, request_language
 from modules.llm_platform.domain.callers.request_id import is_request_id
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
-from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
+from modules.llm_platform.domain.dtos.request_dtos import (
+    MAX_STORED_ANSWER_CHARS,
+    MAX_STORED_TURNS,
+    ResearchRequest,
+    ShortMessage,
+    StoredTurns,
+    Turn,
+)
+from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.exceptions import LLMException, PreviousResearchNotFoundError
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.ports.cache import ICache
@@ -70,7 +79,7 @@ _MARK: Final = "standalone"
 _AROUND: Final = " \t>*_`#\"'“”«»-"
 
 
-NO_TURNS: Final = dtos.StoredTurns(turns=())
+NO_TURNS: Final = StoredTurns(turns=())
 
 
 class FollowUps:
@@ -83,7 +92,7 @@ class FollowUps:
 
     def __init__(
         self,
-        turns: ICache[dtos.StoredTurns],
+        turns: ICache[StoredTurns],
         jobs: IResearchJobStore | None = None,
         llm: ILLMProvider | None = None,
         price: Callable[[int, int], float] | None = None,
@@ -96,7 +105,7 @@ class FollowUps:
         self._timeout_s = timeout_s
 
     async def store(
-        self, owner: str, request: dtos.ResearchRequest, earlier: Sequence[dtos.Turn], response: dtos.ResearchResponse
+        self, owner: str, request: ResearchRequest, earlier: Sequence[Turn], response: ResearchResponse
     ) -> None:
         """Store the earlier turns and the turn of this question and answer."""
         turns = _read_turns(request, earlier, response)
@@ -104,9 +113,9 @@ class FollowUps:
 
     async def forget(self, owner: str, request_id: str) -> None:
         """Remove the stored turns of a research run."""
-        await self._turns.set(owner_key(owner, request_id), dtos.StoredTurns(turns=()), 0.0)
+        await self._turns.set(owner_key(owner, request_id), StoredTurns(turns=()), 0.0)
 
-    async def turns_before(self, request: dtos.ResearchRequest, owner: str) -> dtos.StoredTurns | None:
+    async def turns_before(self, request: ResearchRequest, owner: str) -> StoredTurns | None:
         """Return the conversation that the request continues; None if there is none.
 
         Raises PreviousResearchNotFoundError if the earlier run is not stored for this owner, and there is no history.
@@ -117,9 +126,7 @@ class FollowUps:
                 raise PreviousResearchNotFoundError
             return found if found and found.turns else None
         last = _limit_turns(request.history)
-        return dtos.StoredTurns(
-            turns=tuple(map(_shorten, last)), language=detect(" ".join(turn.question for turn in last))
-        )
+        return StoredTurns(turns=tuple(map(_shorten, last)), language=detect(" ".join(turn.question for turn in last)))
 
     async def stored_answer(self, owner: str, request_id: str) -> str:
         """Return the beginning of an earlier answer; empty for the answer to a ShortMessage.
@@ -134,9 +141,9 @@ class FollowUps:
     @stage("follow_up")
     async def understand(
         self,
-        request: dtos.ResearchRequest,
-        before: dtos.StoredTurns = NO_TURNS,
-        sources: dtos.StoredSources | None = None,
+        request: ResearchRequest,
+        before: StoredTurns = NO_TURNS,
+        sources: StoredSources | None = None,
     ) -> FollowUp:
         """Return the question rewritten to stand alone.
 
@@ -156,7 +163,7 @@ class FollowUps:
             degraded=degraded,
         )
 
-    async def _find(self, owner: str, request_id: str) -> dtos.StoredTurns | None:
+    async def _find(self, owner: str, request_id: str) -> StoredTurns | None:
         if not is_request_id(request_id):
             return None
         found = await self._turns.get(owner_key(owner, request_id))
@@ -166,7 +173,7 @@ class FollowUps:
                 found = _read_turns(job.request, tuple(map(_shorten, job.request.history)), job.response)
         return found
 
-    async def _read(self, request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], language: str) -> FollowUp:
+    async def _read(self, request: ResearchRequest, turns: Sequence[Turn], language: str) -> FollowUp:
         by_rules = FollowUp(asked=request.query, query=standalone_by_rules(request.query, turns, language))
         if self._llm is None:
             return by_rules
@@ -195,7 +202,7 @@ class FollowUps:
             asked=request.query, query=query, questions=questions, spent=answer.spent, degraded=answer.degraded
         )
 
-    def _is_affordable(self, request: dtos.ResearchRequest, prompt: LLMRequest) -> bool:
+    def _is_affordable(self, request: ResearchRequest, prompt: LLMRequest) -> bool:
         """Return whether the limits of a report leave room for this call and for one that writes the text."""
         if request.max_llm_calls is not None and request.max_llm_calls < MIN_CALLS:
             return False
@@ -210,7 +217,7 @@ def owner_key(owner: str, request_id: str) -> str:
     return f"{owner} {request_id}"
 
 
-def is_part_of_context(request: dtos.ResearchRequest) -> bool:
+def is_part_of_context(request: ResearchRequest) -> bool:
     """Return whether the question needs the text sent with it: it was taken from there, or does not name its subject."""
     if not request.context:
         return False
@@ -218,7 +225,7 @@ def is_part_of_context(request: dtos.ResearchRequest) -> bool:
     return is_excerpt(request.query, request.context) or refers_to_thread(request.query, (), language)
 
 
-def apply_follow_up(request: dtos.ResearchRequest, follow_up: FollowUp) -> dtos.ResearchRequest:
+def apply_follow_up(request: ResearchRequest, follow_up: FollowUp) -> ResearchRequest:
     """Return the request with the understood question, and with its limits less what understanding it took."""
     changes: dict[str, object] = {"query": follow_up.query, "previous_id": None, "history": ()}
     if request.max_llm_calls is not None:
@@ -240,9 +247,7 @@ def describe_plan(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
     )
 
 
-def describe_answer(
-    response: dtos.ResearchResponse, follow_up: FollowUp, egress_log: EgressLog
-) -> dtos.ResearchResponse:
+def describe_answer(response: ResearchResponse, follow_up: FollowUp, egress_log: EgressLog) -> ResearchResponse:
     """Return the answer with the question as it was asked and as it was understood, and with what understanding it cost."""
     meta = response.metadata
     sent = () if meta.sent_to else egress_log.sent()  # a report from the store has sent nothing, but this call has
@@ -256,10 +261,10 @@ def describe_answer(
     )
 
 
-def follow_up_prompt(request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], language: str) -> LLMRequest:
+def follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: str) -> LLMRequest:
     """Return the prompt for the standalone question, which for a deep run also asks for its searches."""
     said = "\n\n".join(
-        f"Question: {_quote_as_data(turn.question)}\nAnswer: {_quote_as_data(turn.answer[: dtos.MAX_STORED_ANSWER_CHARS])}"
+        f"Question: {_quote_as_data(turn.question)}\nAnswer: {_quote_as_data(turn.answer[:MAX_STORED_ANSWER_CHARS])}"
         for turn in turns
     )
     message = request.context or ""
@@ -281,9 +286,7 @@ def follow_up_prompt(request: dtos.ResearchRequest, turns: Sequence[dtos.Turn], 
     )
 
 
-def parse_standalone(
-    text: str, question: str, turns: Sequence[dtos.Turn], language: str, message: str = ""
-) -> str | None:
+def parse_standalone(text: str, question: str, turns: Sequence[Turn], language: str, message: str = "") -> str | None:
     """Return the standalone question in a model's answer; None if it has no usable one.
 
     The question must not refer to earlier turns, and must share a word with the question, the turns or the message. It must
@@ -310,25 +313,23 @@ def _quote_as_data(text: str) -> str:
     return neutralised(one_line(text))
 
 
-def _read_turns(
-    request: dtos.ResearchRequest, earlier: Sequence[dtos.Turn], response: dtos.ResearchResponse
-) -> dtos.StoredTurns:
+def _read_turns(request: ResearchRequest, earlier: Sequence[Turn], response: ResearchResponse) -> StoredTurns:
     question = response.metadata.standalone_query or request.query
-    turn = dtos.Turn(question=question, answer=response.synthesis[: dtos.MAX_STORED_ANSWER_CHARS])
-    turns = tuple(earlier) if isinstance(request, dtos.ShortMessage) else (*earlier, _shorten(turn))
-    return dtos.StoredTurns(turns=_limit_turns(turns), language=response.metadata.language, scope=_scope(request))
+    turn = Turn(question=question, answer=response.synthesis[:MAX_STORED_ANSWER_CHARS])
+    turns = tuple(earlier) if isinstance(request, ShortMessage) else (*earlier, _shorten(turn))
+    return StoredTurns(turns=_limit_turns(turns), language=response.metadata.language, scope=_scope(request))
 
 
-def _limit_turns(turns: Sequence[dtos.Turn]) -> tuple[dtos.Turn, ...]:
+def _limit_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
     """Return at most MAX_STORED_TURNS turns: the first one, which opens the topic, and the last ones."""
-    return tuple(turns) if len(turns) <= dtos.MAX_STORED_TURNS else (turns[0], *turns[1 - dtos.MAX_STORED_TURNS :])
+    return tuple(turns) if len(turns) <= MAX_STORED_TURNS else (turns[0], *turns[1 - MAX_STORED_TURNS :])
 
 
-def _shorten(turn: dtos.Turn) -> dtos.Turn:
-    return turn.model_copy(update={"answer": turn.answer[: dtos.MAX_STORED_ANSWER_CHARS]})
+def _shorten(turn: Turn) -> Turn:
+    return turn.model_copy(update={"answer": turn.answer[:MAX_STORED_ANSWER_CHARS]})
 
 
-def _scope(request: dtos.ResearchRequest) -> str:
+def _scope(request: ResearchRequest) -> str:
     """Return where a request searches. Sources of an earlier run are only reused in an equal scope.
 
     A question about documents must not get pages of the web, and a question about this week no older pages.

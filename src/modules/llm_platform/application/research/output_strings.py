@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.completion import MarkerCompleter
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source
+from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.markers import render_markers, renumber_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.untrusted.output_schema import output_errors

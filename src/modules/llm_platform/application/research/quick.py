@@ -12,21 +12,23 @@ from typing import Self
 from cachetools import TTLCache
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.draft import Draft
-from modules.llm_platform.application.research.files import FilesSearch, OpenedFiles
-from modules.llm_platform.application.research.found import Found, Writers, announce_sources
-from modules.llm_platform.application.research.plan import SearchPlanner
-from modules.llm_platform.application.research.read_pages import (
+from modules.llm_platform.application.research.check.verification import Verification
+from modules.llm_platform.application.research.find.files import FilesSearch, OpenedFiles
+from modules.llm_platform.application.research.find.found import Found, Writers, announce_sources
+from modules.llm_platform.application.research.find.plan import SearchPlanner
+from modules.llm_platform.application.research.find.read_pages import (
     DEFAULT_READING,
     PageReads,
     ReadOptions,
     SourcesBeingRead,
 )
-from modules.llm_platform.application.research.response import build_response, nothing_found_text
-from modules.llm_platform.application.research.round_queries import AskModel, ask_model, cache_model
-from modules.llm_platform.application.research.rounds import FurtherRounds, get_round_limits, select_ledger_questions
-from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.application.research.search import (
+from modules.llm_platform.application.research.find.round_queries import AskModel, ask_model, cache_model
+from modules.llm_platform.application.research.find.rounds import (
+    FurtherRounds,
+    get_round_limits,
+    select_ledger_questions,
+)
+from modules.llm_platform.application.research.find.search import (
     fuse_results,
     list_raw_results,
     number_sources,
@@ -34,11 +36,13 @@ from modules.llm_platform.application.research.search import (
     search_further,
     wrap_linked_results,
 )
+from modules.llm_platform.application.research.response import build_response, nothing_found_text
+from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.structured_output import output_seconds
-from modules.llm_platform.application.research.verification import Verification
-from modules.llm_platform.application.research.writing import write_and_check
+from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.application.research.write.writing import write_and_check
+from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
-from modules.llm_platform.domain.dtos.research_dtos import CitedClaim
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider

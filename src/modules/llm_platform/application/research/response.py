@@ -4,15 +4,18 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from modules.llm_platform.application.research.draft import Draft
-from modules.llm_platform.application.research.found import Found
-from modules.llm_platform.application.research.read_pages import ReadCounts
+from modules.llm_platform.application.research.find.found import Found
+from modules.llm_platform.application.research.find.read_pages import ReadCounts
+from modules.llm_platform.application.research.find.search import list_providers
 from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.application.research.search import list_providers
-from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse, Synthesis
+from modules.llm_platform.domain.dtos.citation_dtos import TextSpan
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from modules.llm_platform.domain.dtos.request_dtos import Depth, ShortMessage
 from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.evidence.ledger import located_rows
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
@@ -28,19 +31,19 @@ TOO_SHORT = "short_message: the message is too short to search for, so there is 
 
 def build_response(
     run: Run, found: Found, draft: Draft | None, *, spent: Spending, reads: ReadCounts, fallback: str
-) -> dtos.ResearchResponse:
+) -> ResearchResponse:
     """Return the answer, with the sources that its text cites under their numbers.
 
     `draft` is None if nothing was found, and `fallback` the name of the writer that says so. `spent` is the total of the run.
     """
-    synthesis = draft.synthesis if draft else dtos.Synthesis(text="", synthesizer=fallback, answered=False)
+    synthesis = draft.synthesis if draft else Synthesis(text="", synthesizer=fallback, answered=False)
     sources, ledger = draft.sources if draft else found.sources, found.ledger
     cited = draft.checked.cited if draft else frozenset()
-    return dtos.ResearchResponse(
+    return ResearchResponse(
         query=run.request.query,
         depth=run.request.depth,
         synthesis=draft.text if draft else nothing_found_text(run.request.depth, run.language),
-        sources=tuple(dtos.SourceRef.of(source) for source in sources if source.index in cited),
+        sources=tuple(SourceRef.of(source) for source in sources if source.index in cited),
         raw_results=None if run.request.omit_raw else found.raw,
         citations=draft.checked.citations if draft else (),
         evidence=located_rows(ledger.rows, sources) if ledger.stopped else (),
@@ -52,14 +55,14 @@ def build_response(
 
 
 def _describe_run(
-    run: Run, found: Found, draft: Draft | None, synthesis: dtos.Synthesis, spent: Spending, reads: ReadCounts
-) -> dtos.ResearchMetadata:
+    run: Run, found: Found, draft: Draft | None, synthesis: Synthesis, spent: Spending, reads: ReadCounts
+) -> ResearchMetadata:
     answers, ledger = found.results.answers, found.ledger
     citations = draft.checked.citations if draft else ()
     uncited = draft.checked.uncited if draft else ()
     pages = [source.index for source in draft.sources if source.text_kind == "page"] if draft else []
     correction = next((answer.correction for answer in answers if answer.correction), None)
-    return dtos.ResearchMetadata(
+    return ResearchMetadata(
         latency_ms=round((asyncio.get_running_loop().time() - run.began) * 1000),
         cache_hit=synthesis.cached,
         **spent.metadata(),
@@ -72,7 +75,7 @@ def _describe_run(
             citation.checked_by == "model" and citation.verdict != citation.word_verdict for citation in citations
         ),
         uncited_sentences=len(uncited),
-        uncited=tuple(dtos.TextSpan(start=start, end=end) for start, end in uncited),
+        uncited=tuple(TextSpan(start=start, end=end) for start, end in uncited),
         pages_read=reads.read,
         pages_cited=sum(index in draft.checked.cited for index in pages) if draft else 0,
         pages_failed=reads.failed,
@@ -112,7 +115,7 @@ def related_questions(
     return distinct_questions(clean, language, taken=(*asked, correction), limit=MAX_RELATED, written=asked)
 
 
-def get_spending(metadata: dtos.ResearchMetadata) -> Spending:
+def get_spending(metadata: ResearchMetadata) -> Spending:
     return Spending(
         calls=metadata.llm_calls,
         prompt_tokens=metadata.prompt_tokens,
@@ -121,25 +124,25 @@ def get_spending(metadata: dtos.ResearchMetadata) -> Spending:
     )
 
 
-def add_spending(metadata: dtos.ResearchMetadata, spent: Spending, sent: Iterable[Sent] = ()) -> dtos.ResearchMetadata:
+def add_spending(metadata: ResearchMetadata, spent: Spending, sent: Iterable[Sent] = ()) -> ResearchMetadata:
     """Return the metadata with what another stage spent and sent."""
     total = get_spending(metadata) + spent
     return metadata.model_copy(update={**total.metadata(), "sent_to": merge_sent((*metadata.sent_to, *sent))})
 
 
-def nothing_found_text(depth: dtos.Depth, language: str) -> str:
+def nothing_found_text(depth: Depth, language: str) -> str:
     """Return the text of an answer without results; for a shallow research run it suggests a deep one."""
     messages = messages_for(language)
     return messages.nothing_found if depth != "shallow" else f"{messages.nothing_found} {messages.go_deeper}"
 
 
-def short_message_response(message: dtos.ShortMessage, request_id: str, language: str) -> dtos.ResearchResponse:
+def short_message_response(message: ShortMessage, request_id: str, language: str) -> ResearchResponse:
     """Return the answer to a message that is too short to search for: it says what can be asked."""
-    return dtos.ResearchResponse(
+    return ResearchResponse(
         query=message.query,
         depth=message.depth,
         synthesis=messages_for(language).ask_more,
         raw_results=None if message.omit_raw else (),
         degraded=() if message.output_schema is None else (Degraded(component=OutputError.code, reason=TOO_SHORT),),
-        metadata=dtos.ResearchMetadata(latency_ms=0, language=language, request_id=request_id),
+        metadata=ResearchMetadata(latency_ms=0, language=language, request_id=request_id),
     )

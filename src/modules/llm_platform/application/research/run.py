@@ -8,7 +8,8 @@ from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, Source, Turn
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, Turn
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.privacy.egress_log import EgressLog
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect
 

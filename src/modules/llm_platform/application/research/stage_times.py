@@ -7,7 +7,7 @@ from typing import Final, Self
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.run import EmitEvent
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, traced
 from modules.llm_platform.domain.telemetry.metrics import (

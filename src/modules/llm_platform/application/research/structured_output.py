@@ -17,9 +17,10 @@ from modules.llm_platform.application.research.model_output.cleaning import stri
 from modules.llm_platform.application.research.model_output.lenient_json import read_values
 from modules.llm_platform.application.research.output_strings import OutputStrings
 from modules.llm_platform.application.research.response import add_spending, get_spending
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, LLMResponse, Spending
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException, OutputError
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.tracing import stage

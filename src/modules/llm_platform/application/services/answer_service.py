@@ -9,16 +9,16 @@ from typing import Final
 
 from modules.llm_platform.application.rag import answering
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K
-from modules.llm_platform.application.research.draft import Draft
-from modules.llm_platform.application.research.found import Found, Writers
+from modules.llm_platform.application.research.check.verification import Verification
+from modules.llm_platform.application.research.find.found import Found, Writers
 from modules.llm_platform.application.research.quick import RESERVE_MAX_S, RESERVE_SHARE
 from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.application.research.verification import Verification
-from modules.llm_platform.application.research.writing import write_and_check
+from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.application.research.write.writing import write_and_check
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTimeoutError, VectorStoreError

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.application.rag.retrieval import RetrievalService
-from modules.llm_platform.application.research.judge_trial import make_labelled_pairs, try_judge
+from modules.llm_platform.application.research.check.judge_trial import make_labelled_pairs, try_judge
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult, CheckVerdict
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Verified
-from modules.llm_platform.application.research.stopped_text import check_stopped_text
+from modules.llm_platform.application.research.write.stopped_text import check_stopped_text
 from modules.llm_platform.application.services.research_job_worker import (
     JobKey,
     JobOptions,
@@ -26,8 +26,9 @@ from modules.llm_platform.domain.callers.request_id import is_request_id, new_re
 from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ShortMessage, StoredSources
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, ShortMessage
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
+from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob, VerificationRequest, VerifiedAgain
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics

@@ -18,8 +18,8 @@ from modules.llm_platform.domain.callers.current_caller import set_current_calle
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.concurrency.page_allowance import Charge, set_page_charge
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
-from modules.llm_platform.domain.dtos.research_dtos import Source, StoredSources
 from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEvent, JobKind, ResearchProgress
+from modules.llm_platform.domain.dtos.source_dtos import Source, StoredSources
 from modules.llm_platform.domain.exceptions import BackgroundError, ResearchInterruptedError, StoreError
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError

@@ -8,7 +8,7 @@ from functools import partial
 
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.failed_event import end_with_failed
-from modules.llm_platform.application.research.files import OpenFiles
+from modules.llm_platform.application.research.find.files import OpenFiles
 from modules.llm_platform.application.research.follow_up import (
     NO_TURNS,
     apply_follow_up,
@@ -31,9 +31,11 @@ from modules.llm_platform.application.research.stage_times import StageTimes
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
-from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, ShortMessage, StoredTurns
+from modules.llm_platform.domain.dtos.source_dtos import HeldSource, Source, StoredSources
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.evidence.lines import evidence_lines
 from modules.llm_platform.domain.exceptions import (
@@ -59,7 +61,7 @@ class ResearchService:
     def __init__(
         self,
         parts: ResearchParts,
-        sources: ICache[dtos.StoredSources],
+        sources: ICache[StoredSources],
         metrics: IMetrics = NO_METRICS,
         jobs: IResearchJobStore | None = None,
         variants: ResearchVariants | None = None,
@@ -79,14 +81,14 @@ class ResearchService:
         self._variants = variants or ResearchVariants((), lambda model, is_unstored: parts)
         self._open_files = open_files
 
-    def check(self, request: dtos.ResearchRequest) -> None:
+    def check(self, request: ResearchRequest) -> None:
         """Raise the error of a request that is not possible with these settings."""
         parts = self._find_parts(request)
         if request.output_schema is not None and parts.output is None:
             raise OutputSchemaError
         parts.reporter.check(request)
 
-    def _find_parts(self, request: dtos.ResearchRequest) -> ResearchParts:
+    def _find_parts(self, request: ResearchRequest) -> ResearchParts:
         """Return the parts for the model and the files of the request. Raises LLMRequestError for an unknown model."""
         if request.model is None and not request.files:
             return self._parts
@@ -117,13 +119,13 @@ class ResearchService:
 
     async def research(
         self,
-        request: dtos.ResearchRequest,
+        request: ResearchRequest,
         *,
         request_id: str | None = None,
         owner: str = "",
         on_event: Callable[[research_events.ResearchEvent], None] | None = None,
         is_stored: bool = False,
-    ) -> dtos.ResearchResponse:
+    ) -> ResearchResponse:
         """Return the answer to a request.
 
         - `owner` is the caller that may request the stored sources; for any other caller `source` does not find them.
@@ -148,7 +150,7 @@ class ResearchService:
 
     def stream(
         self,
-        request: dtos.ResearchRequest,
+        request: ResearchRequest,
         *,
         request_id: str | None = None,
         owner: str = "",
@@ -183,7 +185,7 @@ class ResearchService:
 
         Raises PreviousResearchNotFoundError, and LLMRequestError for a model that is not configured.
         """
-        asked = dtos.ResearchRequest(
+        asked = ResearchRequest(
             query=request.query,
             depth="report",
             language=request.language,
@@ -208,7 +210,7 @@ class ResearchService:
         """Return the sub-questions accepted last for this question in this language; None if there are none."""
         return await self._parts.reporter.planner.accepted(request)
 
-    async def source(self, request_id: str, index: int, *, owner: str = "") -> dtos.HeldSource:
+    async def source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
         """Return the stored text of one source of a finished run.
 
         Raises SourceNotHeldError if it is no longer stored, or belongs to another owner.
@@ -234,7 +236,7 @@ class ResearchService:
             rows = research.response.evidence
         return evidence_lines(rows, stored.sources)
 
-    async def stored_sources(self, request_id: str, *, owner: str = "") -> dtos.StoredSources | None:
+    async def stored_sources(self, request_id: str, *, owner: str = "") -> StoredSources | None:
         """Return the stored sources of a run of this process; None if they are no longer stored."""
         return await self._sources.get(owner_key(owner, request_id))
 
@@ -244,10 +246,10 @@ class ResearchService:
         Call this for a run that was deleted, and for one that the store of background runs has: another server may delete it
         there.
         """
-        await self._sources.set(owner_key(owner, request_id), dtos.StoredSources(sources=()), 0.0)
+        await self._sources.set(owner_key(owner, request_id), StoredSources(sources=()), 0.0)
         await self._follow_ups.forget(owner, request_id)
 
-    async def turns_before(self, request: dtos.ResearchRequest, *, owner: str = "") -> dtos.StoredTurns | None:
+    async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
         """Return the conversation that the request continues; None if there is none.
 
         Raises PreviousResearchNotFoundError.
@@ -260,7 +262,7 @@ class ResearchService:
         """Return the beginning of an answer that is stored for follow-up questions. Raises PreviousResearchNotFoundError."""
         return await self._follow_ups.stored_answer(owner, request_id)
 
-    async def _stored_sources(self, owner: str, request_id: str) -> dtos.StoredSources | None:
+    async def _stored_sources(self, owner: str, request_id: str) -> StoredSources | None:
         if not is_request_id(request_id):
             return None
         sources = await self.stored_sources(request_id, owner=owner)
@@ -283,10 +285,10 @@ class ResearchService:
                         await self._follow_ups.store(run.owner, run.sent, turns, event.response)
                 yield event
 
-    async def _carry_out(self, run: Run, before: dtos.StoredTurns | None, emit: EmitEvent) -> None:
+    async def _carry_out(self, run: Run, before: StoredTurns | None, emit: EmitEvent) -> None:
         """Answer the request of a run, and emit its events."""
         run.began, run.emit = asyncio.get_running_loop().time(), emit
-        if isinstance(run.request, dtos.ShortMessage):
+        if isinstance(run.request, ShortMessage):
             answer_short_message(run.request, run.request_id, before, emit)
             return
         self.check(run.request)
@@ -307,7 +309,7 @@ class ResearchService:
                 if events.done is not None:
                     stage_times.emit(await add_output(parts, events.done, run))
 
-    async def _understand(self, run: Run, parts: ResearchParts, before: dtos.StoredTurns | None) -> None:
+    async def _understand(self, run: Run, parts: ResearchParts, before: StoredTurns | None) -> None:
         """Replace the question of a run by one that stands alone."""
         request = run.request
         earlier = before and request.previous_id and await self._stored_sources(run.owner, request.previous_id)
@@ -316,21 +318,21 @@ class ResearchService:
         if request.depth == "shallow":
             run.emit(research_events.Planned(request_id=run.request_id, questions=(run.request.query,)))
 
-    async def _store_sources(self, run: Run, sources: tuple[dtos.Source, ...]) -> None:
+    async def _store_sources(self, run: Run, sources: tuple[Source, ...]) -> None:
         run.sources = sources
         if run.keeps_sources:
-            stored = dtos.StoredSources(sources=sources)
+            stored = StoredSources(sources=sources)
             await self._sources.set(owner_key(run.owner, run.request_id), stored, SOURCES_TTL_S)
         if run.on_sources is not None:
             await run.on_sources(sources)
 
-    async def _store_evidence(self, run: Run, response: dtos.ResearchResponse) -> None:
+    async def _store_evidence(self, run: Run, response: ResearchResponse) -> None:
         if run.keeps_sources and response.evidence:
-            stored = dtos.StoredSources(sources=run.sources, evidence=response.evidence)
+            stored = StoredSources(sources=run.sources, evidence=response.evidence)
             await self._sources.set(owner_key(run.owner, run.request_id), stored, SOURCES_TTL_S)
 
 
-def _name_files(done: research_events.Done, request: dtos.ResearchRequest) -> research_events.Done:
+def _name_files(done: research_events.Done, request: ResearchRequest) -> research_events.Done:
     """Return the answer with the names of the files, and without a topic: a run over files is not stored by topic."""
     files = tuple(file.name for file in request.files)
     metadata = done.response.metadata.model_copy(update={"files": files, "topic": None})

@@ -6,9 +6,10 @@ from typing import Final
 
 from modules.llm_platform.application.research.events import Done, Read, ResearchEvent, Started
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
-from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse, Source
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import CRAWL, ClaimedJob
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
+from modules.llm_platform.domain.dtos.source_dtos import Source
 
 READ: Final = "ok"  # status of a page that was read
 NOT_READ: Final = "page_error"  # status of one that was not, where its error is not known

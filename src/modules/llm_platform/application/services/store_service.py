@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from modules.llm_platform.application.research.report.stored_report import OwnedReport, StoredReport, owner_entry_key
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.store_dtos import Imported, StoredEntry, StoredTopic, StoreStats, Topic
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore

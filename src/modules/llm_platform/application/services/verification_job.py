@@ -6,8 +6,10 @@ from typing import Final
 from modules.llm_platform.application.research.events import Done, Failed, Read, ResearchEvent, Started
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.verification.events import TextVerified
-from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchRequest, ResearchResponse, Source
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import VERIFY, ClaimedJob, ResearchJobDetail
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.verification_dtos import (
     VerificationJob,
     VerificationRequest,

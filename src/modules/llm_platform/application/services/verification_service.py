@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
+from modules.llm_platform.application.research.check.verification import Verification, verify
 from modules.llm_platform.application.research.events import Read, Started
 from modules.llm_platform.application.research.failed_event import end_with_failed
 from modules.llm_platform.application.research.follow_up import owner_key
-from modules.llm_platform.application.research.verification import Verification, verify
 from modules.llm_platform.application.verification import events
 from modules.llm_platform.application.verification.sentence_check import MAX_SENTENCES, SentenceCheck
 from modules.llm_platform.application.verification.source_reading import ReadSource, as_found, read_sources
 from modules.llm_platform.application.verification.thread_support import ThreadSupport
 from modules.llm_platform.domain.callers.request_id import new_request_id
-from modules.llm_platform.domain.citations.citation_forms import (
+from modules.llm_platform.domain.citations.forms.citation_forms import (
     CitedText,
     GivenSource,
     NamedSource,
@@ -30,10 +30,11 @@ from modules.llm_platform.domain.concurrency.emitted_events import emitted_event
 from modules.llm_platform.domain.concurrency.page_allowance import count_fetch, page_allowance
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, SourceRef, StoredSources, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
+from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef, StoredSources
 from modules.llm_platform.domain.dtos.web_search_dtos import (
     DOCUMENTS,
     MAX_QUERY_CHARS,

@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 from pydantic import BaseModel
 
 from modules.llm_platform.application.research.events import Failed, Read, Started
-from modules.llm_platform.domain.dtos.research_dtos import SourceRef
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence, VerifiedText
 
 

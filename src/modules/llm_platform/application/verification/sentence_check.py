@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from modules.llm_platform.application.research.support_reading import PAIRS_AT_ONCE
+from modules.llm_platform.application.research.check.support_reading import PAIRS_AT_ONCE
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
-from modules.llm_platform.domain.citations.citation_forms import CitedText
-from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
+from modules.llm_platform.domain.citations.forms.citation_forms import CitedText
+from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError
-from modules.llm_platform.domain.dtos.research_dtos import Citation, Source, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
 from modules.llm_platform.domain.text.sentences import Span
 

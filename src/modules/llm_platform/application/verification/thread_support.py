@@ -5,7 +5,7 @@ import concurrent.futures
 from collections.abc import Sequence
 from typing import Final
 
-from modules.llm_platform.application.research.support_reading import LATE
+from modules.llm_platform.application.research.check.support_reading import LATE
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ISupportModel

@@ -8,15 +8,16 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cache
 
-from modules.llm_platform.domain.citations.alignment import SourceText, prepare
-from modules.llm_platform.domain.citations.changes import claimed_place
-from modules.llm_platform.domain.citations.claims import Claim
-from modules.llm_platform.domain.citations.meaning import READ_LANGUAGES, Doubt, Key, decide
-from modules.llm_platform.domain.citations.model_verdicts import highest_verdict
-from modules.llm_platform.domain.citations.score import weights
-from modules.llm_platform.domain.citations.sentences import AnswerSentence, AnswerText, read_answer
-from modules.llm_platform.domain.citations.verdicts import RANK, Judgement, judge, support_of
-from modules.llm_platform.domain.dtos.research_dtos import CellVerdict, Citation, Difference, Source, TextSpan, Verdict
+from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
+from modules.llm_platform.domain.citations.compare.changes import claimed_place
+from modules.llm_platform.domain.citations.compare.meaning import READ_LANGUAGES, Doubt, Key, decide
+from modules.llm_platform.domain.citations.compare.model_verdicts import highest_verdict
+from modules.llm_platform.domain.citations.compare.score import weights
+from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, support_of
+from modules.llm_platform.domain.citations.read.claims import Claim
+from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
+from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Difference, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.text.page_starts import page_at

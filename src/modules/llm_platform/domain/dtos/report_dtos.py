@@ -5,9 +5,21 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.request_dtos import (
+    MAX_PLAN_QUESTIONS,
+    MAX_ROUNDS,
+    MAX_TURNS,
+    MAX_URLS,
+    Context,
+    GivenUrl,
+    ModelName,
+    PreviousId,
+    Question,
+    Turn,
+)
 from modules.llm_platform.domain.dtos.web_search_dtos import Language, SourceKind, WebSearchResultItem
 
 # LLM_STAGES can set a model for each.
@@ -25,16 +37,16 @@ class PlanRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    query: dtos.Question
+    query: Question
     language: Language | None = None
-    other_than: tuple[dtos.Question, ...] = Field(default=(), max_length=MAX_OTHER_THAN)
-    context: dtos.Context | None = None
-    model: dtos.ModelName | None = None
-    previous_id: dtos.PreviousId | None = None
-    history: tuple[dtos.Turn, ...] = Field(default=(), max_length=dtos.MAX_TURNS)
+    other_than: tuple[Question, ...] = Field(default=(), max_length=MAX_OTHER_THAN)
+    context: Context | None = None
+    model: ModelName | None = None
+    previous_id: PreviousId | None = None
+    history: tuple[Turn, ...] = Field(default=(), max_length=MAX_TURNS)
     sources: tuple[SourceKind, ...] = Field(default=("web",), min_length=1, max_length=4)
-    urls: tuple[dtos.GivenUrl, ...] = Field(default=(), max_length=dtos.MAX_URLS)
-    rounds: int | None = Field(default=None, ge=0, le=dtos.MAX_ROUNDS, strict=True)
+    urls: tuple[GivenUrl, ...] = Field(default=(), max_length=MAX_URLS)
+    rounds: int | None = Field(default=None, ge=0, le=MAX_ROUNDS, strict=True)
 
 
 class ReportAmounts(BaseModel, frozen=True):
@@ -97,7 +109,7 @@ class AcceptedPlan(BaseModel, frozen=True):
     """The sub-questions that a person accepted, stored so that an interrupted report can use them again."""
 
     query: str
-    questions: tuple[dtos.Question, ...] = Field(min_length=1, max_length=dtos.MAX_PLAN_QUESTIONS)
+    questions: tuple[Question, ...] = Field(min_length=1, max_length=MAX_PLAN_QUESTIONS)
     accepted_at: datetime
 
 
@@ -175,4 +187,4 @@ class RankedSummaries(BaseModel, frozen=True):
 class KeptSynthesis(BaseModel, frozen=True):
     """A stored text, so that an interrupted report does not pay for it again."""
 
-    synthesis: dtos.Synthesis
+    synthesis: Synthesis

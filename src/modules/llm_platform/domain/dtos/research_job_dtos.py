@@ -10,7 +10,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.json_schema import SkipJsonSchema
 
-from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import Depth, ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 
 ResearchStatus = Literal["queued", "running", "done", "failed", "cancelled"]

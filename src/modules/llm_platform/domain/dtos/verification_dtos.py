@@ -9,19 +9,19 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, computed_field, model_validator
 from pydantic_core import PydanticCustomError
 
-from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import (
+from modules.llm_platform.domain.dtos.citation_dtos import (
     Citation,
     Difference,
     Finding,
-    GivenUrl,
-    TextKind,
     TextSpan,
     Verdict,
     classify_unsupported,
 )
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.request_dtos import GivenUrl
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchStatus, WebhookState
 from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.dtos.source_dtos import TextKind
 from modules.llm_platform.domain.dtos.web_search_dtos import Language
 
 MAX_VERIFIED_CHARS: Final = 100_000  # longest text

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, Need, RowState
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.chains import Chain, best_chains, best_statements
 from modules.llm_platform.domain.evidence.queries import NamedQuery, further_queries, query_without_figures
 from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceRow, EvidenceSource
-from modules.llm_platform.domain.dtos.research_dtos import Source, SourceRef
+from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 

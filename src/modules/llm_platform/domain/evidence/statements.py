@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, met_terms
 from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question, TermMatcher
 from modules.llm_platform.domain.extractive.scoring import weigh

@@ -7,7 +7,7 @@ is selected together with that one. When the sentences lack the rare words of th
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.candidates import (
     LONG_WORDS,

@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, Spending
-from modules.llm_platform.domain.dtos.research_dtos import Synthesis
 from modules.llm_platform.domain.exceptions import LLMException
 from shared.exceptions import AppException
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.addresses import KnownAddresses, address_at, as_target
 from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.domain.markdown.inline import InlineCleaner
 from modules.llm_platform.domain.markdown.units import Unit, UnitSplitter

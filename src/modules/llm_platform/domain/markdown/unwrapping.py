@@ -7,7 +7,7 @@ does not depend on how the answer is cut into pieces.
 import re
 from collections.abc import Sequence
 
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
 from modules.llm_platform.domain.text.sentences import CLOSING, STOPS, WIDE_STOPS

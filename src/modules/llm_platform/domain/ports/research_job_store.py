@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
-from modules.llm_platform.domain.dtos.research_dtos import StoredSources
+from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 
 
 class LeaseLostError(Exception):

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
-from modules.llm_platform.domain.dtos.research_dtos import Source, Synthesis, SynthesisPart, SynthesisToken
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMProviderException
 
 DEFAULT_MAX_TOKENS = 2048  # length of an answer, unless a setting says otherwise

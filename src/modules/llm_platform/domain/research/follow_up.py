@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-from modules.llm_platform.domain.dtos.research_dtos import Turn
+from modules.llm_platform.domain.dtos.request_dtos import Turn
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.extractive.question import (
     MIN_STEM,

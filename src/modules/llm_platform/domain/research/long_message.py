@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, StringConstraints
 
-from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, MIN_QUESTION_CHARS
+from modules.llm_platform.domain.dtos.request_dtos import MAX_CONTEXT_CHARS, MIN_QUESTION_CHARS
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, clean_query
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.research.follow_up import has_content_words, refers_to_thread

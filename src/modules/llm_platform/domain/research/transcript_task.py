@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from modules.llm_platform.domain.dtos.research_dtos import Turn
+from modules.llm_platform.domain.dtos.request_dtos import Turn
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.research.follow_up import standalone_by_rules
 from modules.llm_platform.domain.text.language import language_of, stop_words

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from modules.llm_platform.application.research.files import OpenedFiles, OpenFiles
+from modules.llm_platform.application.research.find.files import OpenedFiles, OpenFiles
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.package import package_version

@@ -12,7 +12,7 @@ from typing import Final
 
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalService
-from modules.llm_platform.application.research.files import FILES, OpenedFiles
+from modules.llm_platform.application.research.find.files import FILES, OpenedFiles
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile, with_clean_names

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from modules.llm_platform.application.research.search import fuse_answers
+from modules.llm_platform.application.research.find.search import fuse_answers
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse

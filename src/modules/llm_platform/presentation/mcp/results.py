@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJob, ResearchProgress, ResearchStatus
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedText
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem

@@ -10,10 +10,11 @@ from typing import Any, Final, assert_never
 from pydantic_core import to_json
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.domain.citations.sentence_evidence import SentenceVerdict, shown_verdict
-from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, cited_url, page_label
+from modules.llm_platform.domain.citations.show.sentence_evidence import SentenceVerdict, shown_verdict
+from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, cited_url, page_label
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
 from modules.llm_platform.presentation.mcp.results import FetchedText, FoundItems, RunState, VerifiedTextAndSource
 from modules.llm_platform.presentation.verification_text import (

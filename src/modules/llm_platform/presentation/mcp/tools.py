@@ -21,13 +21,8 @@ from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.events import ResearchEvent
-from modules.llm_platform.domain.dtos.research_dtos import (
-    MAX_URL_CHARS,
-    MIN_QUESTION_CHARS,
-    Question,
-    ResearchRequest,
-    ResearchResponse,
-)
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import MAX_URL_CHARS, MIN_QUESTION_CHARS, Question, ResearchRequest
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.exceptions import PageConnectionError, PageError

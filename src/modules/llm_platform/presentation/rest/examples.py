@@ -25,11 +25,15 @@ from modules.llm_platform.application.research.events import (
     Token,
 )
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
-from modules.llm_platform.domain.dtos import research_dtos, research_job_dtos, verification_dtos
+from modules.llm_platform.domain.dtos import research_job_dtos, verification_dtos
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceSource
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts, ReportEstimate, ResearchPlan
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import HeldSource, RawResult, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchCancelledError, SourceNotHeldError, WebSearchError
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit
@@ -52,14 +56,14 @@ REQUEST_ID: Final = "3f2c8a5e9d7b4c61a0e4f19b7d2c6a58"
 CLIENT_LIMIT: Final = RateLimit("client", 30, 60, burst=5)
 CHECKED_AT: Final = "2026-11-20T12:00:00Z"
 
-RESEARCH_RESPONSE: Final = research_dtos.ResearchResponse(
+RESEARCH_RESPONSE: Final = ResearchResponse(
     query=QUESTION,
     depth="shallow",
     synthesis=f"{QUOTE.removesuffix('.')} [1].",
-    sources=(research_dtos.SourceRef(index=1, title=TITLE, url=URL),),
-    raw_results=(research_dtos.RawResult(title=TITLE, url=URL, content=TEXT, source="duckduckgo", score=1.0),),
+    sources=(SourceRef(index=1, title=TITLE, url=URL),),
+    raw_results=(RawResult(title=TITLE, url=URL, content=TEXT, source="duckduckgo", score=1.0),),
     citations=(
-        research_dtos.Citation(
+        Citation(
             start=0,
             end=len(QUOTE) - 1,  # The span ends before the marker and the full stop.
             source_index=1,
@@ -70,7 +74,7 @@ RESEARCH_RESPONSE: Final = research_dtos.ResearchResponse(
             score=1.0,
         ),
     ),
-    metadata=research_dtos.ResearchMetadata(
+    metadata=ResearchMetadata(
         latency_ms=840, searches=1, synthesizer="extractive", providers=("searxng",), request_id=REQUEST_ID
     ),
 )
@@ -90,9 +94,7 @@ EVIDENCE_LINE: Final = EvidenceLine(
     source=EvidenceSource(index=1, url=URL, title=TITLE),
     round=0,
 )
-STORED_SOURCE: Final = research_dtos.HeldSource(
-    index=1, url=URL, title=TITLE, text=TEXT, sha256=sha256(TEXT.encode()).hexdigest()
-)
+STORED_SOURCE: Final = HeldSource(index=1, url=URL, title=TITLE, text=TEXT, sha256=sha256(TEXT.encode()).hexdigest())
 HEALTH: Final = HealthReport.model_validate(
     {
         "status": "healthy",
@@ -132,13 +134,13 @@ QUEUED_RESEARCH: Final = research_job_dtos.ResearchJobDetail(
     depth="report",
     created_at=datetime(2026, 11, 20, 12, tzinfo=UTC),
     thread_id=REQUEST_ID,
-    request=research_dtos.ResearchRequest(query=QUESTION, depth="report"),
+    request=ResearchRequest(query=QUESTION, depth="report"),
 )
 DONE_RESEARCH: Final = QUEUED_RESEARCH.model_copy(
     update={
         "status": "done",
         "depth": "shallow",
-        "request": research_dtos.ResearchRequest(query=QUESTION),
+        "request": ResearchRequest(query=QUESTION),
         "started_at": datetime(2026, 11, 20, 12, tzinfo=UTC),
         "finished_at": datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC),
         "attempts": 1,

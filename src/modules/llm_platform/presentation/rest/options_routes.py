@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict
 
 from modules.llm_platform.application.platform import LLMPlatform
-from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, MAX_INSTRUCTION_CHARS, MAX_URLS, Depth
+from modules.llm_platform.domain.dtos.request_dtos import MAX_CONTEXT_CHARS, MAX_INSTRUCTION_CHARS, MAX_URLS, Depth
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, MAX_FILES_BYTES
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, SourceKind
 from modules.llm_platform.domain.urls.site_names import MAX_SITES

@@ -14,7 +14,7 @@ from starlette.convertors import StringConvertor, register_url_convertor
 
 from modules.llm_platform.application.research.events import EVENT_TYPES
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJobDetail, ResearchJobPage
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.openapi import event_stream_response

@@ -14,17 +14,12 @@ from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.application.research.events import EVENT_TYPES, Done, ResearchEvent, Token
 from modules.llm_platform.application.services.research_job_service import NOT_STORED, ResearchJobService
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import (
-    MIN_QUESTION_CHARS,
-    GivenUrl,
-    HeldSource,
-    PreviousId,
-    ResearchRequest,
-    ResearchResponse,
-)
+from modules.llm_platform.domain.dtos.request_dtos import MIN_QUESTION_CHARS, GivenUrl, PreviousId, ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
+from modules.llm_platform.domain.dtos.source_dtos import HeldSource
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS, join_context, split_message
 from modules.llm_platform.presentation.rest.http import sse

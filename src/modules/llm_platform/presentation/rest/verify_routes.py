@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from modules.llm_platform.application.verification.events import VERIFICATION_EVENT_TYPES
-from modules.llm_platform.domain.dtos.research_dtos import GivenUrl
+from modules.llm_platform.domain.dtos.request_dtos import GivenUrl
 from modules.llm_platform.domain.dtos.verification_dtos import (
     VerificationJob,
     VerificationRequest,

@@ -12,7 +12,7 @@ from tests.support.report_world import ReportModel, Web, World, answer_of, some_
 from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.budget import Budget
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import PriceUnknownError
 
 

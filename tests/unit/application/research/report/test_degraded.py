@@ -23,14 +23,14 @@ from tests.support.report_world import (
 from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.research.events import Failed
+from modules.llm_platform.application.research.find.rounds import REPORT
 from modules.llm_platform.application.research.report import pipeline, planner
 from modules.llm_platform.application.research.report.run import LEFT_OUT, ReportOptions
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
-from modules.llm_platform.application.research.rounds import REPORT
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest, LLMStreamPart, LLMToken, Spending
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 from modules.llm_platform.domain.text.messages import messages_for

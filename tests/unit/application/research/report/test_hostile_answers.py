@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from tests.support.cases import for_each
 from tests.support.report_world import ReportModel, Web, World, answer_of, some_pages
 
+from modules.llm_platform.application.research.find.rounds import REPORT
 from modules.llm_platform.application.research.report.run import ReportOptions
-from modules.llm_platform.application.research.rounds import REPORT
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem

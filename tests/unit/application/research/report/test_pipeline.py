@@ -8,9 +8,9 @@ from tests.support.cases import for_each
 from tests.support.report_world import QUESTION, SUB_QUESTIONS, ReportModel, Web, World, answer_of, some_pages
 
 from modules.llm_platform.application.research.events import ResearchEvent
+from modules.llm_platform.application.research.find.rounds import REPORT
 from modules.llm_platform.application.research.report.run import ReportOptions
-from modules.llm_platform.application.research.rounds import REPORT
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import LLMConnectionError
 
 FURTHER_PAGES = REPORT.rounds * REPORT.pages  # read in further rounds at most

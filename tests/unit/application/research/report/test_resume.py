@@ -29,7 +29,7 @@ from modules.llm_platform.application.research.report.report_key import request_
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.report.stored_report import StoredReport
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.key_lock import IKeyLock
 from modules.llm_platform.domain.research.store_key import topic_of

@@ -11,7 +11,7 @@ from tests.support.report_world import QUESTION, ReportModel, Web, World, answer
 
 from modules.llm_platform.application.research.events import Failed, ResearchEvent
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 
 A_WHILE_S = 60.0  # what is awaited comes within it, on any machine
 NEVER_S = 3600.0

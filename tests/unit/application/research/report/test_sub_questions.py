@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.turns import run_ready_tasks
 
+from modules.llm_platform.application.research.find.plan import Plan
 from modules.llm_platform.application.research.model_output.lists import LIST_SCHEMA
-from modules.llm_platform.application.research.plan import Plan
 from modules.llm_platform.application.research.report.planner import sub_questions
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, LLMToken

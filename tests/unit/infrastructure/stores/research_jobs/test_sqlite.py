@@ -18,7 +18,7 @@ SIZE_MB = 8
 FULL_DISK = """
 import asyncio, pathlib, sys
 from tests.fakes.research_job_store import MANY, PROGRESS, SqliteResearchJobStore, event, new_job
-from modules.llm_platform.domain.dtos.research_dtos import StoredSources, Source
+from modules.llm_platform.domain.dtos.source_dtos import StoredSources, Source
 from modules.llm_platform.domain.exceptions import StoreError
 
 async def store_one(file):

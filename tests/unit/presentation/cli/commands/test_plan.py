@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.unit.presentation.cli.fakes import PLAN, terminal_console
 
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, ResearchPlan
-from modules.llm_platform.domain.dtos.research_dtos import MAX_PLAN_QUESTIONS, ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import MAX_PLAN_QUESTIONS, ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.presentation.cli.commands.plan import ACTIONS, MENU, PlanEditor

@@ -16,10 +16,10 @@ import pytest
 from tests.unit.domain.research.test_long_message import AGENT
 from tests.unit.presentation.cli.fakes import ANSWER, PLAN, PLANNER, SENTENCE, Ended, FakePlatform, Terminal, wiring
 
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
-from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.exceptions import PriceUnknownError, WebSearchConnectionError
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS

@@ -13,14 +13,11 @@ from tests.unit.presentation.cli.fakes import PlatformPart, part_wiring
 
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.verification_service import VerificationService
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    ResearchMetadata,
-    ResearchRequest,
-    ResearchResponse,
-    SourceRef,
-)
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.testing import FakePageReader, FakeWebSearch
 from modules.llm_platform.testing.page_reader import READ_AT

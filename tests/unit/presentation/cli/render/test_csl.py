@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchMetadata, ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
 from modules.llm_platform.presentation.cli.render.csl import csl_json
 
 DAY = date(2026, 3, 14)

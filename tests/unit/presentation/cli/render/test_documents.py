@@ -18,7 +18,9 @@ from markdown_it import MarkdownIt
 from tests.support.cases import for_each
 from tests.unit.presentation.cli.fakes import ANSWER, FOUND, MARKED, SENTENCE, piped_console, terminal_console
 
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef, Verdict
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, Verdict
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.output import OutputOptions, file_format, replace_file, write_file

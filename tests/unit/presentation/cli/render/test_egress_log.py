@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.presentation.cli.render.terminal import (
     NOT_RECORDED,

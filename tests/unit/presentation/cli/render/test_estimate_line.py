@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts, ReportEstimate
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.presentation.cli.render.terminal import estimate_line
 
 PRICED = ReportEstimate(

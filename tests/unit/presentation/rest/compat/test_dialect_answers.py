@@ -12,8 +12,9 @@ from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import CITATION, HIT, PAGE, REF, SEARCHED, FakeServices, app_client
 
 from modules.llm_platform.application.research.events import FoundResult
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import (
     LLMBlockedError,
     PageBlockedError,

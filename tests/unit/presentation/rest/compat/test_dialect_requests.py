@@ -17,7 +17,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     MAX_TOOLS,
     LLMRequest,
 )
-from modules.llm_platform.domain.dtos.research_dtos import (
+from modules.llm_platform.domain.dtos.request_dtos import (
     MAX_INSTRUCTION_CHARS,
     MAX_STORED_TURNS,
     MAX_URL_CHARS,

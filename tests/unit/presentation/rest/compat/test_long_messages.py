@@ -13,7 +13,7 @@ from tests.unit.application.services.test_research_service import Library, servi
 from tests.unit.domain.research.test_long_message import AGENT
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
-from modules.llm_platform.domain.dtos.research_dtos import MAX_INSTRUCTION_CHARS, MAX_STORED_TURNS, ShortMessage
+from modules.llm_platform.domain.dtos.request_dtos import MAX_INSTRUCTION_CHARS, MAX_STORED_TURNS, ShortMessage
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
 from modules.llm_platform.presentation.rest.compat import chat_completions

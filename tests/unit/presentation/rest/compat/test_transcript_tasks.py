@@ -11,7 +11,7 @@ from tests.unit.domain.research.test_transcript_task import QUESTIONS, TASKS, TI
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 
 CHAT = "/v1/chat/completions"
 TITLE_SCHEMA = {

@@ -18,7 +18,8 @@ from tests.support.cases import for_each
 from tests.support.garbage import no_collections
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.http import connection as http_connection

@@ -3,12 +3,13 @@
 import math
 from collections.abc import Sequence
 
-from modules.llm_platform.application.research import round_queries, verification
+from modules.llm_platform.application.research.check import verification
+from modules.llm_platform.application.research.find import round_queries
+from modules.llm_platform.application.research.find.rounds import NO_ROUNDS, REPORT
 from modules.llm_platform.application.research.report.queries import QUERIES_PER_LANGUAGE, query_languages, source_kinds
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_MAX_TOKENS
 from modules.llm_platform.application.research.report.run import ReportTools
 from modules.llm_platform.application.research.report.summarize import SUMMARY_MAX_TOKENS
-from modules.llm_platform.application.research.rounds import NO_ROUNDS, REPORT
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ReportAmounts, ReportEstimate
 
 # The tokens of the prompt, and of the longest answer, of one call.

@@ -10,7 +10,15 @@ from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research.budget import ExpectedCalls
 from modules.llm_platform.application.research.events import FoundResult, Planned, Searched
-from modules.llm_platform.application.research.plan import LATE_PLAN, Plan
+from modules.llm_platform.application.research.find.plan import LATE_PLAN, Plan
+from modules.llm_platform.application.research.find.search import (
+    CONCURRENT_FURTHER,
+    list_providers,
+    search_latest_first,
+    select_reusable_sources,
+    select_usable_results,
+    wrap_earlier_sources,
+)
 from modules.llm_platform.application.research.report.planner import (
     name_planner,
     store_plan,
@@ -27,14 +35,6 @@ from modules.llm_platform.application.research.report.queries import (
 )
 from modules.llm_platform.application.research.report.rank import BATCH, RankScheduler, SearchState
 from modules.llm_platform.application.research.report.run import ReportRun
-from modules.llm_platform.application.research.search import (
-    CONCURRENT_FURTHER,
-    list_providers,
-    search_latest_first,
-    select_reusable_sources,
-    select_usable_results,
-    wrap_earlier_sources,
-)
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, ResearchPlan, Score, SearchQueries

@@ -3,26 +3,26 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research.report.explore import Exploration, Explorer
-from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
-from modules.llm_platform.application.research.report.run import ReportRun
-from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
-from modules.llm_platform.application.research.round_queries import (
+from modules.llm_platform.application.research.find.round_queries import (
     MAX_ANSWER_TOKENS,
     MAX_PROMPT_TOKENS,
     ROUND_QUERIES_VERSION,
     AskModel,
     ask_model,
 )
-from modules.llm_platform.application.research.rounds import (
+from modules.llm_platform.application.research.find.rounds import (
     KEPT_OF_FIRST_ROUND,
     MAX_ROWS,
     FurtherRounds,
     select_ledger_questions,
 )
+from modules.llm_platform.application.research.report.explore import Exploration, Explorer
+from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
+from modules.llm_platform.application.research.report.run import ReportRun
+from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RoundAnswer
-from modules.llm_platform.domain.dtos.research_dtos import Source
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.retrieval.ranking import pick_top
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 

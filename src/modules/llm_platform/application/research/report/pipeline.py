@@ -7,9 +7,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.draft import Draft
-from modules.llm_platform.application.research.found import Found, Writers, announce_sources
-from modules.llm_platform.application.research.read_pages import ReadCounts
+from modules.llm_platform.application.research.check.verification import CachedCitationJudge, Verification
+from modules.llm_platform.application.research.find.found import Found, Writers, announce_sources
+from modules.llm_platform.application.research.find.read_pages import ReadCounts
+from modules.llm_platform.application.research.find.rounds import FurtherRounds, get_round_limits
+from modules.llm_platform.application.research.find.search import SearchResults
 from modules.llm_platform.application.research.report.explore import Explorer
 from modules.llm_platform.application.research.report.further import (
     Collected,
@@ -28,13 +30,13 @@ from modules.llm_platform.application.research.report.sources import (
 )
 from modules.llm_platform.application.research.report.stored_writer import StoredWriter
 from modules.llm_platform.application.research.response import build_response
-from modules.llm_platform.application.research.rounds import FurtherRounds, get_round_limits
-from modules.llm_platform.application.research.search import SearchResults
-from modules.llm_platform.application.research.verification import CachedCitationJudge, Verification
-from modules.llm_platform.application.research.writing import UNFINISHED, write_and_check
+from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.application.research.write.writing import UNFINISHED, write_and_check
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RankedSummaries, Summary
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, Source, StoredVerdicts
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.retrieval.ranking import pick_top
 from modules.llm_platform.domain.text.messages import messages_for

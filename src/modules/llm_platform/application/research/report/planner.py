@@ -6,13 +6,13 @@ A model plans them; a decomposition by rules completes its list, and replaces it
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from modules.llm_platform.application.research.model_output.lists import stream_list
-from modules.llm_platform.application.research.plan import LATE_PLAN, Plan, usable_plan
-from modules.llm_platform.application.research.plan_prompt import (
+from modules.llm_platform.application.research.find.plan import LATE_PLAN, Plan, usable_plan
+from modules.llm_platform.application.research.find.plan_prompt import (
     SUB_QUESTIONS_VERSION,
     parse_questions,
     sub_questions_request,
 )
+from modules.llm_platform.application.research.model_output.lists import stream_list
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.estimate import estimate_report
 from modules.llm_platform.application.research.report.run import NO_MODEL, ReportOptions, ReportTools

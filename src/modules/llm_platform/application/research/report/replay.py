@@ -6,14 +6,17 @@ from typing import Final, TypeVar, assert_never
 from pydantic import BaseModel
 
 from modules.llm_platform.application.research import events as research_events
+from modules.llm_platform.application.research.find.rounds import MAX_ROWS
+from modules.llm_platform.application.research.find.search import MAX_RESULT_CHARS, MAX_TITLE_CHARS
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
 from modules.llm_platform.application.research.response import related_questions
-from modules.llm_platform.application.research.rounds import MAX_ROWS
-from modules.llm_platform.application.research.search import MAX_RESULT_CHARS, MAX_TITLE_CHARS
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.model_verdicts import within_limits
-from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.citations.compare.model_verdicts import within_limits
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
+from modules.llm_platform.domain.dtos.request_dtos import MAX_PLAN_QUESTIONS, ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source, SourceRef
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.research.question_selector import is_query
@@ -44,10 +47,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 def replay_events(
     events: Sequence[research_events.ResearchEvent],
-    sources: Sequence[dtos.Source],
-    request: dtos.ResearchRequest,
+    sources: Sequence[Source],
+    request: ResearchRequest,
     language: str,
-) -> tuple[tuple[research_events.ResearchEvent, ...], tuple[dtos.Source, ...]] | None:
+) -> tuple[tuple[research_events.ResearchEvent, ...], tuple[Source, ...]] | None:
     """Return the sanitized events and sources of a stored report; None when it exceeds the limits above.
 
     Removes addresses that a source must not have and sanitizes the text. When that changes the text, or a quote is not in
@@ -68,7 +71,7 @@ def replay_events(
 
 
 def _sanitize(
-    replayed: Sequence[research_events.ResearchEvent], sources: Sequence[dtos.Source]
+    replayed: Sequence[research_events.ResearchEvent], sources: Sequence[Source]
 ) -> tuple[tuple[research_events.ResearchEvent, ...], str]:
     """Return the events, and the text since the last reset. A text that the sanitizer changes becomes a single token."""
     events: list[research_events.ResearchEvent] = []
@@ -103,7 +106,7 @@ def _merge_tokens(part: Iterable[research_events.ResearchEvent], text: str) -> I
 
 
 def _event(
-    event: research_events.ResearchEvent, sources: Sequence[dtos.Source], request: dtos.ResearchRequest
+    event: research_events.ResearchEvent, sources: Sequence[Source], request: ResearchRequest
 ) -> research_events.ResearchEvent | None:
     """Return the sanitized event.
 
@@ -139,12 +142,12 @@ def _event(
 
 
 def _answer(
-    replayed: dtos.ResearchResponse,
+    replayed: ResearchResponse,
     text: str,
-    sources: tuple[dtos.Source, ...],
-    request: dtos.ResearchRequest,
+    sources: tuple[Source, ...],
+    request: ResearchRequest,
     language: str,
-) -> dtos.ResearchResponse:
+) -> ResearchResponse:
     cited = frozenset(source.index for source in replayed.sources)
     meta, citations = replayed.metadata, replayed.citations
     uncited, uncited_sentences = meta.uncited[:MAX_UNCITED], meta.uncited_sentences
@@ -156,7 +159,7 @@ def _answer(
     ):
         checked = CitationChecker(sources, language).check(text)
         cited, citations = checked.cited, checked.citations
-        uncited = tuple(dtos.TextSpan(start=start, end=end) for start, end in checked.uncited)
+        uncited = tuple(TextSpan(start=start, end=end) for start, end in checked.uncited)
         uncited_sentences = len(uncited)
     checked_metadata = {
         "plan": _questions(meta.plan, request),
@@ -173,7 +176,7 @@ def _answer(
             "depth": "report",
             "synthesis": text,
             "output": None,  # made for each request
-            "sources": tuple(dtos.SourceRef.of(source) for source in sources if source.index in cited),
+            "sources": tuple(SourceRef.of(source) for source in sources if source.index in cited),
             "citations": citations,
             "evidence": tuple(map(_evidence_row, replayed.evidence[:MAX_ROWS])),
             "raw_results": None if replayed.raw_results is None else _raw_results(replayed.raw_results),
@@ -190,7 +193,7 @@ def _evidence_row(row: EvidenceRow) -> EvidenceRow:
     return _shorten(row).model_copy(update={"quotes": quotes, "words": words})
 
 
-def _are_valid(citations: Sequence[dtos.Citation], text: str, sources: Sequence[dtos.Source]) -> bool:
+def _are_valid(citations: Sequence[Citation], text: str, sources: Sequence[Source]) -> bool:
     """Return whether each citation names a source, a range of the text, and a quote that is in the source at its offsets."""
     texts = {source.index: source.text for source in sources}
     return all(
@@ -214,10 +217,10 @@ def _shorten(value: Model) -> Model:
     return value.model_copy(update=cut) if cut != texts else value
 
 
-def _raw_results(raw: Sequence[dtos.RawResult]) -> tuple[dtos.RawResult, ...]:
+def _raw_results(raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
     return tuple(_shorten(result) for result in raw[:MAX_RAW_RESULTS] if is_openable(result.url))
 
 
-def _questions(questions: Iterable[str], request: dtos.ResearchRequest) -> tuple[str, ...]:
+def _questions(questions: Iterable[str], request: ResearchRequest) -> tuple[str, ...]:
     written = (request.query, *(request.plan or ()))
-    return tuple(question for question in questions if is_query(question, written))[: dtos.MAX_PLAN_QUESTIONS]
+    return tuple(question for question in questions if is_query(question, written))[:MAX_PLAN_QUESTIONS]

@@ -3,16 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import fields
 
-from modules.llm_platform.application.research.plan_prompt import SUB_QUESTIONS_VERSION
+from modules.llm_platform.application.research.find.plan_prompt import SUB_QUESTIONS_VERSION
+from modules.llm_platform.application.research.find.round_queries import ROUND_QUERIES_VERSION
+from modules.llm_platform.application.research.find.rounds import ROUNDS_VERSION
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.queries import QUERIES_VERSION
 from modules.llm_platform.application.research.report.rank import RANK_VERSION
 from modules.llm_platform.application.research.report.run import ReportOptions, ReportTools
 from modules.llm_platform.application.research.report.summarize import SUMMARY_VERSION
-from modules.llm_platform.application.research.round_queries import ROUND_QUERIES_VERSION
-from modules.llm_platform.application.research.rounds import ROUNDS_VERSION
-from modules.llm_platform.domain.dtos import research_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.research.store_key import store_key
 
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
@@ -37,14 +38,14 @@ EXCLUDED_FIELDS = {
 EXCLUDED_OPTIONS = {"timeout_s", "context_tokens", "offline", "model_ends_rounds"}
 
 
-def request_key(request: dtos.ResearchRequest, language: str) -> str:
+def request_key(request: ResearchRequest, language: str) -> str:
     """Return the key of the request alone, without its plan and without models, engines and prompts."""
     asked = {name: value for name, value in _identity(request).items() if name != "plan"}
     return store_key(version="", model="", language=language, request=asked)
 
 
 def report_key(
-    checkpoints: CheckpointStore, tools: ReportTools, request: dtos.ResearchRequest, earlier: Sequence[dtos.Source] = ()
+    checkpoints: CheckpointStore, tools: ReportTools, request: ResearchRequest, earlier: Sequence[Source] = ()
 ) -> str:
     """Return the key of the request and of everything that shapes the report.
 
@@ -64,9 +65,9 @@ def report_key(
     )
 
 
-def _identity(request: dtos.ResearchRequest) -> dict[str, object]:
+def _identity(request: ResearchRequest) -> dict[str, object]:
     # Fields that an endpoint adds to the request, such as `stream`, are left out too.
-    parts = set(dtos.ResearchRequest.model_fields) - EXCLUDED_FIELDS
+    parts = set(ResearchRequest.model_fields) - EXCLUDED_FIELDS
     is_requested = request.model_dump(mode="json", include=parts, exclude_none=True)
     # A request with `urls` only searches if it sets `sources`. In other requests the field changes nothing, so a command that
     # sets it and an HTTP client that does not set it find each other's report.

@@ -9,7 +9,7 @@ from functools import partial
 
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.events import Done, ModelProgressed, ResearchEvent
-from modules.llm_platform.application.research.files import FilesReader, FilesSearch, OpenedFiles
+from modules.llm_platform.application.research.find.files import FilesReader, FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.pipeline import make_report
 from modules.llm_platform.application.research.report.planner import Planner
@@ -26,7 +26,9 @@ from modules.llm_platform.application.research.structured_output import output_s
 from modules.llm_platform.domain.concurrency.early_finish import SharedEarlyFinish
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, ResearchResponse, Source
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
 from modules.llm_platform.domain.llm.model_progress import receive_model_progress
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK

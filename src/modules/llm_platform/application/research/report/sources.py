@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from modules.llm_platform.application.research.find.search import MAX_TITLE_CHARS
 from modules.llm_platform.application.research.report.read import ReadPage
-from modules.llm_platform.application.research.search import MAX_TITLE_CHARS
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate
-from modules.llm_platform.domain.dtos.research_dtos import RawResult, Source, TextKind
+from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source, TextKind
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url

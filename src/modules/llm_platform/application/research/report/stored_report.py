@@ -10,9 +10,11 @@ from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.replay import replay_events
 from modules.llm_platform.application.research.report.report_key import request_key
-from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.sent import merge_sent
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
 from modules.llm_platform.domain.research.store_key import store_key
 
@@ -26,7 +28,7 @@ class StoredReport(EndsTopic, frozen=True):
     asked: str
     finished_at: datetime
     events: tuple[research_events.AnyEvent, ...]
-    sources: tuple[dtos.Source, ...]
+    sources: tuple[Source, ...]
 
     @field_validator("events")
     @classmethod
@@ -45,7 +47,7 @@ class StoredReport(EndsTopic, frozen=True):
         return (event.model_copy(update={"request_id": request_id}) for event in self.events[:-1])
 
     @property
-    def replayed_response(self) -> dtos.ResearchResponse:
+    def replayed_response(self) -> ResearchResponse:
         """The response with `stored_at`, and with zero for everything that the replay did not spend."""
         response = self._response
         metadata = response.metadata.model_copy(
@@ -60,11 +62,11 @@ class StoredReport(EndsTopic, frozen=True):
         )
         return response.model_copy(update={"metadata": metadata})
 
-    def sanitize_response(self) -> dtos.ResearchResponse | None:
+    def sanitize_response(self) -> ResearchResponse | None:
         """Return the response for readers who know the report by its topic; None if it exceeds the limits."""
         response = self._response
         try:
-            request = dtos.ResearchRequest(query=response.query, depth="report")
+            request = ResearchRequest(query=response.query, depth="report")
         except ValidationError:  # an imported report may hold anything
             return None
         replayed = replay_events(self.events, self.sources, request, response.metadata.language)
@@ -73,7 +75,7 @@ class StoredReport(EndsTopic, frozen=True):
         return self.model_copy(update={"events": replayed[0]}).replayed_response
 
     @property
-    def _response(self) -> dtos.ResearchResponse:
+    def _response(self) -> ResearchResponse:
         done = self.events[-1]
         if not isinstance(done, research_events.Done):
             raise AssertionError("the validator rejects other last events")
@@ -105,7 +107,7 @@ async def store_owner(checkpoints: CheckpointStore, owner: str, key: str) -> Non
 
 
 async def find_stored_report(
-    checkpoints: CheckpointStore, key: str, request: dtos.ResearchRequest, language: str, *, offline: bool
+    checkpoints: CheckpointStore, key: str, request: ResearchRequest, language: str, *, offline: bool
 ) -> StoredReport | None:
     """Return the stored report of this request by the same models, engines and prompts (`report_key`), sanitized.
 
@@ -123,7 +125,7 @@ async def find_stored_report(
     return found and await asyncio.to_thread(_sanitize_report, found, request, language)
 
 
-def _sanitize_report(found: StoredReport, request: dtos.ResearchRequest, language: str) -> StoredReport | None:
+def _sanitize_report(found: StoredReport, request: ResearchRequest, language: str) -> StoredReport | None:
     sanitized = replay_events(found.events, found.sources, request, language)
     if sanitized is None:
         return None
@@ -134,11 +136,11 @@ def _sanitize_report(found: StoredReport, request: dtos.ResearchRequest, languag
 async def store_report(
     checkpoints: CheckpointStore,
     key: str,
-    request: dtos.ResearchRequest,
+    request: ResearchRequest,
     language: str,
     *,
     events: tuple[research_events.ResearchEvent, ...],
-    sources: tuple[dtos.Source, ...],
+    sources: tuple[Source, ...],
 ) -> None:
     """Store the report under its `report_key`."""
     candidates = StoredReport(

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing
 
 from modules.llm_platform.application.research.report.run import ReportRun
-from modules.llm_platform.application.research.writing import UNFINISHED
+from modules.llm_platform.application.research.write.writing import UNFINISHED
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import KeptSynthesis
-from modules.llm_platform.domain.dtos.research_dtos import Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
 

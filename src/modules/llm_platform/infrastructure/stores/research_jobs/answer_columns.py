@@ -5,13 +5,13 @@ from typing import Final
 
 from pydantic import BaseModel
 
-from modules.llm_platform.domain.citations.sentence_evidence import (
+from modules.llm_platform.domain.citations.show.sentence_evidence import (
     count_quoted_sources,
     evidence_blocks,
     held_sentences,
     list_evidence,
 )
-from modules.llm_platform.domain.dtos.research_dtos import Citation, TextSpan
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import AnswerEvidence, JobEvent
 
 MAX_SEARCHED_CHARS: Final = 20_000  # searched part of an answer: a search reads all threads of a caller

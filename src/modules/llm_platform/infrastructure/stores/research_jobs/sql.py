@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest, StoredSources
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
 from modules.llm_platform.infrastructure.stores.database.operations import (
     DAY_S,

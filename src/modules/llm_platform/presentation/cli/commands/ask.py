@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from modules.llm_platform.domain.citations.source_pages import page_label
-from modules.llm_platform.domain.dtos.research_dtos import ResearchMetadata, ResearchResponse, SourceRef
+from modules.llm_platform.domain.citations.show.source_pages import page_label
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnswer, RagQuestion
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import clean_query
 from modules.llm_platform.domain.urls.canonical_url import page_url
 from modules.llm_platform.presentation.cli import options

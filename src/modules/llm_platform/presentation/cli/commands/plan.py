@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest, ResearchPlan
+from modules.llm_platform.domain.dtos.request_dtos import MAX_PLAN_QUESTIONS, Question, ResearchRequest
 from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
 from modules.llm_platform.domain.text.language import language_of
 from modules.llm_platform.presentation.cli.console import Console, Line
@@ -35,7 +36,7 @@ _NUMBERING = re.compile(r"\A\s*(?:[-*•–]|\(?\d{1,2}[.):])\s+")
 
 
 def print_plan(
-    console: Console, wiring: Wiring, settings: Settings, request: dtos.ResearchRequest, *, as_json: bool
+    console: Console, wiring: Wiring, settings: Settings, request: ResearchRequest, *, as_json: bool
 ) -> None:
     """Print the plan for `--plan-only`, in a format that `--plan` reads."""
     if request.plan:
@@ -52,7 +53,7 @@ def print_plan(
 class PlanReview:
     """Makes the plan of one report, and lets the user edit it. The platform is closed while the user types."""
 
-    def __init__(self, console: Console, wiring: Wiring, settings: Settings, request: dtos.ResearchRequest) -> None:
+    def __init__(self, console: Console, wiring: Wiring, settings: Settings, request: ResearchRequest) -> None:
         self._console = console
         self._wiring = wiring
         self._settings = settings
@@ -99,7 +100,7 @@ class PlanReview:
             "max_cost_usd": None if dollars is None else max(0.0, dollars - (self._spent.cost_usd or 0.0)),
         }
 
-    def add_to(self, response: dtos.ResearchResponse) -> dtos.ResearchResponse:
+    def add_to(self, response: ResearchResponse) -> ResearchResponse:
         """Return the answer, with the egress and the cost of planning added to its metadata."""
         from modules.llm_platform.application.research.response import add_spending
 
@@ -127,12 +128,12 @@ class PlanReview:
         return plan.questions
 
 
-async def store_accepted_plan(platform: LLMPlatform, request: dtos.ResearchRequest) -> None:
+async def store_accepted_plan(platform: LLMPlatform, request: ResearchRequest) -> None:
     """Store the plan that the user accepted, before anything is spent on it."""
     await platform.research.accept_plan(_plan_request(request), request.plan or ())
 
 
-def _plan_request(request: dtos.ResearchRequest, other_than: tuple[str, ...] = ()) -> PlanRequest:
+def _plan_request(request: ResearchRequest, other_than: tuple[str, ...] = ()) -> PlanRequest:
     return PlanRequest(
         query=request.query,
         language=request.language,
@@ -189,7 +190,7 @@ ACTIONS: Mapping[str, Action] = {
     "exit": "quit",
 }
 
-_QUESTION: TypeAdapter[str] = TypeAdapter(dtos.Question)
+_QUESTION: TypeAdapter[str] = TypeAdapter(Question)
 
 
 class _InputError(Exception):
@@ -264,8 +265,8 @@ class PlanEditor:
             self.questions[index] = self._validate(typed, replaced=index)
 
     def _add(self, rest: str) -> None:
-        if len(self.questions) >= dtos.MAX_PLAN_QUESTIONS:
-            raise _InputError(f"a plan has at most {dtos.MAX_PLAN_QUESTIONS} sub-questions: remove one first")
+        if len(self.questions) >= MAX_PLAN_QUESTIONS:
+            raise _InputError(f"a plan has at most {MAX_PLAN_QUESTIONS} sub-questions: remove one first")
         if typed := rest or self._prompt("another sub-question (Enter for none):"):
             self.questions.append(self._validate(typed))
 

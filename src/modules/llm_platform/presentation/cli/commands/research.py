@@ -14,7 +14,8 @@ import typer
 from pydantic_core import from_json
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent
-from modules.llm_platform.domain.dtos.research_dtos import MAX_CONTEXT_CHARS, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import MAX_CONTEXT_CHARS, ResearchRequest
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES, UploadedFile
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS, split_message

@@ -14,7 +14,7 @@ import typer
 
 from modules.llm_platform.application.research.events import parse_event
 from modules.llm_platform.domain.callers.api_key_label import owner_of_label
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, ResearchJob
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.research import (

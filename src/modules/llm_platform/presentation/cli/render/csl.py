@@ -6,9 +6,10 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, page_label
-from modules.llm_platform.domain.citations.styles import date_parts
-from modules.llm_platform.domain.dtos.research_dtos import RawResult, ResearchResponse, SourceRef
+from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, page_label
+from modules.llm_platform.domain.citations.show.styles import date_parts
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.presentation.cli.render.json import json_text

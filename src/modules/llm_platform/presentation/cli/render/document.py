@@ -4,15 +4,16 @@ import html
 import re
 from collections.abc import Iterable, Sequence
 
-from modules.llm_platform.domain.citations.sentence_evidence import (
+from modules.llm_platform.domain.citations.show.sentence_evidence import (
     SentenceEvidence,
     evidence_counts,
     evidence_line,
     sentence_evidence,
     shown_verdict,
 )
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
 from modules.llm_platform.presentation.cli.render import terminal

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.evidence.lines import evidence_lines
 

@@ -6,18 +6,20 @@ from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import unquote
 
-from modules.llm_platform.domain.citations.sentence_evidence import (
+from modules.llm_platform.domain.citations.show.sentence_evidence import (
     EXTRACTIVE,
     SentenceVerdict,
     evidence_line,
     sentence_evidence,
     shown_verdict,
 )
-from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import ReportEstimate
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.text.messages import messages_for
@@ -75,12 +77,12 @@ def render_results(response: WebSearchResponse) -> Iterator[Line]:
     yield Line(f"{plural(len(response.results), 'result')} from {response.provider or 'no provider'}", "dim")
 
 
-def mark_unsupported(response: dtos.ResearchResponse) -> str:
+def mark_unsupported(response: ResearchResponse) -> str:
     """Return the Markdown of the answer with a mark behind each unsupported citation: contradicted, or not found.
 
     `synthesis` itself does not change, because the offsets of the citations refer to it.
     """
-    by_sentence: dict[tuple[int, int], list[dtos.Citation]] = {}
+    by_sentence: dict[tuple[int, int], list[Citation]] = {}
     for citation in response.citations:
         by_sentence.setdefault((citation.start, citation.end), []).append(citation)
     marks: dict[int, str] = {}
@@ -123,7 +125,7 @@ def plain_text(markdown: str) -> str:
     )
 
 
-def render_sources(response: dtos.ResearchResponse, missing_model_note: str | None = None) -> Iterator[Line]:
+def render_sources(response: ResearchResponse, missing_model_note: str | None = None) -> Iterator[Line]:
     """Yield the lines below an answer: sources, the evidence line with the citations, notes, and what the answer took.
 
     `missing_model_note` is the note that no language model is configured, or None.
@@ -178,7 +180,7 @@ STOP_REASONS: Final[Mapping[StopReason, str]] = {
 }
 
 
-def cost_line(response: dtos.ResearchResponse) -> str:
+def cost_line(response: ResearchResponse) -> str:
     meta = response.metadata
     providers = f" ({', '.join(meta.providers)})" if meta.providers else ""
     parts = [
@@ -199,7 +201,7 @@ def cost_line(response: dtos.ResearchResponse) -> str:
     return " · ".join(parts)
 
 
-def _writer(response: dtos.ResearchResponse) -> str:
+def _writer(response: ResearchResponse) -> str:
     """Return who wrote the answer, in words; where nothing was found there is nothing to quote."""
     synthesizer = response.metadata.synthesizer
     if synthesizer != EXTRACTIVE:
@@ -207,7 +209,7 @@ def _writer(response: dtos.ResearchResponse) -> str:
     return f"made of quotes, {WITHOUT_MODEL}" if response.sources else WITHOUT_MODEL
 
 
-def estimate_line(estimate: ReportEstimate, more: int, request: dtos.ResearchRequest) -> str:
+def estimate_line(estimate: ReportEstimate, more: int, request: ResearchRequest) -> str:
     """Return in one line what a report takes at most within the limits of the request.
 
     `more` is the number of sub-questions beyond those for which the estimate was made.
@@ -230,7 +232,7 @@ def _limit(amount: float, limit: float | None) -> float:
     return amount if limit is None else min(amount, limit)
 
 
-def store_notes(response: dtos.ResearchResponse) -> Iterator[str]:
+def store_notes(response: ResearchResponse) -> Iterator[str]:
     """Yield a note that says when a stored answer was finished and how to get a new one. Other answers have none."""
     if finished := response.metadata.stored_at:
         when = f"{finished.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
@@ -247,7 +249,7 @@ def degradation_notes(degraded: Iterable[Degraded], correction: str | None = Non
     return list(dict.fromkeys(notes))
 
 
-def _quote_notes(response: dtos.ResearchResponse, missing_model_note: str | None) -> Iterator[str]:
+def _quote_notes(response: ResearchResponse, missing_model_note: str | None) -> Iterator[str]:
     """Yield a note that says why the answer consists of quotes, unless its text says so.
 
     A model may have written a stored answer, even if no model is configured now.
@@ -298,7 +300,7 @@ def _note_lines(notes: Sequence[str]) -> Iterator[Line]:
         yield Line(f"Note: {shorten(note)}", "yellow")
 
 
-def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
+def verdict_text(citation: Citation, response: ResearchResponse) -> str:
     """Return the verdict of a citation with its score, and whether the platform found the source.
 
     The word comparison gives the score, so the text has both verdicts if a model gave the final one. A quote of an answer
@@ -314,12 +316,12 @@ def verdict_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> st
     return f"{verdict} by {by} (words: {citation.word_verdict} {citation.score:.2f}){found}"
 
 
-def page_text(citation: dtos.Citation) -> str:
+def page_text(citation: Citation) -> str:
     """Return text such as `, p. 15` for a quote from a PDF, and an empty text for any other."""
     return "" if citation.page is None else f", p. {citation.page}"
 
 
-def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str:
+def _quote_text(citation: Citation, response: ResearchResponse) -> str:
     """Return the quote with its source. For a sentence without support, return the sentence with the nearest quote."""
     quote, source = shorten(citation.quote), f"[{citation.source_index}]{page_text(citation)}"
     is_excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
@@ -339,7 +341,7 @@ def _quote_text(citation: dtos.Citation, response: dtos.ResearchResponse) -> str
     return f"{source} does not say: {sentence}{nearest}"
 
 
-def _why_unchecked(source_index: int, response: dtos.ResearchResponse) -> str:
+def _why_unchecked(source_index: int, response: ResearchResponse) -> str:
     """Return the text that says why words were not compared. Without raw results, either cause is possible."""
     urls = {source.url for source in response.sources if source.index == source_index}
     texts = [raw.content for raw in response.raw_results or () if raw.url in urls]
@@ -348,7 +350,7 @@ def _why_unchecked(source_index: int, response: dtos.ResearchResponse) -> str:
     return OTHER_LANGUAGE if any(texts) else NO_TEXT
 
 
-def render_egress_log(metadata: dtos.ResearchMetadata) -> Iterator[Line]:
+def render_egress_log(metadata: ResearchMetadata) -> Iterator[Line]:
     """Yield the lines of `--show-sent`: one for each host and kind of data, the most bytes first.
 
     Data that was sent earlier, for text from the cache or the store, has a section of its own.

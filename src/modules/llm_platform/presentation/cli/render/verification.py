@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from modules.llm_platform.domain.citations.sentence_evidence import SentenceVerdict, shown_verdict
+from modules.llm_platform.domain.citations.show.sentence_evidence import SentenceVerdict, shown_verdict
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain, VerifiedSentence, VerifiedText
 from modules.llm_platform.domain.markdown.escaping import escape_line
 from modules.llm_platform.presentation.cli.console import Line

@@ -27,8 +27,19 @@ from modules.llm_platform.application.research.events import (
     SourcesNumbered,
     Token,
 )
-from modules.llm_platform.domain.dtos import research_dtos as dtos
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES, MAX_TOOLS
+from modules.llm_platform.domain.dtos.request_dtos import (
+    MAX_INSTRUCTION_CHARS,
+    MAX_STORED_ANSWER_CHARS,
+    MAX_STORED_TURNS,
+    MIN_QUESTION_CHARS,
+    Depth,
+    ResearchRequest,
+    ShortMessage,
+    Turn,
+)
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.exceptions import OutputError, PreviousResearchNotFoundError
 from modules.llm_platform.domain.research.long_message import (
     MAX_MESSAGE_CHARS,
@@ -96,12 +107,12 @@ Messages = Annotated[tuple[OpenaiMessage, ...], Field(min_length=1, max_length=M
 
 def research_request(
     messages: Sequence[CompletionMessage],
-    depth: dtos.Depth,
+    depth: Depth,
     *,
     field: str | tuple[str | int, ...] = "messages",
     in_background: bool | None = False,
     **fields: Any,
-) -> dtos.ResearchRequest:
+) -> ResearchRequest:
     """Return the research request for a conversation, or a ShortMessage if the last message is too short to search for.
 
     Text of the last message beyond the question, and of system messages beyond the longest instructions, becomes `context`.
@@ -125,7 +136,7 @@ def research_request(
     if len(text) > MAX_MESSAGE_CHARS:
         limit = f"must have at most {MAX_MESSAGE_CHARS} characters"
         raise InvalidRequestError.at(("body", *position), limit, "string_too_long")
-    is_short = len(text) < dtos.MIN_QUESTION_CHARS
+    is_short = len(text) < MIN_QUESTION_CHARS
     if is_short and (fields.get("output_schema") is not None or in_background):
         raise InvalidRequestError.at(
             ("body", *position), IN_BACKGROUND if in_background else NO_VALUES, "string_too_short"
@@ -142,7 +153,7 @@ def research_request(
         **fields,
     }
     try:
-        return validate(dtos.ShortMessage if is_short else dtos.ResearchRequest, values, "body")
+        return validate(ShortMessage if is_short else ResearchRequest, values, "body")
     except InvalidRequestError as error:
         for problem in error.errors:
             if problem["loc"][1] == "query":
@@ -150,7 +161,7 @@ def research_request(
         raise
 
 
-def depth_within(depth: dtos.Depth, searches: int | None, least: int) -> dtos.Depth:
+def depth_within(depth: Depth, searches: int | None, least: int) -> Depth:
     """Return the depth of a run that may make `searches` searches, None for any number.
 
     A deep run that may make less than `least` becomes a shallow run, which makes one. A report has no such limit.
@@ -170,17 +181,17 @@ def length_up_to_question(roles: Sequence[str]) -> int:
 
 def _split_instructions(text: str) -> tuple[str, str]:
     """Return the instructions, cut at a line or between words, and the text beyond MAX_INSTRUCTION_CHARS."""
-    if len(text) <= dtos.MAX_INSTRUCTION_CHARS:
+    if len(text) <= MAX_INSTRUCTION_CHARS:
         return text, ""
-    head = text[: dtos.MAX_INSTRUCTION_CHARS]
+    head = text[:MAX_INSTRUCTION_CHARS]
     end = next(
-        (position for mark in ("\n", " ") if (position := head.rfind(mark)) > dtos.MAX_INSTRUCTION_CHARS // 2),
+        (position for mark in ("\n", " ") if (position := head.rfind(mark)) > MAX_INSTRUCTION_CHARS // 2),
         len(head),
     )
     return text[:end].rstrip(), text[end:].lstrip()
 
 
-def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
+def _history(messages: Sequence[CompletionMessage]) -> tuple[Turn, ...]:
     """Return the last turns, each with a question of the user and its answer.
 
     Long questions and answers are cut, because clients send the whole conversation.
@@ -188,13 +199,13 @@ def _history(messages: Sequence[CompletionMessage]) -> tuple[dtos.Turn, ...]:
     turns: list[tuple[str, str]] = []
     for message in messages:
         text = message.text.strip()
-        if message.role == "user" and len(text) >= dtos.MIN_QUESTION_CHARS:
+        if message.role == "user" and len(text) >= MIN_QUESTION_CHARS:
             turns.append((text, ""))
         elif message.role == "assistant" and turns and not turns[-1][1]:
             turns[-1] = turns[-1][0], text
     return tuple(
-        dtos.Turn(question=question_of(question[:MAX_MESSAGE_CHARS]), answer=answer[: dtos.MAX_STORED_ANSWER_CHARS])
-        for question, answer in turns[-dtos.MAX_STORED_TURNS :]
+        Turn(question=question_of(question[:MAX_MESSAGE_CHARS]), answer=answer[:MAX_STORED_ANSWER_CHARS])
+        for question, answer in turns[-MAX_STORED_TURNS:]
     )
 
 
@@ -227,8 +238,8 @@ class Completion:
 
     request_id: str
     model: str
-    describe: Callable[[Sequence[dtos.SourceRef], dtos.ResearchResponse | None], Mapping[str, Any]]
-    sources: tuple[dtos.SourceRef, ...] = ()
+    describe: Callable[[Sequence[SourceRef], ResearchResponse | None], Mapping[str, Any]]
+    sources: tuple[SourceRef, ...] = ()
     created: int = field(default_factory=lambda: int(time.time()))
     is_annotated: bool = False
     is_json: bool = False
@@ -239,11 +250,11 @@ class Completion:
         if isinstance(event, SourcesNumbered):
             self.sources = event.sources
 
-    def content(self, response: dtos.ResearchResponse) -> str:
+    def content(self, response: ResearchResponse) -> str:
         """Return the text of the message. Raises OutputError if it has to be JSON and the run did not fill the schema."""
         return structured.json_text(response) if self.is_json else response.synthesis
 
-    def annotations(self, response: dtos.ResearchResponse, shift: int = 0) -> list[dict[str, Any]]:
+    def annotations(self, response: ResearchResponse, shift: int = 0) -> list[dict[str, Any]]:
         """Return the annotations of the message. `shift` is the number of characters before the answer in its text.
 
         If the message is JSON, the annotations mark its `[n]`, because the cited sentences are not in the message.
@@ -258,12 +269,12 @@ class Completion:
     def finish_reason(self) -> str:
         return "tool_calls" if self.tool else "stop"
 
-    def tool_call(self, response: dtos.ResearchResponse) -> dict[str, Any]:
+    def tool_call(self, response: ResearchResponse) -> dict[str, Any]:
         """Return the call of the client's tool. Raises OutputError if the run did not fill the schema."""
         function = {"name": self.tool, "arguments": structured.json_text(response)}
         return {"id": f"call_{self.request_id}", "type": "function", "function": function}
 
-    def whole(self, response: dtos.ResearchResponse) -> dict[str, Any]:
+    def whole(self, response: ResearchResponse) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant", "content": None if self.tool else self.content(response)}
         if self.tool:
             message["tool_calls"] = [self.tool_call(response)]
@@ -273,7 +284,7 @@ class Completion:
         return {**self.head("chat.completion"), "choices": [choice], **self.describe(self.sources, response)}
 
     def chunk(
-        self, delta: Mapping[str, Any], finish_reason: str | None = None, response: dtos.ResearchResponse | None = None
+        self, delta: Mapping[str, Any], finish_reason: str | None = None, response: ResearchResponse | None = None
     ) -> dict[str, Any]:
         choice = {"index": 0, "finish_reason": finish_reason, "delta": dict(delta)}
         return {**self.head("chat.completion.chunk"), "choices": [choice], **self.describe(self.sources, response)}
@@ -351,7 +362,7 @@ class CompletionStream:
         self._sent_chars += len(text)
         return self._begin() + data_part(self._completion.chunk({"content": text}))
 
-    def _end(self, response: dtos.ResearchResponse) -> bytes:
+    def _end(self, response: ResearchResponse) -> bytes:
         return data_part(self._completion.chunk({}, self._completion.finish_reason, response))
 
     def _error(self, problem: Mapping[str, Any]) -> bytes:
@@ -362,7 +373,7 @@ def data_part(value: Mapping[str, Any]) -> bytes:
     return b"data: " + to_json(value) + b"\n\n"
 
 
-def url_citations(response: dtos.ResearchResponse, shift: int = 0) -> Iterator[dict[str, Any]]:
+def url_citations(response: ResearchResponse, shift: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the citations as OpenAI's annotations, which have the position of the cited sentence and its source.
 
     Quote and verdict are in the field EXTENSION. The address of a PDF names the page of the quote. `shift` is the number of
@@ -386,7 +397,7 @@ def chat_annotations(citations: Iterable[dict[str, Any]]) -> list[dict[str, Any]
     return [{"type": citation.pop("type"), "url_citation": citation} for citation in citations]
 
 
-def token_usage(response: dtos.ResearchResponse) -> dict[str, Any]:
+def token_usage(response: ResearchResponse) -> dict[str, Any]:
     metadata = response.metadata
     return {
         "prompt_tokens": metadata.prompt_tokens,
@@ -395,7 +406,7 @@ def token_usage(response: dtos.ResearchResponse) -> dict[str, Any]:
     }
 
 
-def extension(response: dtos.ResearchResponse, *, has_citations: bool = True) -> dict[str, Any]:
+def extension(response: ResearchResponse, *, has_citations: bool = True) -> dict[str, Any]:
     """Return the values that the format has no field for: failures, metadata, and the verified citations.
 
     Citations are left out if the message has them as annotations (`has_citations` is False). For an answer in JSON, both the

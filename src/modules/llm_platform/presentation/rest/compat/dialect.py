@@ -28,7 +28,8 @@ from pydantic_core import to_json
 
 from modules.llm_platform.domain.concurrency.page_allowance import page_allowance
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, RawResult
+from modules.llm_platform.domain.dtos.request_dtos import MAX_URL_CHARS
+from modules.llm_platform.domain.dtos.source_dtos import RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageError, PageRequestError
 from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt

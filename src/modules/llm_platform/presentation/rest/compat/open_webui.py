@@ -6,7 +6,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
-from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS
+from modules.llm_platform.domain.dtos.request_dtos import MAX_URLS
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_COUNT, WebSearchRequest
 from modules.llm_platform.domain.research.long_message import SearchQuery
 from modules.llm_platform.presentation.rest.compat import dialect

@@ -10,8 +10,8 @@ from typing import Any, Final
 from fastapi import Request
 from pydantic_core import to_json
 
-from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, cited_url
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
+from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, cited_url
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, check_output_schema

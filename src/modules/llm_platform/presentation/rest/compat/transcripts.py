@@ -10,8 +10,9 @@ from fastapi import Request
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent, SourcesNumbered, Started, Token
 from modules.llm_platform.application.research.response import add_spending
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel, LLMRequest, LLMResponse, LLMToken
-from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask, answer_by_rules, transcript_task
 from modules.llm_platform.presentation.rest.chat_routes import ChatEvent, chat_event
 from modules.llm_platform.presentation.rest.compat import structured

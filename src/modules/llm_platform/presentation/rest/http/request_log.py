@@ -12,8 +12,8 @@ from typing import Any, Final
 from starlette.routing import BaseRoute, Route
 from starlette.types import Scope
 
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedText
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.ports.metrics import NO_METRICS

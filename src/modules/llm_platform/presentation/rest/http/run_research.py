@@ -7,12 +7,8 @@ from typing import Any
 from fastapi import Request
 
 from modules.llm_platform.application.research.events import ResearchEvent
-from modules.llm_platform.domain.dtos.research_dtos import (
-    MIN_QUESTION_CHARS,
-    ResearchRequest,
-    ResearchResponse,
-    ShortMessage,
-)
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import MIN_QUESTION_CHARS, ResearchRequest, ShortMessage
 from modules.llm_platform.domain.research.long_message import split_message
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect

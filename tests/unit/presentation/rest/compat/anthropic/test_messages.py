@@ -12,13 +12,10 @@ from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import CITATION, HIT, REF, FakeServices, app_client
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.domain.dtos.research_dtos import (
-    Citation,
-    ResearchMetadata,
-    ResearchResponse,
-    ShortMessage,
-    SourceRef,
-)
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.request_dtos import ShortMessage
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError, WebSearchConnectionError
 from modules.llm_platform.presentation.rest.compat.anthropic.blocks import MessageBlocks
 from modules.llm_platform.presentation.rest.compat.anthropic.stream import MessageHead, ResearchStream

@@ -13,7 +13,8 @@ from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import HIT, REF, SEARCHED, FakeServices, app_client
 
 from modules.llm_platform.application.research.events import Done, Read, Reset, SourcesNumbered, Started, Token
-from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, Source
+from modules.llm_platform.domain.dtos.request_dtos import MAX_URLS
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, EFFORTS
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true

@@ -13,8 +13,10 @@ from typing import Any, Final, assert_never
 from pydantic_core import from_json
 
 from modules.llm_platform.application.research import events
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
-from modules.llm_platform.domain.dtos.research_dtos import Citation, ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, page_url
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION

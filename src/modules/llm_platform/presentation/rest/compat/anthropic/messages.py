@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
-from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import Depth, ResearchRequest
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import chat_events

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Discriminator, Field, Tag
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES, MAX_TOOLS
-from modules.llm_platform.domain.dtos.research_dtos import Depth
+from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect
 from modules.llm_platform.presentation.rest.compat.openai.models import ModelName

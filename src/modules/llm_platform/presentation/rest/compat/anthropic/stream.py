@@ -12,8 +12,8 @@ from pydantic_core import from_json, to_json
 from starlette.types import Scope
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Token
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect

@@ -16,6 +16,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, StringConstraints
 
 from modules.llm_platform.application.research.events import ResearchEvent, RoundStarted
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import (
     EXTRA_FIELDS,
     MAX_ANSWER_TOKENS,
@@ -25,7 +26,8 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMRequest,
     LLMResponse,
 )
-from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.request_dtos import Depth
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart, chat_events

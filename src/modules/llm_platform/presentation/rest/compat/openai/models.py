@@ -10,7 +10,7 @@ from pydantic import BaseModel, StringConstraints
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
-from modules.llm_platform.domain.dtos.research_dtos import Depth
+from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
 from modules.llm_platform.presentation.rest.http.problems import RestError
 from modules.llm_platform.presentation.rest.http.request_scope import services

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, Field, StringConstraints
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
-from modules.llm_platform.domain.dtos.research_dtos import Depth, PreviousId
+from modules.llm_platform.domain.dtos.request_dtos import Depth, PreviousId
 from modules.llm_platform.domain.urls.site_names import MAX_SITES
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
 from modules.llm_platform.presentation.rest.compat.client_tools import ForcedTool

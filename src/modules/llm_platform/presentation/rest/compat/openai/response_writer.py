@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, assert_never
 
 from modules.llm_platform.application.research.events import Planned, Read, RoundStarted, Searched, SourcesNumbered
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse
 from modules.llm_platform.presentation.rest.chat_routes import ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter, Step

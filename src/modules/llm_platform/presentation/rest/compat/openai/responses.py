@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel
 
-from modules.llm_platform.domain.dtos.research_dtos import Depth
+from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.domain.exceptions import PreviousResearchNotFoundError, ResearchNotFoundError
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect, transcripts
 from modules.llm_platform.presentation.rest.compat.chat_completions import CompletionMessage

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_ANSWER_TOKENS
-from modules.llm_platform.domain.dtos.research_dtos import MAX_URL_CHARS, MAX_URLS, Depth, PreviousId, ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import MAX_URL_CHARS, MAX_URLS, Depth, PreviousId, ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import Language
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.domain.urls.site_names import MAX_SITES

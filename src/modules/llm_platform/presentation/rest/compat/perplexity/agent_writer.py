@@ -14,8 +14,9 @@ from modules.llm_platform.application.research.events import (
     Searched,
     SourcesNumbered,
 )
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
-from modules.llm_platform.domain.dtos.research_dtos import ResearchResponse, SourceRef
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.presentation.rest.chat_routes import ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter, Step

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from modules.llm_platform.application.research.events import Done, SourcesNumbered
-from modules.llm_platform.domain.dtos.research_dtos import Depth
+from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, ResearchJob, ResearchJobDetail
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.presentation.rest.compat import chat_completions, client_tools, dialect

@@ -12,10 +12,13 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from modules.llm_platform.application.research.response import add_spending
-from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, cited_url
-from modules.llm_platform.domain.dtos import research_dtos, web_search_dtos
+from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, cited_url
+from modules.llm_platform.domain.dtos import web_search_dtos
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_TOOLS
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, ShortMessage
+from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
 from modules.llm_platform.domain.research.long_message import SearchQuery
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.presentation.rest.compat import (
@@ -171,7 +174,7 @@ async def search(request: Request) -> Response:
 
 def build_research(
     request: Request, body: PerplexityChatRequest, tool: client_tools.ForcedTool | None, *, in_background: bool = False
-) -> research_dtos.ResearchRequest:
+) -> ResearchRequest:
     chat_completions.refuse_fields(body, REFUSED)
     return chat_completions.research_request(
         body.messages,
@@ -189,14 +192,14 @@ def build_research(
 async def _answer(
     request: Request,
     body: PerplexityChatRequest,
-    question: research_dtos.ResearchRequest,
+    question: ResearchRequest,
     completion: chat_completions.Completion,
-) -> tuple[research_dtos.ResearchResponse, ResearchPlan | None]:
+) -> tuple[ResearchResponse, ResearchPlan | None]:
     """Return the answer and, on request, its related questions, which are planned at the same time.
 
     If the plan fails, there are no related questions.
     """
-    if not body.return_related_questions or isinstance(question, research_dtos.ShortMessage):
+    if not body.return_related_questions or isinstance(question, ShortMessage):
         return await run_research(request, question, completion.collect_sources), None
     try:
         async with asyncio.TaskGroup() as tasks:
@@ -216,9 +219,7 @@ async def _make_plan(request: Request, plan: PlanRequest) -> ResearchPlan:
         return ResearchPlan(query=plan.query, language=plan.language or "", questions=(), planner="")
 
 
-def describe(
-    sources: Sequence[research_dtos.SourceRef], response: research_dtos.ResearchResponse | None
-) -> Mapping[str, Any]:
+def describe(sources: Sequence[SourceRef], response: ResearchResponse | None) -> Mapping[str, Any]:
     """Return the fields of an answer beside its text. The address of a PDF names the page of its first supporting quote, which
     is not known before the text is written.
     """
@@ -241,7 +242,7 @@ def describe(
     return described
 
 
-def _source(source: research_dtos.SourceRef, raw: research_dtos.RawResult | None, question: str) -> dict[str, Any]:
+def _source(source: SourceRef, raw: RawResult | None, question: str) -> dict[str, Any]:
     described = {"title": source.title, "url": source.url, "source": "web"}
     return {**described, "snippet": dialect.select_snippet(raw, question), "date": raw.published} if raw else described
 

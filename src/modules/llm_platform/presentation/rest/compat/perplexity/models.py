@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from fastapi import APIRouter, Response
 
-from modules.llm_platform.domain.dtos.research_dtos import Depth
+from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
 from modules.llm_platform.presentation.rest.compat.openai.models import OpenaiModels, describe
 

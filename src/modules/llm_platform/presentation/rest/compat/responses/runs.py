@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from fastapi import Path, Query, Request, Response
 
 from modules.llm_platform.application.research import events as research_events
-from modules.llm_platform.domain.dtos.research_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent, ResearchJobDetail
 from modules.llm_platform.domain.exceptions import BackgroundError, ResearchNotFoundError
 from modules.llm_platform.presentation.rest.compat import chat_completions

@@ -25,9 +25,10 @@ from modules.llm_platform.application.research.events import (
     SourcesNumbered,
     Token,
 )
-from modules.llm_platform.domain.citations.source_pages import cited_pdf_pages, cited_url
-from modules.llm_platform.domain.citations.styles import CitationStyle, cited_text, reference_list
-from modules.llm_platform.domain.dtos.research_dtos import Depth, ResearchRequest, ResearchResponse
+from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, cited_url
+from modules.llm_platform.domain.citations.show.styles import CitationStyle, cited_text, reference_list
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.request_dtos import Depth, ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyDomains, count_call

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.freshness import days_between
-from modules.llm_platform.domain.dtos.research_dtos import MAX_URLS, MIN_QUESTION_CHARS
+from modules.llm_platform.domain.dtos.request_dtos import MAX_URLS, MIN_QUESTION_CHARS
 from modules.llm_platform.domain.research.long_message import LongQuery, question_of
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, TavilyDomains, count_call, footer

@@ -1,0 +1,81 @@
+"""The judge is asked about doubted sentences while the answer is still written, so that nobody waits for it."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from modules.llm_platform.application.research.check.verification import Verification, ask_judge
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, CitedClaim, ModelVerdict
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+
+MAX_EARLY_CALLS = 3  # Each call repeats the rules, about 350 tokens.
+
+
+class EarlyVerification:
+    """Judges citations while the answer is written.
+
+    It makes at most MAX_EARLY_CALLS calls, one at a time, each about the doubted sentences that are complete by then. After a
+    call that fails, no further one is made.
+
+    `verdicts` are by claim and quote, so a sentence whose quote changes, because its page is read late, has none. Sentences
+    of a call that was too late are not asked about again: a text from the cache is there at once, so each repeat of its
+    question would pay for a call that is cancelled.
+    """
+
+    def __init__(self, verification: Verification) -> None:
+        self._verification, self._question = verification, verification.question
+        self._began = asyncio.get_running_loop().time()
+        self._waiting: list[CitedClaim] = []
+        self._asked: list[CitedClaim] = []  # claims that the running call verifies
+        self._task: asyncio.Task[None] | None = None
+        self._calls = 0
+        self.verdicts: dict[CitedClaim, ModelVerdict | None] = {}
+        self.spent = NOTHING_SPENT
+        self.degraded: tuple[Degraded, ...] = ()
+
+    def add(self, checked: Iterable[tuple[str, Citation]]) -> None:
+        """Take further sentences with their citations, and start a call if none is running."""
+        claims = (self._verification.claim_to_judge(claim, citation) for claim, citation in checked)
+        self._waiting += [
+            claim
+            for claim in claims
+            if claim is not None
+            and claim not in self.verdicts
+            and (self._question, claim) not in self._verification.cancelled
+        ]
+        is_free = self._task is None or self._task.done()
+        if self._waiting and is_free and self._calls < MAX_EARLY_CALLS and not self.degraded:
+            self._asked, self._waiting = list(dict.fromkeys(self._waiting)), []
+            self._calls += 1
+            self._task = asyncio.create_task(self._ask(self._asked))
+
+    def discard(self) -> None:
+        """Ask no more about sentences that were taken back."""
+        self._waiting.clear()
+
+    async def finish(self) -> None:
+        """Wait for the running call, for the share of the time so far that a reader waits; then it is cancelled."""
+        share = self._verification.max_wait_share
+        if self._task is not None and share is not None:
+            elapsed = asyncio.get_running_loop().time() - self._began
+            await asyncio.wait((self._task,), timeout=share * elapsed)
+            if not self._task.done():
+                late = (*self._asked, *self._waiting)
+                self._verification.cancelled.update({(self._question, claim): True for claim in late})
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Cancel the running call, which is paid for; its tokens are unknown."""
+        # The traceback of a cancelled task refers to this object, and keeps its sources.
+        task, self._task = self._task, None
+        if task is not None and not task.done():
+            await cancel_and_wait(task)
+            self.spent += Spending(calls=1)
+
+    async def _ask(self, claims: Sequence[CitedClaim]) -> None:
+        judgment, degraded = await ask_judge(self._verification, claims)
+        if not degraded:
+            self.verdicts |= dict(zip(claims, judgment.verdicts, strict=True))
+        self.spent += judgment.spent
+        self.degraded += (*judgment.degraded, *degraded)

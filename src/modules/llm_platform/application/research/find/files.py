@@ -1,0 +1,95 @@
+"""Files of a request as sources of its research run: searched and read beside the others, and forgotten with the run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Final
+
+from modules.llm_platform.application.research.find.search import fuse_answers
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.page_dtos import Page
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    DOCUMENTS,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
+from modules.llm_platform.domain.exceptions import WebSearchRequestError
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from shared.exceptions import AppException
+
+FILES: Final = "files"  # the component name in `degraded`
+NO_FIT: Final = "no passage of the files has the words of the question: their beginnings are shown"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFiles:
+    """The search in the files of a request, what they begin with, the reader of their whole texts, and their addresses."""
+
+    search: IWebSearchProvider
+    beginnings: Callable[[], Awaitable[tuple[WebSearchResultItem, ...]]]
+    reader: IPageReader
+    urls: Collection[str]
+
+
+# Opens files for the time of a run. Raises UploadedFileError, which names the first file that cannot be read.
+OpenFiles = Callable[[Sequence[UploadedFile]], AbstractAsyncContextManager[OpenedFiles]]
+
+
+class FilesSearch(IWebSearchProvider):
+    """Searches the files, together with the sources if `others` is given.
+
+    Without other sources, files in which no passage fits the question (`Summarise this`) are found by their beginnings. If one
+    of the two searches fails, `degraded` says so and the other one answers; if both fail, the error of the sources is raised.
+    A document of the operator that has the address of a file is left out.
+    """
+
+    def __init__(self, files: OpenedFiles, others: IWebSearchProvider | None) -> None:
+        self.name = files.search.name
+        self._files = files
+        self._others = others
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        files = self._files.search.search(request.with_(sources=(DOCUMENTS,)))
+        if self._others is None:
+            answer = await files
+            if answer.results:
+                return answer
+            beginnings = {"results": await self._files.beginnings()}
+            return answer.model_copy(update=beginnings).with_degraded([Degraded(component=FILES, reason=NO_FIT)])
+        outcomes = await asyncio.gather(files, self._others.search(request), return_exceptions=True)
+        answers: list[WebSearchResponse] = []
+        failures: list[Degraded] = []
+        for name, outcome in zip((FILES, self._others.name), outcomes, strict=True):
+            if isinstance(outcome, WebSearchResponse):
+                if answers or failures:  # this is the answer of the sources, which must not replace a file
+                    others = tuple(item for item in outcome.results if item.url not in self._files.urls)
+                    outcome = outcome.model_copy(update={"results": others})
+                answers.append(outcome)
+            elif isinstance(outcome, AppException) and not isinstance(outcome, WebSearchRequestError):
+                failures.append(Degraded.of(name, outcome))
+            else:
+                raise outcome  # the caller's mistake, or a defect
+        if not answers and isinstance(outcomes[1], AppException):
+            raise outcomes[1]
+        return fuse_answers(request, answers).with_degraded(failures)
+
+
+class FilesReader(IPageReader):
+    """Reads the files whole, and all other addresses with `others`."""
+
+    def __init__(self, files: OpenedFiles, others: IPageReader) -> None:
+        self.name = others.name
+        self._files = files
+        self._others = others
+
+    async def prepare(self) -> None:
+        await self._others.prepare()
+
+    async def read(self, url: str) -> Page:
+        return await (self._files.reader if url in self._files.urls else self._others).read(url)

@@ -1,0 +1,81 @@
+"""What a run found to answer its question from, and who writes the answer."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from modules.llm_platform.application.research import events
+from modules.llm_platform.application.research.check.verification import Verification
+from modules.llm_platform.application.research.find.read_pages import SourcesBeingRead
+from modules.llm_platform.application.research.find.search import SearchResults
+from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import EMPTY_LEDGER, EvidenceRow, Ledger
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source
+from modules.llm_platform.domain.ports.support_model import ISupportModel
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
+
+NO_SCORES: Mapping[str, float | None] = {}
+NOTHING_SEARCHED = SearchResults((), (), 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The sources of an answer.
+
+    - `question` is the question to answer, and `questions` the searches of a quick run or the sections of a report.
+    - `sources` are numbered. Citations are checked against their texts. `raw` are their results, in the same order.
+    - `excerpts` are the parts of the sources that the writer reads; None if it reads them whole.
+    - `reading` has the sources whose pages are still being read while the text is written.
+    - `ledger` has the questions of the run with their quotes. `evidence` are its rows whose answer takes sentences of several
+      sources.
+    - `stop_note` says why the search ended. It is shown below a text that does not answer.
+    - `spent` and `degraded` belong to the search and its plan.
+    """
+
+    question: str
+    sources: tuple[Source, ...]
+    questions: tuple[str, ...] = ()
+    results: SearchResults = NOTHING_SEARCHED
+    raw: tuple[RawResult, ...] = ()
+    excerpts: tuple[Source, ...] | None = None
+    reading: SourcesBeingRead | None = None
+    ledger: Ledger = EMPTY_LEDGER
+    evidence: Sequence[EvidenceRow] = ()
+    stop_note: str = ""
+    spent: Spending = NOTHING_SPENT
+    degraded: tuple[Degraded, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """Who writes an answer, and who judges its citations.
+
+    - `fallback` replaces `writer` if it fails, is late or writes nothing.
+    - `max_tokens` is the longest length of the text.
+    - `by_model` is True if `writer` calls a language model, so that a late text has cost a call.
+    - `verification` judges the citations after the comparison of words; None skips it.
+    - `support_model` decides what the comparison of words leaves in doubt where there is no `verification`, or it fails; None
+      leaves it to the words.
+    """
+
+    writer: ISynthesizer
+    fallback: ISynthesizer
+    max_tokens: int
+    by_model: bool = False
+    verification: Verification | None = None
+    support_model: ISupportModel | None = None
+
+
+async def announce_sources(run: Run, found: Found, scores: Mapping[str, float | None] = NO_SCORES) -> None:
+    """Tell the caller the numbers of the sources, best first, and store the texts that quotes point into.
+
+    `scores` are the scores of a report, by address.
+    """
+    kept = tuple(
+        events.RankedResult(url=source.url, title=source.title, score=scores.get(source.url))
+        for source in found.sources
+    )
+    run.emit(events.Ranked(request_id=run.request_id, query=run.request.query, kept=kept))
+    run.emit(events.SourcesNumbered.of(run.request_id, found.sources))
+    await run.store_sources(found.sources)

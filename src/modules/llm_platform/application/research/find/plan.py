@@ -1,0 +1,110 @@
+"""The plan of a research run: the three searches of a deep one (docs/reference/http.md).
+
+A model writes them; a decomposition by rules completes its list, and replaces it if no model is configured. The sub-questions
+of a report are planned in `report/planner.py`.
+"""
+
+from dataclasses import dataclass, replace
+
+from modules.llm_platform.application.research.events import Planned
+from modules.llm_platform.application.research.find.plan_prompt import PLAN_VERSION, parse_questions, plan_request
+from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.domain.concurrency.deadline import deadline_in
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
+from modules.llm_platform.domain.exceptions import LLMException
+from modules.llm_platform.domain.ports.cache import ICache
+from modules.llm_platform.domain.ports.llm import ILLMProvider
+from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.decomposition import decompose_question
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, distinct_questions, is_query
+from modules.llm_platform.domain.research.store_key import store_key
+
+LATE_PLAN = "timeout: the model did not plan in time; the question was split without it"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Distinct questions to search, and what the plan cost.
+
+    `by_model` is True if a model wrote at least one of them, and its answer was not cut off.
+    """
+
+    questions: tuple[str, ...]
+    spent: Spending = NOTHING_SPENT
+    degraded: tuple[Degraded, ...] = ()
+    by_model: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchPlanner:
+    """Plans the searches of shallow and deep research runs: with `llm` for at most `timeout_s`, by rules without it.
+
+    - `cache` has the questions of deep runs for `ttl_s`; None disables it.
+    - `models` names the models that plan, for its keys.
+    """
+
+    llm: ILLMProvider | None
+    timeout_s: float
+    cache: ICache[ResearchPlan] | None = None
+    ttl_s: float = 0.0
+    models: str = ""
+
+    async def plan(self, run: Run) -> Plan:
+        """Return the question itself for a shallow run, else its searches, which are emitted."""
+        question, language, follow_up = run.request.query, run.language, run.follow_up
+        if run.request.depth == "shallow":
+            return Plan((question,))
+        if (
+            follow_up and follow_up.questions
+        ):  # the model planned them when it read the question; the cost is counted there
+            planned = Plan(follow_up.questions, by_model=True)
+        else:
+            try:
+                async with deadline_in(self.timeout_s):
+                    planned = await self._read_cached_plan(question, language)
+            except TimeoutError:
+                planned = replace(
+                    await plan(question, language, None),
+                    spent=Spending(calls=1),  # the call is paid for, its tokens are unknown
+                    degraded=(Degraded(component="plan", reason=LATE_PLAN),),
+                )
+        run.emit(Planned(request_id=run.request_id, questions=planned.questions))
+        return planned
+
+    async def _read_cached_plan(self, question: str, language: str) -> Plan:
+        """Return the cached plan of the same question, or a new one; a degraded plan is not cached."""
+        if self.cache is None or self.llm is None or self.ttl_s <= 0:
+            return await plan(question, language, self.llm)
+        key = store_key(version=PLAN_VERSION, model=self.models or self.llm.name, language=language, deep=question)
+        if cached := usable_plan(await self.cache.get(key), question, MAX_QUESTIONS):
+            return Plan(cached.questions)
+        made = await plan(question, language, self.llm)
+        if made.by_model and not made.degraded:
+            value = ResearchPlan(query=question, language=language, questions=made.questions, planner=self.llm.name)
+            await self.cache.set(key, value, self.ttl_s)
+        return made
+
+
+@stage("plan")
+async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
+    """Return three questions. If the model fails, `degraded` reports it and the decomposition is used."""
+    if llm is None:
+        return Plan(distinct_questions(decompose_question(question, language), language, written=(question,)))
+    try:
+        answer = await llm.generate(plan_request(question, MAX_QUESTIONS))
+    except LLMException as error:
+        degraded = (Degraded.of(f"plan/{llm.name}", error),)
+        by_rules = distinct_questions(decompose_question(question, language), language, written=(question,))
+        return Plan(by_rules, error.spent, degraded)
+    planned = distinct_questions(parse_questions(answer.content, question, language), language, written=(question,))
+    questions = distinct_questions([*planned, *decompose_question(question, language)], language, written=(question,))
+    by_model = bool(planned) and answer.finish_reason == "stop"
+    return Plan(questions, answer.spent, answer.degraded, by_model)
+
+
+def usable_plan(stored: ResearchPlan | None, question: str, limit: int) -> ResearchPlan | None:
+    """Return a stored plan with its first `limit` questions that may be searched for; None without any."""
+    questions = tuple(text for text in stored.questions if is_query(text, (question,))) if stored else ()
+    return stored.model_copy(update={"questions": questions[:limit]}) if stored and questions else None

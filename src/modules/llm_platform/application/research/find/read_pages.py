@@ -1,0 +1,327 @@
+"""Read the best pages of a search, so that a shallow or deep answer cites pages and not excerpts.
+
+Reading begins with the first results, has a limited time before the writing, and never fails an answer. While the answer is
+written, late pages are still read, and so are the pages of further sources once the text cites them. The text is checked
+against what was read when it ends. A source whose page was not read by then keeps the excerpt of the search engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+from modules.llm_platform.application.research.events import Read
+from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
+from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
+from modules.llm_platform.domain.exceptions import ResearchTimeoutError
+from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.research.page_links import keeping_links
+from modules.llm_platform.domain.retrieval.excerpt import RankedPassages
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
+from shared.exceptions import AppException
+
+READ_SHARE = 0.1  # the largest share of a run's time that is spent waiting for pages
+PAGES = {"shallow": 3, "deep": 4}
+READ_S = {"shallow": 1.2, "deep": 2.5}
+FURTHER_PAGES = 2  # read while the answer is written, for each page read before
+LATE_SHARE = 0.5  # the share of each wait that is kept for pages cited at the end of the text
+MAX_STORED_TOKENS = 5000  # about 20,000 characters of a page are stored, sent in raw_results and compared
+PROMPT_GROWTH = 0.5  # pages make a prompt at most this share longer than the excerpts of the search engine
+EXCERPT_CHARS = 500  # the beginning of a linked page, which has no excerpt of a search engine
+MAX_TITLE_CHARS = 300
+OTHER_TOKENS = 300  # the parts of a prompt that are not sources
+LINKED_PAGES = 2  # the first pages of a deep run keep their links; finding those costs as much as parsing the page
+INLINE_CHARS = 30_000  # the passages of a longer page are selected in a thread
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """Settings of the reading: how many pages, and how many seconds to wait for them. None is the default of each depth."""
+
+    pages: int | None = None
+    seconds: float | None = None
+
+    def page_limit(self, run: Run) -> int:
+        """Return how many pages a run reads before the writing."""
+        for limit in (run.request.pages, self.pages):
+            if limit is not None:
+                return limit
+        return PAGES.get(run.request.depth, 0)
+
+    def seconds_for(self, run: Run, timeout_s: float) -> float:
+        """Return how long a run of at most `timeout_s` seconds waits for pages, in seconds."""
+        seconds = READ_S.get(run.request.depth, 0.0) if self.seconds is None else self.seconds
+        return min(seconds, timeout_s * READ_SHARE)
+
+
+DEFAULT_READING = ReadOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCounts:
+    """The numbers of pages that were read, that could not be read, and that were not read in time."""
+
+    read: int = 0
+    failed: int = 0
+    late: int = 0
+
+
+NOTHING_READ = ReadCounts()
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage:
+    """A page, cut to what is stored. `passages` are for the prompt; None for a page that is read during the writing."""
+
+    page: Page
+    passages: RankedPassages | None = None
+
+
+class PageReads:
+    """The pages that one run reads. At the end of the context manager, unfinished reads are cancelled.
+
+    `limit` pages are read before the writing, which waits for them at most `seconds`, and not longer than the deadline of the
+    run.
+    """
+
+    def __init__(self, reader: IPageReader | None, run: Run, limit: int, seconds: float) -> None:
+        self._reader = reader
+        self._run = run
+        self.limit = limit if reader is not None else 0
+        self._seconds = self._left = seconds
+        self._preparing: asyncio.Task[None] | None = None
+        self._tasks: dict[str, asyncio.Task[ReadPage | None]] = {}
+        self._began: dict[str, float] = {}  # the start of each read, in event loop time
+        self._failed = 0
+        follows_links = run.request.depth == "deep" and run.request.rounds != 0
+        self._keep_links_of = LINKED_PAGES if follows_links else 0
+
+    async def __aenter__(self) -> PageReads:
+        if self._reader is not None and self.limit:
+            self._preparing = asyncio.create_task(self._reader.prepare())  # while the search waits for its providers
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await cancel_and_wait(*self._tasks.values(), *([self._preparing] if self._preparing else []))
+
+    def start(self, urls: Iterable[str], count: int) -> None:
+        """Begin to read the first `count` of these addresses, up to the limit of the run."""
+        self._start([url for url in urls if is_web_url(url)][: max(0, count)], self.limit)
+
+    def allow(self, pages: int) -> None:
+        """Raise the limit by this many pages, and the time left to wait for them to LATE_SHARE of `seconds`."""
+        if self.limit:
+            self.limit += pages
+            self._left = max(self._left, self._seconds * LATE_SHARE)
+
+    async def collect(self, urls: Sequence[str]) -> Mapping[str, ReadPage]:
+        """Return the pages that are read in time, by canonical address.
+
+        If a page cannot be read, the next address takes its place. A late page is still read after the return.
+        """
+        until = self._now() + self._left
+        while self.limit:
+            self._start(urls, self.limit)
+            if not await self._wait(self._tasks.values(), until):
+                break
+        wanted = {canonical_url(url) for url in urls}
+        return {address: page for address, page in self.read().items() if address in wanted}
+
+    async def follow(self, links: Sequence[PageLink], admits: Callable[[Page], bool]) -> list[WebSearchResultItem]:
+        """Read linked pages, and return as results those that are read in time and that `admits` accepts.
+
+        `admits` gets the page with its address after redirects.
+        """
+        found = await self.collect([link.url for link in links]) if links else {}
+        read = [(link, found[address].page) for link in links if (address := canonical_url(link.url)) in found]
+        return [
+            WebSearchResultItem(
+                title=(page.title or link.text)[:MAX_TITLE_CHARS],
+                url=link.url,
+                snippet=page.text[:EXCERPT_CHARS],
+                published_date=page.published,
+            )
+            for link, page in read
+            if admits(page)
+        ]
+
+    async def read_sources(self, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+        """Return the sources with the pages that are read in time, and the parts of them that a writer reads."""
+        return with_pages(
+            sources, await self.collect([source.url for source in sources if source.text_kind == "snippet"])
+        )
+
+    def go_on(self, urls: Iterable[str]) -> None:
+        """Begin to read these pages, up to FURTHER_PAGES more for each page of the limit, without waiting for them."""
+        self._start(urls, self.limit * (1 + FURTHER_PAGES), in_prompt=False)
+
+    async def wait_for(self, urls: Sequence[str]) -> None:
+        """Read these pages too, and wait for them.
+
+        The wait takes the time that is left, or LATE_SHARE of `seconds` if that is more, because reading a page that the end
+        of a text cites has only just begun. It ends when each page has had `seconds`.
+        """
+        self.go_on(urls)
+        wanted = set(map(canonical_url, urls))
+        running = {address: task for address, task in self._tasks.items() if address in wanted and not task.done()}
+        end = max((self._began[address] + self._seconds for address in running), default=0.0)
+        until = min(self._now() + max(self._left, self._seconds * LATE_SHARE), end)
+        while await self._wait(running.values(), until):
+            pass
+
+    def being_read(self) -> Collection[str]:
+        """Return the canonical addresses of the pages that are being read."""
+        return [address for address, task in self._tasks.items() if not task.done()]
+
+    def read(self) -> Mapping[str, ReadPage]:
+        """Return the pages read so far, by canonical address."""
+        done = ((address, task.result()) for address, task in self._tasks.items() if task.done())
+        return {address: page for address, page in done if page is not None}
+
+    def end(self) -> ReadCounts:
+        """Cancel the unfinished reads, and return the counts of all."""
+        late = [task for task in self._tasks.values() if not task.done()]
+        for task in late:
+            self._emit(task.get_name(), ResearchTimeoutError.code)
+            task.cancel()
+        return ReadCounts(len(self._tasks) - len(late) - self._failed, self._failed, len(late))
+
+    async def _wait(self, tasks: Iterable[asyncio.Task[ReadPage | None]], until: float) -> bool:
+        """Wait until one of the tasks ends; return False if all have ended or the time is over."""
+        running, began = [task for task in tasks if not task.done()], self._now()
+        end, early_finish = min(until, self._run.deadline), self._run.early_finish
+        if not running or end <= began or early_finish.is_due:
+            return False
+        await early_finish.wait(running, end, return_when=asyncio.FIRST_COMPLETED)
+        self._left -= self._now() - began
+        return True
+
+    def _start(self, urls: Iterable[str], limit: int, *, in_prompt: bool = True) -> None:
+        for url in urls:
+            address = canonical_url(url)
+            if self._run.early_finish.is_due:
+                return
+            if address not in self._tasks and len(self._tasks) - self._failed < limit:
+                self._began[address] = self._now()
+                keeps_links = len(self._tasks) < self._keep_links_of
+                read = self._read(url, in_prompt=in_prompt, keeps_links=keeps_links)
+                self._tasks[address] = asyncio.create_task(read, name=url)
+
+    @stage("read")
+    async def _read(self, url: str, *, in_prompt: bool, keeps_links: bool) -> ReadPage | None:
+        if self._reader is None:
+            return None
+        try:
+            with keeping_links() if keeps_links else nullcontext():
+                page = await self._reader.read(url)
+        except AppException as error:
+            self._failed += 1
+            self._emit(url, error.code)
+            return None
+        arguments = (page, self._run.request.query, self._run.language, in_prompt)
+        is_long = len(page.text) > INLINE_CHARS
+        read = await asyncio.to_thread(_rank_passages, *arguments) if is_long else _rank_passages(*arguments)
+        self._emit(url, "read", len(page.text))
+        return read
+
+    def _emit(self, url: str, status: str, chars: int = 0) -> None:
+        self._run.emit(Read(request_id=self._run.request_id, url=url, status=status, chars=chars))
+
+    @staticmethod
+    def _now() -> float:
+        return asyncio.get_running_loop().time()
+
+
+class SourcesBeingRead:
+    """The numbered sources of an answer, while some of their pages are still being read.
+
+    `store` is called with the sources again when further pages were read.
+    """
+
+    def __init__(
+        self, sources: tuple[Source, ...], reads: PageReads, store: Callable[[tuple[Source, ...]], Awaitable[None]]
+    ) -> None:
+        self._sources = self._stored = sources
+        self._reads = reads
+        self._store = store
+        self._pages_taken = 0
+
+    def read_cited(self, cited: Collection[int]) -> None:
+        """Begin to read the pages of those cited sources that have only the excerpt of a search engine."""
+        self._reads.go_on(self._unread(cited))
+
+    def being_read(self) -> frozenset[int]:
+        """Return the numbers of the sources that have only an excerpt and whose pages are being read."""
+        addresses = self._reads.being_read()
+        snippets = (source for source in self._sources if addresses and source.text_kind == "snippet")
+        return frozenset(source.index for source in snippets if canonical_url(source.url) in addresses)
+
+    async def finish(self, cited: Collection[int]) -> None:
+        """Wait for the pages of these sources as long as there is time, and store the texts that quotes point into."""
+        await self._reads.wait_for(self._unread(cited))
+        if self.take_pages() != self._stored:
+            await self._store(self._sources)
+
+    def _unread(self, cited: Collection[int]) -> list[str]:
+        return [source.url for source in self._sources if source.index in cited and source.text_kind == "snippet"]
+
+    def take_pages(self) -> tuple[Source, ...]:
+        """Return the sources with the pages read so far. Without a new page, the result is the same tuple as before."""
+        pages = self._reads.read()
+        if len(pages) > self._pages_taken:
+            self._pages_taken = len(pages)
+            self._sources = tuple(with_page(source, pages.get(canonical_url(source.url))) for source in self._sources)
+        return self._sources
+
+
+def _rank_passages(page: Page, question: str, language: str, in_prompt: bool) -> ReadPage:
+    """Return a page cut to MAX_STORED_TOKENS, with its passages ranked for the prompt.
+
+    Passages are ranked as each page arrives, so that the prompt does not wait for the ranking of all pages.
+    """
+    size = count_tokens(page.text)
+    if size > MAX_STORED_TOKENS:
+        ranked = RankedPassages(page.text, question, language, size)
+        text, pages = ranked.excerpt(MAX_STORED_TOKENS), ranked.page_starts(MAX_STORED_TOKENS, page.pages)
+        page, size = page.model_copy(update={"text": text, "pages": pages}), count_tokens(text)
+    return ReadPage(page, RankedPassages(page.text, question, language, size) if in_prompt else None)
+
+
+def with_page(source: Source, read: ReadPage | None) -> Source:
+    """Return the source with the text of its page, unless it has that already."""
+    if read is None or source.text_kind != "snippet":
+        return source
+    published = source.published or read.page.published
+    page = read.page
+    update: dict[str, object] = {"text": page.text, "text_kind": "page", "published": published}
+    return source.model_copy(update={**update, "extraction": page.extraction, "pages": page.pages})
+
+
+def with_pages(
+    sources: tuple[Source, ...], pages: Mapping[str, ReadPage]
+) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
+    """Return the sources with the texts of their pages, and the parts of them that a writer reads.
+
+    Sources with pages come first, and all are numbered from 1 again.
+    """
+    if not pages:
+        return sources, sources
+    page_of = {source.index: pages.get(canonical_url(source.url)) for source in sources}
+    sizes = {source.index: count_tokens(source.text) for source in sources}
+    more = int((OTHER_TOKENS + sum(sizes.values())) * PROMPT_GROWTH) // len(pages)
+    read: list[tuple[Source, Source]] = []
+    for number, source in enumerate(sorted(sources, key=lambda source: page_of[source.index] is None), 1):
+        page = page_of[source.index]
+        whole = short = with_page(source.model_copy(update={"index": number}), page)
+        if page is not None and page.passages is not None:
+            excerpt = page.passages.excerpt(sizes[source.index] + more)
+            short = whole.model_copy(update={"text": excerpt})
+        read.append((whole, short))
+    return tuple(whole for whole, _ in read), tuple(short for _, short in read)

@@ -1,0 +1,296 @@
+"""The further rounds of a research run: what the first search leaves open is searched for with what it revealed.
+
+The loop is code, its state is a ledger of quotes (docs/explanation/rounds.md). After each search a run asks `FurtherRounds`
+for the next queries, and ends when there are none.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+
+from modules.llm_platform.application.research.events import RoundStarted
+from modules.llm_platform.application.research.find.round_queries import AskModel, model_queries
+from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, StopReason
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
+from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
+from modules.llm_platform.domain.evidence.ledger import LedgerReader, ReadRow, pick_queries, words_left
+from modules.llm_platform.domain.research.decomposition import aspect_questions, decompose_question
+from modules.llm_platform.domain.research.page_links import links_to_follow
+from modules.llm_platform.domain.research.question_selector import is_query
+from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.tokens import normalize
+from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
+from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, host_of
+
+ROUNDS_VERSION = (
+    "4"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
+)
+MAX_ROWS = 6  # questions of one ledger
+KEPT_OF_FIRST_ROUND = 2  # its best results stay, whatever later rounds find
+TIME_FACTOR = 1.5  # a round starts only if this many times the last one is left
+INLINE_CHARS = 30_000  # longer sources are read in a thread
+SPARE_QUERIES = 4  # queries beyond the limit, in place of those that may not be searched for
+QUESTION_ENDS = " .?？؟。"  # the sentence that lists questions has an end of its own
+MIN_GAIN = 0.01  # growth of a row's coverage that counts
+
+
+@dataclass(frozen=True, slots=True)
+class RoundLimits:
+    """The number of further rounds that a run may make, and the searches and pages of each round."""
+
+    rounds: int
+    searches: int = 4
+    pages: int = 2
+
+
+NO_ROUNDS = RoundLimits(0, 0, 0)
+DEEP = RoundLimits(1)
+REPORT = RoundLimits(2, pages=3)
+
+
+def get_round_limits(run: Run) -> RoundLimits:
+    """Return the limits of the depth, with the number of rounds that the request asks for."""
+    default = {"deep": DEEP, "report": REPORT}.get(run.request.depth, NO_ROUNDS)
+    wish = run.request.rounds
+    return default if wish is None or default is NO_ROUNDS else RoundLimits(wish, default.searches, default.pages)
+
+
+def select_ledger_questions(question: str, planned: Iterable[str], language: str) -> tuple[str, ...]:
+    """Return the questions that get a row: the reader's and a model's, not the aspects that rules add to a topic."""
+    clauses = aspect_questions(question, language)
+    own = [clause for clause in clauses if clause.rstrip("?？").casefold() in question.casefold()]
+    by_rules = {*clauses, *decompose_question(question, language)}
+    return tuple(dict.fromkeys((*(own or [question]), *(other for other in planned if other not in by_rules))))[
+        :MAX_ROWS
+    ]
+
+
+class FurtherRounds:
+    """Keeps the ledger of a run, and decides after each search what is searched for next.
+
+    `deadline` is the event loop time before which the last round must end. The model behind `ask` adds queries to those of the
+    rules, with one call a round; where `llm_may_stop`, it ends the rounds by adding none. `has_budget` says
+    whether the limits of the request leave room for another round.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        limits: RoundLimits,
+        deadline: float,
+        ask: AskModel | None = None,
+        *,
+        llm_may_stop: bool = False,
+        has_budget: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self.limits = limits
+        self.queries: list[str] = []  # the queries of all further rounds
+        self.spent = NOTHING_SPENT
+        self.degraded: tuple[Degraded, ...] = ()
+        self._ask, self._llm_may_stop, self._has_budget = ask, llm_may_stop, has_budget
+        self._sources: dict[str, Source] = {}  # canonical address -> what was read last
+        self._run = run
+        self._deadline = deadline
+        self._began = asyncio.get_running_loop().time()
+        self._reader: LedgerReader | None = None
+        self._is_long = False
+        self._rows: tuple[ReadRow, ...] = ()
+        self._rows_before: tuple[ReadRow, ...] = ()  # the rows when the last round began
+        self._rounds_of: dict[str, int] = {}  # the round that found each canonical address
+        self._number = 0
+        self._stopped: StopReason | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        stopped: StopReason | None = "asked" if self._run.early_finish.is_due else self._stopped
+        return Ledger(rows=tuple(read.row for read in self._rows), rounds=self._number, stopped=stopped)
+
+    async def read(self, questions: Sequence[str], sources: Sequence[Source]) -> None:
+        """Fill the rows of these questions from all known sources.
+
+        The text of a page that was read stays, even if a later search has an excerpt of the page.
+        """
+        if not self.limits.rounds:
+            return
+        pages = {address: source for address, source in self._sources.items() if source.text_kind == "page"}
+        self._sources = {(address := canonical_url(source.url)): pages.get(address, source) for source in sources}
+        for address in self._sources:
+            self._rounds_of.setdefault(address, self._number)
+        reader = self._reader = self._reader or LedgerReader(questions, self._run.language)
+        known = tuple(self._sources.values())
+        self._is_long = sum(len(source.text) for source in known) * len(questions) > INLINE_CHARS
+        if self._is_long:
+            self._rows = await asyncio.to_thread(reader.read, known, self._rounds_of)
+        else:
+            self._rows = reader.read(known, self._rounds_of)
+
+    async def next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
+        """Return the queries of the next round, and emit its event; empty if the run stops.
+
+        - `searched` are the queries of the first search.
+        - `is_refused` is True if a provider refused a query of the last round.
+        """
+        if not self.limits.rounds or not self._rows:
+            return []
+        queries = await self._next((*searched, *self.queries), is_refused=is_refused)
+        if queries:
+            self._number += 1
+            self._rows_before, self._began = self._rows, asyncio.get_running_loop().time()
+            self.queries += queries
+            self._run.emit(
+                RoundStarted(
+                    request_id=self._run.request_id,
+                    number=self._number,
+                    of=self.limits.rounds,
+                    open=self.ledger.open_questions,
+                    queries=tuple(queries),
+                    why=words_left(self._rows),
+                    evidence=self.ledger.rows,
+                )
+            )
+        return queries
+
+    async def _next(self, searched: Sequence[str], *, is_refused: bool) -> list[str]:
+        """Return the queries of the next round, or note why there is none."""
+        now = asyncio.get_running_loop().time()
+        reasons: tuple[tuple[bool, StopReason], ...] = (
+            (self._run.early_finish.is_due, "asked"),
+            (not self.ledger.open_questions, "answered"),
+            (is_refused, "refused"),
+            (self._number not in self._rounds_of.values(), "nothing_new"),
+            (self._number > 0 and not _has_gained(self._rows_before, self._rows), "no_gain"),
+            (self._number >= self.limits.rounds, "rounds"),
+            (self._deadline - now < TIME_FACTOR * (now - self._began), "time"),
+            (not self._has_budget(), "budget"),
+        )
+        self._stopped = next((reason for holds, reason in reasons if holds), None)
+        if self._stopped:
+            return []
+        asked = {normalize(query) for query in searched}
+        pick = partial(pick_queries, self._rows, asked, self.limits.searches + SPARE_QUERIES)
+        picked = await asyncio.to_thread(pick) if self._is_long else pick()
+        by_rules = [query.text for query in picked if is_query(query.text, self._run.asked)]
+        added = [query for query in await self._ask_model(searched) if normalize(query) not in asked]
+        by_rules = by_rules[: self.limits.searches - len(added)]
+        queries = list({normalize(query): query for query in (*added, *by_rules)}.values())
+        if not queries or self._stopped:
+            self._stopped = self._stopped or "nothing_new"
+            return []
+        return queries
+
+    async def _ask_model(self, searched: Sequence[str]) -> tuple[str, ...]:
+        """Return the queries of the model; none without a model, and where it fails or is late."""
+        if self._ask is None:
+            return ()
+        quoted = [
+            self._sources[key] for url in self.list_quoted_addresses() if (key := canonical_url(url)) in self._sources
+        ]
+        passages = [*quoted, *(source for source in self._sources.values() if source not in quoted)]
+        with suppress(TimeoutError):
+            async with self._run.early_finish.limit():
+                made = await model_queries(
+                    self._ask,
+                    self._run.request.query,
+                    self.ledger.rows,
+                    passages,
+                    words_left(self._rows),
+                    searched,
+                    self.limits.searches // 2,
+                    self._run.language,
+                    self._run.asked,
+                )
+                self.spent += made.spent
+                self.degraded += made.degraded
+                if made.is_done and self._llm_may_stop:
+                    self._stopped = "answered"
+                return made.queries
+        self._stopped = "asked"
+        return ()
+
+    def links_to_follow(self, pages: Iterable[Page], known: Iterable[str]) -> list[PageLink]:
+        """Return the links of read pages that bear on open rows, best first: half of the pages of a round.
+
+        `known` are addresses that were found. A request for a time follows none: the date of a link is not known.
+        """
+        request = self._run.request
+        if request.time_range or request.freshness or set(request.sources) <= {DOCUMENTS}:
+            return []
+        addresses = {*self._rounds_of, *map(canonical_url, known)}
+        return links_to_follow(pages, self._rows, addresses, request.domains, (self.limits.pages + 1) // 2)
+
+    def admits(self, page: Page) -> bool:
+        """Return whether a page that a link led to, redirects included, is of the sites that the request admits."""
+        return admits_host(host_of(page.url), self._run.request.domains)
+
+    def message(self, language: str, text: str) -> str:
+        """Return the end of a report.
+
+        It has the quotes that disagree, unless `text` shows them with their voices, the questions without a quote with the
+        queries for them, and why the search ended.
+        """
+        messages = messages_for(language)
+        paragraphs: list[str] = []
+        for row in self.ledger.rows:
+            notes = [
+                (quote, messages.voices_note(quote.published, quote.voices)) for quote in row.quotes if quote.voices
+            ]
+            if not all(note in text for _, note in notes):
+                lines = [f"- {one_line(quote.text)} ({one_line(quote.title)}) {note}" for quote, note in notes]
+                paragraphs.append("\n".join([messages.disagree, "", *lines]))
+        missing = [row.question.rstrip(QUESTION_ENDS) for row in self.ledger.rows if row.state in ("open", "disagree")]
+        if self._number and missing:
+            note = messages.still_open.replace("{questions}", " · ".join(missing))
+            paragraphs.append(one_line(note.replace("{queries}", " · ".join(self.queries))))
+        if stopped := self.stop_note(language):
+            paragraphs.append(stopped)
+        return "".join(f"\n\n{neutralised(paragraph)}" for paragraph in paragraphs)
+
+    def stop_note(self, language: str) -> str:
+        """Return why the search ended; empty for a run that had no reason to go on."""
+        ledger = self.ledger
+        is_told = self._number or ledger.open_questions or ledger.stopped == "asked"
+        return messages_for(language).stopped(ledger.stopped) if ledger.stopped and is_told else ""
+
+    def best_first(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
+        """Return the best results of the first search, then those with quotes, best first, then the others as they are."""
+        if not self._number:
+            return list(items[:limit])
+        first = [address for address, number in self._rounds_of.items() if not number]
+        quoted = map(canonical_url, self.list_quoted_addresses())
+        ranked = list(dict.fromkeys((*first[:KEPT_OF_FIRST_ROUND], *quoted)))
+
+        def order(item: WebSearchResultItem) -> int:
+            address = canonical_url(item.url)
+            return ranked.index(address) if address in ranked else len(ranked)
+
+        return sorted(items, key=order)[:limit]
+
+    def list_quoted_addresses(self) -> list[str]:
+        """Return the addresses of the passages that bear on the rows, quoted passages first."""
+        quotes = [quote.url for read in self._rows for quote in read.row.quotes]
+        return list(dict.fromkeys((*quotes, *(address for read in self._rows for address in read.addresses))))
+
+    def evidence(self) -> tuple[EvidenceRow, ...]:
+        """Return the rows with quotes if a further round ran and the answer takes sentences of several sources.
+
+        Otherwise the result is empty, and the writer selects.
+        """
+        rows = [row for row in self.ledger.rows if row.state != "open"]
+        is_chain = self._number and any(row.is_chain for row in rows)
+        if not is_chain or any(row.state == "disagree" for row in rows):
+            return ()
+        return tuple(rows)
+
+
+def _has_gained(before: Sequence[ReadRow], after: Sequence[ReadRow]) -> bool:
+    """Return whether the last round closed a word of a row."""
+    return any(
+        new.row.coverage >= old.row.coverage + MIN_GAIN or new.words_met - old.words_met
+        for old, new in zip(before, after, strict=False)
+    )

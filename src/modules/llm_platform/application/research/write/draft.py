@@ -1,0 +1,263 @@
+"""The text of an answer while it is written: sanitised, completed with the markers that it lacks, and checked once.
+
+The work is spread over the time in which a model writes, whether the reader sees a stream or waits for the whole text.
+"""
+
+import asyncio
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from typing import Self
+
+from cachetools import LRUCache
+
+from modules.llm_platform.application.research import events
+from modules.llm_platform.application.research.check.early_verification import EarlyVerification
+from modules.llm_platform.application.research.check.support_reading import SupportReading
+from modules.llm_platform.application.research.find.found import Found, Writers
+from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
+from modules.llm_platform.domain.citations.read.sentences import AnswerSentence
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.markdown.markers import render_markers
+from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer
+from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
+
+PREPARED_IN_THREAD_CHARS = 150_000  # all sources together; the checker prepares fewer in about 15 ms
+REMEMBERED_ANSWERS = (
+    64  # complete texts with their sources, at most about 20 MB; about 0.1 MB each where pages were read
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedText:
+    """A text as it is shown.
+
+    - `added` are the offsets of the markers that the platform added.
+    - `sources` are the sources that it was checked against, and `checked` its citations.
+    """
+
+    text: str
+    added: tuple[int, ...]
+    sources: tuple[Source, ...]
+    checked: CheckedAnswer
+
+
+# A text from the cache is often the same: checking it took two thirds of a request's CPU.
+_REMEMBERED: LRUCache[Hashable, _CheckedText] = LRUCache(REMEMBERED_ANSWERS)
+
+
+class Draft:
+    """The answer of a run while it is written, checked and judged. A reset takes the text back.
+
+    A context manager: at its end, the judge is asked nothing more. `write` and `check` of `writing.py` fill it in.
+
+    - `sources` are replaced by their pages, as far as these are read while the answer is written.
+    - `lacks_markers` is True if the writer may have left markers out, so that the platform adds them.
+    - `synthesis` is the text of the writer, set by `write`.
+    - `checked` has the citations with their verdicts, set by `check`.
+    - `spent` counts the writers and the judge, and `degraded` says what failed.
+
+    The caller gets the parts of the text as they are written if it reads a stream, else the whole text at its end. Long sources
+    are prepared for the checker in a thread while the writer starts; others are prepared when they are first needed. A text
+    that was checked before with the same sources is neither sanitised nor checked again.
+    """
+
+    synthesis: Synthesis
+    checked: CheckedAnswer
+
+    def __init__(self, run: Run, found: Found, writers: Writers) -> None:
+        self.run, self.found, self.writers = run, found, writers
+        self.sources = found.sources
+        self.spent = NOTHING_SPENT
+        self.degraded: tuple[Degraded, ...] = ()
+        self.lacks_markers = True
+        self.early: EarlyVerification | None = None
+        verification = writers.verification
+        if verification and verification.max_wait_share is not None and writers.writer is not writers.fallback:
+            # The judge is asked while the model writes, because the reader does not wait for it afterwards.
+            self.early = EarlyVerification(verification)
+        self._checker = CitationChecker(self.sources, run.language)
+        model = writers.support_model
+        self._support = SupportReading(model, self._checker) if model is not None else None
+        self._is_judged = verification is not None  # a judge reads the same doubts
+        self._is_long = sum(len(source.text) for source in self.sources) > PREPARED_IN_THREAD_CHARS
+        loop = asyncio.get_running_loop()
+        self._preparing = loop.run_in_executor(None, self._checker.prepare) if self._is_long else None
+        self._begin()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._support is not None:
+            await self._support.aclose()
+        if self.early is not None:
+            await self.early.aclose()
+
+    def _begin(self) -> None:
+        self._sanitizer = AnswerSanitizer(self.sources)
+        self._completer = MarkerCompleter(self._checker, self.run.language)
+        self._unchecked: list[AnswerSentence] = []
+        self._written: list[str] = []  # parts of the text that the writer has sent
+        self._waiting = ""  # a text that is known as a whole, until its end is known
+        self._parts: list[str] = []
+        self._is_finished = False
+        self._known: _CheckedText | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self._parts)
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """The offsets of the markers that the platform added."""
+        return self._known.added if self._known else tuple(self._completer.added)
+
+    def has_sentence(self) -> bool:
+        """Return whether the text has a finished sentence."""
+        text = self.text.strip()
+        return ends_sentence(text) or len(sentence_spans(text, self.run.language)) > 1
+
+    async def feed(self, text: str) -> None:
+        """Add the next part that the writer wrote."""
+        self._written.append(text)
+        if len(self._written) == 1 and self._key() in _REMEMBERED:
+            self._waiting = text
+            return
+        text, self._waiting = self._waiting + text, ""
+        units = list(self._sanitizer.units(text))
+        if not units:
+            return
+        await self._take_pages()
+        self._add_written(map(self._completer.feed, units) if self.lacks_markers else units)
+
+    async def finish(self) -> None:
+        """The writer has ended."""
+        self._known = _REMEMBERED.get(self._key()) if self._waiting else None
+        if self._known is not None:
+            self._add_written((self._known.text,))
+        else:
+            units = list(self._sanitizer.units(self._waiting)) if self._waiting else []
+            await self._take_pages()
+            rest = self._sanitizer.finish()
+            if self.lacks_markers:
+                self._add_written((*map(self._completer.feed, units), self._completer.finish(rest)))
+            else:
+                self._add_written((*units, rest))
+        self._is_finished = True
+        if not self.run.is_streamed and self._parts:
+            self._emit(self.text)
+
+    def _emit(self, text: str) -> None:
+        self.run.emit(events.Token(request_id=self.run.request_id, text=text))
+
+    async def check_words(self) -> CheckedAnswer:
+        """Check the citations of the finished text; the pages that it cites are waited for."""
+        if self.found.reading is not None:
+            await self.found.reading.finish(cited_numbers(self.text))
+            await self._take_pages()
+        checked = await self._checked()
+        self._check_early(frozenset())
+        if self._support is not None:
+            self.degraded += self._support.degraded
+        return checked
+
+    async def read_unjudged(self, citations: tuple[Citation, ...]) -> tuple[Citation, ...]:
+        """Let the support model decide about citations to which a judge that failed gave no verdict."""
+        if self._support is None or not await self._support.finish(self.run.deadline):
+            return citations
+        self.degraded += self._support.degraded
+        read = {_place(citation): citation for citation in (await self._compare()).citations}
+        return tuple(
+            read.get(_place(citation), citation) if citation.checked_by == "words" else citation
+            for citation in citations
+        )
+
+    @stage("verify")
+    async def _checked(self) -> CheckedAnswer:
+        if self._known is not None and self.sources == self._known.sources:
+            return self._known.checked
+        checked = await self._compare()
+        if self._support is not None and not self._is_judged and await self._support.finish(self.run.deadline):
+            checked = await self._compare()
+        if self._support is None or not self._support.degraded:
+            _REMEMBERED[self._key()] = _CheckedText(self.text, self.added, self.sources, checked)
+        return checked
+
+    async def _compare(self) -> CheckedAnswer:
+        """Return the verdicts of the words, and of the support model as far as it has read."""
+        if not self._is_long:
+            return self._checker.check(self.text, self.added)
+        await self._take_pages()
+        if self._support is not None:
+            await self._support.settle()  # the thread has the checker to itself
+        return await asyncio.to_thread(self._checker.check, self.text, self.added)
+
+    def add(self, safe: str) -> None:
+        """Add a text that needs no sanitising."""
+        if safe:
+            self._parts.append(safe)
+            if self.run.is_streamed or self._is_finished:
+                self._emit(safe)
+
+    def reset(self, reason: str) -> None:
+        """Take back the text so far."""
+        was_shown = bool(self._parts) and (self.run.is_streamed or self._is_finished)
+        self._begin()
+        self._checker.drop_doubts()
+        if self.early is not None:
+            self.early.discard()
+        if was_shown:
+            self.run.emit(events.Reset(request_id=self.run.request_id, reason=reason))
+
+    async def _take_pages(self) -> None:
+        """Check against the pages that are read by now, in place of the excerpts of the search engine."""
+        if self._preparing is not None:
+            await self._preparing  # the thread reads the sources
+        before, self.sources = self.sources, self.found.reading.take_pages() if self.found.reading else self.sources
+        if before is not self.sources:
+            for old, new in zip(before, self.sources, strict=True):
+                if old is not new:
+                    self._checker.replace(new)
+
+    def _add_written(self, parts: Iterable[str]) -> None:
+        part = "".join(parts)
+        self.add(part)
+        self._unchecked += self._completer.ended
+        self._completer.ended.clear()
+        if self.found.reading is None:
+            self._check_early(frozenset())
+        else:
+            self.found.reading.read_cited(cited_numbers(part))
+            self._check_early(self.found.reading.being_read())
+
+    def _check_early(self, awaited: frozenset[int]) -> None:
+        """Check the sentences that have ended and cite none of the `awaited` sources. The judge gets the doubted ones."""
+        checked = self._checker.check_early(
+            [sentence for sentence in self._unchecked if awaited.isdisjoint(sentence.cited)]
+        )
+        self._unchecked = [sentence for sentence in self._unchecked if not awaited.isdisjoint(sentence.cited)]
+        if self.early is not None:
+            self.early.add(checked)
+        if self._support is not None and not self._is_judged and self._known is None:
+            self._support.begin()
+
+    def _key(self) -> Hashable:
+        """Return all that the checked text depends on."""
+        is_read = self._support is not None and not self._is_judged
+        return "".join(self._written), self.found.sources, self.run.language, self.lacks_markers, is_read
+
+
+def _place(citation: Citation) -> tuple[int, int, int]:
+    return citation.start, citation.end, citation.source_index
+
+
+def cited_numbers(text: str) -> set[int]:
+    """Return the numbers in the markers of a sanitised text."""
+    return {number for _, _, number in render_markers(text)}

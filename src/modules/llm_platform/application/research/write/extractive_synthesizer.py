@@ -1,0 +1,154 @@
+"""Writes answers without a language model: quotes from the sources, nothing else."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from modules.llm_platform.domain.citations.compare.meaning import READ_LANGUAGES
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
+from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.reading import (
+    Chosen,
+    Reading,
+    choose_by_reading,
+    describe_sentence,
+    keep_nearest,
+    list_quotable,
+)
+from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_passage, render_rows
+from modules.llm_platform.domain.extractive.report import write_report
+from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, quote
+from modules.llm_platform.domain.extractive.tables import asks_about_rows, find_rows
+from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
+from modules.llm_platform.domain.ports.support_model import ISupportModel
+from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.messages import Messages, messages_for
+from shared.exceptions import AppException
+
+RULES_VERSION = "10"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+INLINE_CHARS = 30_000  # all sources together, about 5 ms of work; longer sources are processed in a thread
+
+Result = TypeVar("Result")
+
+
+class ExtractiveSynthesizer(ISynthesizer):
+    """Verbatim sentences of the sources, each with its marker; headings and lead-ins are in the requested language.
+
+    `encoder` finds the sentences near a question, and `model` reads in English whether they answer it. Without them, the words
+    of both decide; so they do if both models together, which may have to wait for other answers, take longer than `reading_s`
+    seconds. Needs no configuration and does not fail. `instructions` and `context` have no effect, because no text is generated.
+    """
+
+    name = "extractive"
+    version = RULES_VERSION
+    writes_reports = True
+
+    def __init__(
+        self, encoder: ISentenceEncoder | None = None, model: ISupportModel | None = None, reading_s: float = 5.0
+    ) -> None:
+        self._encoder = encoder
+        self._model = model
+        self._reading_s = reading_s
+
+    def begin_loading(self) -> None:
+        """Load the weights of both models in the background."""
+        if self._encoder is not None:
+            self._encoder.begin_loading()
+            if self._model is not None:
+                self._model.begin_loading()
+
+    async def synthesize(self, request: SynthesisRequest) -> Synthesis:
+        messages = messages_for(request.language)
+        if not request.sources:
+            return Synthesis(text=messages.nothing_found, synthesizer=self.name, answered=False)
+        evidence = evidence_quotes(request.evidence, request.sources)
+        if request.questions:
+            return self._answer(await _run(request, lambda: _write_report(request, evidence)), messages)
+        question = read_question(request.question, detect(request.question) or request.language)
+        is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
+        if is_answered and not asks_about_rows(question):
+            return self._answer("\n\n".join(render_passage(evidence)), messages)
+        selection = await _run(request, lambda: choose_by_words(question, request.sources))
+        if (rows := find_rows(question, selection.candidates)) is not None:
+            return self._answer(render_rows(rows, messages), messages)
+        if is_answered:
+            return self._answer("\n\n".join(render_passage(evidence)), messages)
+        chosen, degraded = await self._read(selection)
+        if chosen.ordered and not chosen.selection.chosen and not _has_later_quote(request):
+            evidence = []  # words alone: what the models read does not answer
+        text = await _run(request, lambda: _write_quotes(request, chosen.selection, evidence))
+        synthesis = self._answer(text, messages).model_copy(update={"degraded": degraded})
+        if text or not chosen.ordered:
+            return synthesis
+        not_answered = messages.not_certain if chosen.may_answer else messages.not_answered
+        return synthesis.model_copy(update={"text": not_answered, "closest": list_closest(chosen.ordered, messages)})
+
+    def _answer(self, text: str, messages: Messages) -> Synthesis:
+        return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
+
+    async def _read(self, selection: Selection) -> tuple[Chosen, tuple[Degraded, ...]]:
+        """Let the models read the sentences. Where one fails or is late, the words decide."""
+        question, near = selection.question, list_quotable(selection)
+        if self._encoder is None or not near:
+            return Chosen(selection, []), ()
+        name = self._encoder.name
+        try:
+            async with asyncio.timeout(self._reading_s):
+                texts = [describe_sentence(candidate) for candidate in near]
+                readings = keep_nearest(selection, near, await self._encoder.measure_closeness(question.text, texts))
+                if self._model is not None and question.language in READ_LANGUAGES:
+                    name = self._model.name
+                    readings = await self._score(question, readings, self._model)
+        except TimeoutError:
+            late = f"timeout: the sentences were not read within {self._reading_s:.0f} seconds; their words decided"
+            return Chosen(selection, []), (Degraded(component=name, reason=late),)
+        except AppException as error:
+            return Chosen(selection, []), (Degraded.of(name, error),)
+        return choose_by_reading(selection, readings), ()
+
+    async def _score(self, question: Question, readings: Sequence[Reading], model: ISupportModel) -> list[Reading]:
+        """Return the English sentences with the log-odds of the model, and the others unchanged."""
+        read = [one for one in readings if one.candidate.language in READ_LANGUAGES]
+        scores = await model.score_answers([(question.text, describe_sentence(one.candidate)) for one in read])
+        foreign = [one for one in readings if one.candidate.language not in READ_LANGUAGES]
+        return [*(replace(one, log_odds=score) for one, score in zip(read, scores, strict=True)), *foreign]
+
+
+async def _run(request: SynthesisRequest, work: Callable[[], Result]) -> Result:
+    """Run work on the sources: in a thread if they are long."""
+    is_short = sum(len(source.text) for source in request.sources) <= INLINE_CHARS
+    return work() if is_short else await asyncio.to_thread(work)
+
+
+def _has_later_quote(request: SynthesisRequest) -> bool:
+    """Return whether a further round found a part of the evidence: that may answer in two steps."""
+    return any(one.round for row in request.evidence for one in row.quotes)
+
+
+def _write_report(request: SynthesisRequest, evidence: Sequence[Quote]) -> str:
+    return write_report(
+        request.question,
+        request.questions,
+        request.sources,
+        request.language,
+        messages_for(request.language),
+        request.max_tokens,
+        evidence,
+    )
+
+
+def _write_quotes(request: SynthesisRequest, selection: Selection, evidence: Sequence[Quote]) -> str:
+    """Return the chosen quotes. Evidence that answers in part stands behind the first quote of a source that it lacks.
+
+    If there are MAX_QUOTES of evidence already, the last one gives way to that quote.
+    """
+    extraction = quote(selection)
+    if not evidence:
+        return render_answer(selection.question, extraction, messages_for(request.language), request.max_tokens)
+    quoted = {one.source.url for one in evidence}
+    first = [one for one in extraction.quotes if one.source.url not in quoted][:1]
+    return "\n\n".join(render_passage([*first, *evidence][: max(len(evidence), MAX_QUOTES)]))

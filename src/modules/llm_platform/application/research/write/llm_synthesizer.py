@@ -1,0 +1,138 @@
+"""Writes answers with a language model."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+from modules.llm_platform.application.research.model_output.cleaning import TemplateTokenRemover
+from modules.llm_platform.application.research.write.answer_prompt import (
+    ANSWER_VERSION,
+    REPORT_VERSION,
+    NoAnswerReader,
+    Prompt,
+    build_prompt,
+)
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import READER_STEP_S, LLMRequest, LLMReset, LLMResponse, LLMToken
+from modules.llm_platform.domain.exceptions import LLMProviderException
+from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
+from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
+from modules.llm_platform.domain.ports.synthesizer import StreamingSynthesizer, SynthesisRequest
+from modules.llm_platform.domain.text.messages import messages_for
+from shared.exceptions import AppException
+
+DEFAULT_CONTEXT_TOKENS = 32_000
+CONTEXT_CUT = Degraded(
+    component="context",
+    reason="length: the model read its beginning and its end alone: shorten it, or use a model with a larger context window",
+)
+WRITING_TEMPERATURE = 0.2  # a little variety in a text; the other stages have none
+WHOLE_TEXT_STEP_S = 0.2  # Sentences are checked while the model writes, and several at a time cost less.
+INLINE_CHARS = 30_000  # all sources together, about 10 ms of packing; longer sources are packed in a thread
+
+
+class LLMSynthesizer(StreamingSynthesizer):
+    """Sends the numbered sources with the rules of the answer prompt to a model, in one call.
+
+    - `llm` may be a router: its resets and its spending are passed on.
+    - `context_tokens` is the context length of the smallest model behind it, prompt and answer together.
+    - `sources_tokens` is the part of it for the sources of a short answer.
+
+    Raises the errors of the port of language models.
+    """
+
+    version = ANSWER_VERSION
+    report_version = REPORT_VERSION
+    writes_reports = True
+
+    def __init__(
+        self,
+        llm: ILLMProvider,
+        *,
+        context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS,
+        sources_tokens: int = SOURCES_BUDGET_TOKENS,
+        name: str = "llm",
+    ) -> None:
+        self.name = name
+        self._llm = llm
+        self._context_tokens = context_tokens
+        self._sources_tokens = sources_tokens
+
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+        if not request.sources:
+            synthesis = Synthesis(
+                text=messages_for(request.language).nothing_found, synthesizer=self.name, answered=False
+            )
+            yield SynthesisToken(text=synthesis.text)
+            yield synthesis
+            return
+        prompt = await self._prompt(request)
+        asked = LLMRequest(
+            messages=prompt.messages,
+            max_tokens=prompt.max_tokens,
+            temperature=WRITING_TEMPERATURE,
+            data_kind="page text",
+            step_s=READER_STEP_S if request.is_streamed else WHOLE_TEXT_STEP_S,
+        )
+        reader, written = _AnswerReader(), ""
+        response: LLMResponse | None = None
+        async with aclosing(self._llm.stream(asked)) as parts:  # type: ignore[type-var]  # an async generator
+            async for part in parts:
+                if isinstance(part, LLMToken):
+                    if text := reader.feed(part.text):
+                        written += text
+                        yield SynthesisToken(text=text)
+                elif isinstance(part, LLMReset):
+                    reader, written = _AnswerReader(), ""
+                    yield SynthesisReset(reason=_reason(part.error))
+                else:
+                    response = part
+        if response is None:
+            raise LLMProviderException("The language model's stream ended without an answer: use another model")
+        rest = reader.finish()
+        is_answered = reader.answered and bool(written + rest)
+        if rest := rest or ("" if written else messages_for(request.language).not_answered):
+            written += rest
+            yield SynthesisToken(text=rest)
+        yield _synthesis(response, written, is_answered, prompt)
+
+    async def _prompt(self, request: SynthesisRequest) -> Prompt:
+        context_tokens = await resolve_context(self._context_tokens)
+        if sum(len(source.text) for source in request.sources) <= INLINE_CHARS:
+            return build_prompt(request, context_tokens, self._sources_tokens)
+        return await asyncio.to_thread(build_prompt, request, context_tokens, self._sources_tokens)
+
+
+class _AnswerReader:
+    """Takes what the model writes in pieces and returns the answer in it."""
+
+    def __init__(self) -> None:
+        self._tokens, self._mark = TemplateTokenRemover(), NoAnswerReader()
+
+    @property
+    def answered(self) -> bool:
+        return self._mark.answered
+
+    def feed(self, text: str) -> str:
+        return self._mark.feed(self._tokens.feed(text))
+
+    def finish(self) -> str:
+        return self._mark.feed(self._tokens.finish()) + self._mark.finish()
+
+
+def _synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt) -> Synthesis:
+    return Synthesis(
+        text=text,
+        synthesizer=f"{response.provider}/{response.model}",
+        answered=answered,
+        truncated_tokens=prompt.truncated_tokens,
+        finish_reason=response.finish_reason,
+        spent=response.spent,
+        degraded=(*response.degraded, CONTEXT_CUT) if prompt.is_context_cut else response.degraded,
+    )
+
+
+def _reason(error: Exception) -> str:
+    """Return the code and message of our own errors; of any other error the type only, because its text is untrusted."""
+    return f"{error.code}: {error.message}" if isinstance(error, AppException) else type(error).__name__

@@ -1,0 +1,241 @@
+"""Writing stage: write the text of an answer, sanitise it, and check its citations.
+
+If a model leaves out markers, the platform adds them before the citations are checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import aclosing
+from dataclasses import replace
+
+from modules.llm_platform.application.research import events
+from modules.llm_platform.application.research.check.verification import NOTHING_KNOWN, verify
+from modules.llm_platform.application.research.find.found import Found, Writers
+from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.application.research.write.draft import Draft
+from modules.llm_platform.domain.citations.checker import CheckedAnswer
+from modules.llm_platform.domain.concurrency.deadline import deadline_at
+from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisReset, SynthesisToken
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.rendering import render_closest
+from modules.llm_platform.domain.extractive.selection import select_quotes
+from modules.llm_platform.domain.markdown.markers import render_markers
+from modules.llm_platform.domain.markdown.sanitizer import sanitize
+from modules.llm_platform.domain.ports.synthesizer import NO_SYNTHESIS, ISynthesizer, SynthesisRequest
+from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.messages import messages_for
+from shared.exceptions import AppException
+
+LATE = "timeout: not finished before the deadline of the research run"
+CUT_LATE = f"{LATE}: the text is cut off; raise RESEARCH_TIMEOUT_S"
+CUT_BROKEN = "timeout: the text is cut off; {message}"
+REPEATED = "repetition: the model repeated itself and was stopped; another model may do better"
+EMPTY_TEXT = "its text contained nothing that can be shown"
+NOTHING_CITED = "uncited: the model cited nothing: {found} of its sentences match a source, {count} were not checked"
+UNCITED = "uncited: {count} sentences cite no source and were not checked"
+CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
+# Values of `finish_reason`: the writer was stopped, or its model repeated itself.
+CUT = "timeout"
+REPETITION = "repetition"
+UNFINISHED = frozenset({CUT, REPETITION})  # texts that are not reused for the next request
+
+
+async def write_and_check(run: Run, found: Found, writers: Writers) -> Draft:
+    """Return the answer of a run to what it found, with checked citations."""
+    async with Draft(run, found, writers) as draft:
+        await write(draft)
+        await check(draft)
+    return draft
+
+
+async def write(draft: Draft) -> None:
+    """Write the text of the answer: with the writer, or with the fallback if the writer fails, is late or writes nothing.
+
+    The finished sentences of a text that is late stay; the fallback writes if there are none.
+    """
+    draft.synthesis = await _write_in_time(draft)
+    draft.spent += draft.synthesis.spent
+
+
+async def check(draft: Draft) -> None:
+    """Check the citations of the written text, add below the text what it lacks, and let the judge verify the citations."""
+    text, synthesis = draft.text, draft.synthesis
+    is_fallback = _is_by_fallback(draft)
+    by_model = draft.lacks_markers and not is_fallback
+    draft.checked = await draft.check_words()
+    if not synthesis.answered:  # the first uncited sentence says so, and needs no source
+        draft.checked = replace(draft.checked, uncited=draft.checked.uncited[1:])
+    if not synthesis.answered and not render_markers(text):
+        await _add_closest_passages(draft)
+    for message in _messages_below(draft, is_fallback=is_fallback, by_model=by_model):
+        draft.add(f"\n\n{message}")
+    draft.degraded += tuple(_notes(synthesis, draft.checked, by_model=by_model))
+    await _judge(draft, text, is_fallback=is_fallback)
+
+
+def _is_by_fallback(draft: Draft) -> bool:
+    writers = draft.writers
+    return writers.writer is not writers.fallback and draft.synthesis.synthesizer == writers.fallback.name
+
+
+async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
+    """Let the judge verify the citations: the only thing a streaming client still waits for.
+
+    A text of the fallback is not judged, but calls about the writer's text before it are paid for.
+    """
+    if draft.writers.verification is None:
+        return
+    early = draft.early
+    if early is not None:
+        await (early.aclose() if is_fallback else early.finish())
+        draft.spent, draft.degraded = draft.spent + early.spent, draft.degraded + early.degraded
+    if is_fallback:
+        return
+    run = draft.run
+
+    def emit_checked(citations: tuple[Citation, ...], pending: int) -> None:
+        run.emit(events.Verified(request_id=run.request_id, citations=citations, pending=pending))
+
+    known = early.verdicts if early else NOTHING_KNOWN
+    verified = await verify(draft.writers.verification, text, draft.checked.citations, emit_checked, known)
+    # A judge that answers, though late or without some verdicts, is not replaced: that would cost each answer 30 ms.
+    has_failed = verified.has_failed or bool(early and early.degraded)
+    citations = await draft.read_unjudged(verified.citations) if has_failed else verified.citations
+    if citations != verified.citations:
+        emit_checked(citations, 0)
+    draft.checked = replace(draft.checked, citations=citations)
+    draft.spent, draft.degraded = draft.spent + verified.spent, draft.degraded + verified.degraded
+
+
+def _messages_below(draft: Draft, *, is_fallback: bool, by_model: bool) -> Iterator[str]:
+    """Yield the messages that tell the reader what the text lacks."""
+    messages = messages_for(draft.run.language)
+    synthesis, checked = draft.synthesis, draft.checked
+    if is_fallback and synthesis.answered:
+        is_model_refused = any(entry.component == DailyBudgetError.component for entry in draft.degraded)
+        yield messages.quotes_only if is_model_refused else messages.model_failed
+    if by_model and checked.uncited_sentences and not checked.is_cited_by_author:
+        yield messages.cited_nothing
+    if draft.run.request.depth == "shallow" and not (synthesis.answered and checked.cited):
+        yield messages.go_deeper
+    if synthesis.finish_reason in UNFINISHED:
+        yield messages.cut_off
+    if draft.found.stop_note and not synthesis.answered:
+        yield draft.found.stop_note
+
+
+def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> Iterator[Degraded]:
+    """Yield the entries of `degraded` about sentences without citations and texts that end early."""
+    count, found = checked.uncited_sentences, len({citation.start for citation in checked.citations})
+    reasons = {"length": CUT_OFF, REPETITION: REPEATED}
+    if by_model and checked.is_cited_by_author and count:
+        yield Degraded(component=synthesis.synthesizer, reason=UNCITED.format(count=count))
+    elif by_model and not checked.is_cited_by_author and count + found:
+        yield Degraded(component=synthesis.synthesizer, reason=NOTHING_CITED.format(count=count, found=found))
+    if reason := reasons.get(synthesis.finish_reason):
+        yield Degraded(component=synthesis.synthesizer, reason=reason)
+
+
+async def _add_closest_passages(draft: Draft) -> None:
+    """Add the quotes that are closest to a question that the sources do not answer, and list their sources as cited."""
+    closest = draft.synthesis.closest or await asyncio.to_thread(_render_closest_passages, draft)
+    draft.add(closest and f"\n\n{closest}")
+    named = {number for _, _, number in render_markers(closest)}
+    numbers = frozenset(source.index for source in draft.found.sources)
+    draft.checked = replace(draft.checked, cited=numbers & named)
+
+
+def _render_closest_passages(draft: Draft) -> str:
+    found, language = draft.found, draft.run.language
+    question = read_question(found.question, detect(found.question) or language)
+    closest = render_closest(select_quotes(question, found.sources), messages_for(language))
+    return sanitize(closest, found.sources)
+
+
+@stage("write")
+async def _write_in_time(draft: Draft) -> Synthesis:
+    """Return the text of the writer, what it wrote until the deadline, or the text of the fallback."""
+    writers, name = draft.writers, draft.writers.writer.name
+    try:
+        async with deadline_at(draft.run.deadline):
+            synthesis = await _stream(draft, writers.writer)
+    except TimeoutError:
+        spent = Spending(calls=int(writers.by_model))
+        if cut := await _keep_sentences(draft, spent):
+            draft.degraded += (Degraded(component=name, reason=CUT_LATE),)
+            return cut
+        draft.degraded += (Degraded(component=name, reason=LATE),)
+        return await _fall_back(draft, "deadline", spent)
+    except AppException as error:
+        spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
+        if isinstance(error, LLMTimeoutError) and (cut := await _keep_sentences(draft, spent)):
+            draft.degraded += (Degraded(component=name, reason=CUT_BROKEN.format(message=error.message)),)
+            return cut
+        if writers.writer is writers.fallback:
+            raise
+        draft.degraded += (Degraded.of(name, error),)
+        return await _fall_back(draft, f"{name}: {error.code}", spent)
+    if draft.text.strip():
+        return synthesis
+    draft.degraded += (*synthesis.degraded, Degraded(component=synthesis.synthesizer, reason=EMPTY_TEXT))
+    return await _fall_back(draft, "empty", synthesis.spent)
+
+
+async def _keep_sentences(draft: Draft, spent: Spending) -> Synthesis | None:
+    """Return the finished sentences of a writer that was stopped; None if there are none."""
+    writers = draft.writers
+    if writers.writer is writers.fallback:
+        return None
+    await draft.finish()
+    if not draft.has_sentence():
+        return None
+    return Synthesis(text=draft.text, synthesizer=writers.writer.name, finish_reason=CUT, spent=spent)
+
+
+async def _fall_back(draft: Draft, reason: str, spent: Spending) -> Synthesis:
+    """Return the text of the fallback. `spent` is the cost of the writer before it."""
+    draft.reset(reason)
+    synthesis = await _stream(draft, draft.writers.fallback)
+    return synthesis.model_copy(update={"spent": spent + synthesis.spent})
+
+
+async def _stream(draft: Draft, writer: ISynthesizer) -> Synthesis:
+    """Feed the draft with the stream of the writer."""
+    synthesis: Synthesis | None = None
+    # Texts of quotes have all their markers.
+    draft.lacks_markers = writer is not draft.writers.fallback or draft.writers.by_model
+    async with aclosing(_describe_text(draft).stream_with(writer)) as stream:  # type: ignore[type-var]  # an async generator
+        async for part in stream:
+            if isinstance(part, SynthesisToken):
+                await draft.feed(part.text)
+            elif isinstance(part, SynthesisReset):
+                draft.reset(part.reason)
+            else:
+                synthesis = part
+    if synthesis is None:
+        raise LLMProviderException(NO_SYNTHESIS)
+    await draft.finish()
+    return synthesis
+
+
+def _describe_text(draft: Draft) -> SynthesisRequest:
+    """Return what a writer is asked for."""
+    run, found = draft.run, draft.found
+    return SynthesisRequest(
+        question=found.question,
+        sources=found.sources if found.excerpts is None else found.excerpts,
+        language=run.language,
+        max_tokens=draft.writers.max_tokens,
+        instructions=(run.request.instructions or "").strip() or None,
+        context=run.request.context or None,
+        questions=found.questions if run.request.depth == "report" else (),
+        evidence=found.evidence,
+        is_streamed=run.is_streamed,
+    )

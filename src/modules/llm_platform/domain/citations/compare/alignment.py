@@ -1,0 +1,373 @@
+"""Index the sentences of a source, and find the passage that shares most words with a sentence of the answer.
+
+Sets of sentences, and sets of words of a claim, are integers whose bit i stands for number i.
+"""
+
+import html
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Final
+
+from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.read.words import WORD, is_unspaced
+from modules.llm_platform.domain.text.language import detect, stop_words
+from modules.llm_platform.domain.text.memoized import Memoized
+from modules.llm_platform.domain.text.numbers import other_writings, spelling_words
+from modules.llm_platform.domain.text.positions import SentenceNumber
+from modules.llm_platform.domain.text.sentences import Span, each_sentence
+from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, related_words
+from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, word_parts
+
+MAX_QUOTE_SENTENCES = 3
+MAX_SENTENCE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
+LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
+MAX_TEXT_CHARS = 200_000  # the rest of a longer source is not searched
+SEEDS = 3  # the best sentences around which passages are tried
+RANKED_SENTENCES = 16  # the best sentences, in which the facts of a claim are looked for
+GOOD_SHARE = 0.35  # a further sentence needs this share of the claim to be compared
+NEARLY_BEST = 0.8  # a further sentence needs this share of the best sentence's match
+SENTENCE_COST = 0.03  # a further sentence must add this share of the claim to the quote
+MAX_INITIALS = 6
+UNSPELLED = frozenset({"of", "the", "and", "for", "de", "der", "für", "la", "le", "du", "des"})  # not in acronyms
+MAX_LANGUAGE_CHARS = 500  # the beginning of a source from which its language is detected
+MEMOIZED_RUNS = 1 << 13  # runs of characters between blanks; pages on one subject share most of them
+
+_ADDRESS = re.compile(r"\]\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*\)|\s?<https?://[^>\s]+>")  # the target of a link
+_AROUND_A_WORD = "\"'()[]*,.:;!?"
+_WORDS = re.compile(r"\w+")
+_LINE_CUT = re.compile(r"(?<!\s)\s*\n\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """One to three adjacent sentences of a source that fit a claim best.
+
+    - `span` delimits them in the source.
+    - `sentences` are the best sentence, then others of the source that are nearly as good.
+    - `matched` are the words of the claim that the passage has, as bits.
+    - `known` is the share of the weight of the claim's words that the whole source has, 0 to 1.
+    - `masks` maps each sentence of the source to the words of the claim that it has, as bits.
+    - `ranked` are the sentences that share most with the claim, best first.
+    """
+
+    span: Span
+    sentences: tuple[SentenceNumber, ...]
+    matched: int
+    known: float
+    masks: Mapping[SentenceNumber, int]
+    ranked: tuple[SentenceNumber, ...]
+
+
+class SourceText:
+    """The text of one source, with an index from words to the sentences that have them."""
+
+    def __init__(self, text: str, spans: list[Span], title: str, stop_words: frozenset[str]) -> None:
+        self.text = text
+        self.title = title
+        self.spans = spans
+        self._stop_words = stop_words
+        self._postings, self._buckets = _index(text, spans)
+        self._related: dict[str, int] = {}
+        self._facts: dict[Span, TextFacts] = {}
+
+    @cached_property
+    def language(self) -> str | None:
+        return detect(self.text[:MAX_LANGUAGE_CHARS])
+
+    def facts_of(self, span: Span) -> TextFacts:
+        """Return the facts of a passage or sentence. They are read once for all claims."""
+        facts = self._facts.get(span)
+        if facts is None:
+            text = self.text[slice(*span)]
+            facts = self._facts[span] = TextFacts(text, self._stop_words, spells_numbers=self._spells_numbers)
+        return facts
+
+    @cached_property
+    def _spells_numbers(self) -> bool:
+        """True if the source may spell a number out. It may if it is not ASCII: the index has only bigrams of some scripts."""
+        return not (self.text.isascii() and self._postings.keys().isdisjoint(spelling_words()))
+
+    @cached_property
+    def sentences_with_numbers(self) -> int:
+        """The sentences that may have a number in figures or words, as bits."""
+        spelling, found = spelling_words(), 0
+        for word, sentences in self._postings.items():
+            if not word.isalpha() or word in spelling or (not word.isascii() and is_unspaced(word)):
+                found |= sentences
+        return found
+
+    @cached_property
+    def normalized(self) -> str:
+        """The normalized words of all sentences, with a bar between sentences."""
+        text = self.text
+        pieces = [text[start:end] for start, end in self.spans]
+        if "](" in text or "<http" in text:
+            pieces = [_ADDRESS.sub(" ", piece) for piece in pieces]
+        if "&" in text:
+            pieces = [html.unescape(piece) for piece in pieces]
+        return normalize_each(pieces)
+
+    @cached_property
+    def normalized_without_bars(self) -> str:
+        return self.normalized.replace(" | ", " ")
+
+    @cached_property
+    def normalized_title(self) -> str:
+        return normalize(self.title)
+
+    def sentences_with_exactly(self, word: str) -> int:
+        """Return the sentences that have this folded word, as bits."""
+        return self._postings.get(word, 0)
+
+    def sentences_with(self, word: str) -> int:
+        """Return the sentences that have the word, another form of it, or another writing of a number, as bits."""
+        known = self._related.get(word)
+        if known is None:
+            known = self._related[word] = self._related_sentences(word)
+        return known
+
+    def _related_sentences(self, word: str) -> int:
+        postings = self._postings
+        found = postings.get(word, 0)
+        for key in self._buckets.get(word[:MIN_SHARED], ()):
+            if key != word and is_form(word, key):
+                found |= postings[key]
+        for key in (*related_words().get(word, ()), *other_writings().get(word, ())):
+            found |= postings.get(key, 0)
+        return found
+
+    def knows(self, word: str, written: str) -> bool:
+        """Return whether the source has the word, or spells out the initials that it consists of."""
+        return bool(self.sentences_with(word)) or (written.isupper() and self._spells_out(written))
+
+    def known_share(self, claim: Claim) -> float:
+        """Return the share of the weight of the claim's words that the source has, 0 to 1."""
+        known = sum(word.weight for word in claim.words if word.is_content and self.knows(word.key, word.written))
+        return known / claim.total if claim.total else 0.0
+
+    def _spells_out(self, initials: str) -> bool:
+        """Return whether adjacent words of the source begin with these letters: "World Health Organization" for WHO."""
+        if not 2 <= len(initials) <= MAX_INITIALS or not initials.isalnum():
+            return False
+        return any(initials.casefold() in of_words for of_words in self._initials)
+
+    @cached_property
+    def _initials(self) -> tuple[str, str]:
+        """The first letters of all words, and of the words without "of" and "the". A word of one letter is a blank.
+
+        They are read once, because a search of the whole text for each acronym takes seconds.
+        """
+        words = [word.casefold() for word in _WORDS.findall(self.text)]
+        letters = [word[0] if len(word) > 1 else " " for word in words]
+        named = [letter for letter, word in zip(letters, words, strict=True) if word not in UNSPELLED]
+        return "".join(letters), "".join(named)
+
+    def best_passage(self, claim: Claim) -> Passage | None:
+        """Return the passage that shares most with the claim; None if no sentence shares a word with it."""
+        masks = _Masks([self.sentences_with(word.key) if word.is_content else 0 for word in claim.words])
+        if not masks.all_words:
+            return None
+        worth = _Worths(claim.weights).__getitem__
+        ranked = masks.rank(worth)
+        cost = SENTENCE_COST * claim.total
+        first, last, matched = max(
+            self._around(ranked[:SEEDS], masks),
+            key=lambda found: (worth(found[2]) - cost * (found[1] - found[0]), -found[0], -found[1]),
+        )
+        best = max(map(SentenceNumber, range(first, last + 1)), key=lambda at: worth(masks[at]))
+        enough = max(GOOD_SHARE * claim.total, NEARLY_BEST * worth(masks[best]))
+        others = (at for at in ranked[:MAX_QUOTE_SENTENCES] if at != best and worth(masks[at]) >= enough)
+        return Passage(
+            span=(self.spans[first][0], self.spans[last][1]),
+            sentences=(best, *others),
+            matched=matched,
+            known=worth(masks.all_words) / claim.total,
+            masks=masks,
+            ranked=tuple(ranked),
+        )
+
+    def text_about(self, passage: Passage, limit: int) -> str:
+        """Return the quote and the sentences that share most with the claim, in their order, up to `limit` characters."""
+        start, end = passage.span
+        chosen, used = [(start, min(end, start + limit))], end - start
+        for sentence in passage.ranked:
+            first, last = self.spans[sentence]
+            if first >= start and last <= end:
+                continue
+            used += last - first
+            if used > limit:
+                break
+            chosen.append((first, last))
+        return " ".join(" ".join(self.text[slice(*span)].split()) for span in sorted(chosen))
+
+    def _around(
+        self, seeds: Sequence[SentenceNumber], masks: Mapping[SentenceNumber, int]
+    ) -> Iterator[tuple[SentenceNumber, SentenceNumber, int]]:
+        """Yield the first sentence, the last sentence and the joint mask of each passage around the seeds."""
+        tried: set[SentenceNumber] = set()
+        for seed in seeds:
+            for first in map(SentenceNumber, range(max(0, seed - MAX_QUOTE_SENTENCES + 1), seed + 1)):
+                if first in tried or not masks[first]:
+                    continue
+                tried.add(first)
+                mask = 0
+                for last in map(SentenceNumber, range(first, min(len(self.spans), first + MAX_QUOTE_SENTENCES))):
+                    if masks[last]:
+                        mask |= masks[last]
+                        yield first, last, mask
+
+
+def prepare(text: str, title: str, language: str) -> SourceText:
+    """Return a source with this text and title. `language` decides where sentences end, and which words are stop words.
+
+    The result does not depend on other sources, because their pages arrive in any order.
+    """
+    text = text[:MAX_TEXT_CHARS]
+    spans: list[Span] = []
+    for start, end in each_sentence(text, language):
+        if end - start <= LIST_SENTENCE_CHARS and not _is_table(text[start:end]):
+            spans.append((start, end))
+        else:
+            spans += _readable_spans(text, start, end)
+    return SourceText(text, spans, title, stop_words(language))
+
+
+def _is_table(text: str) -> bool:
+    """Return whether each of several lines is the row of a table, which is a sentence of its own."""
+    return "|" in text and text.count("\n") > 0 and all("|" in line for line in text.splitlines())
+
+
+def _positions(bits: int) -> Sequence[int]:
+    """Return the positions of the bits that are set, lowest first."""
+    if bits < 1 << 8:
+        return _positions_in_byte(bits)
+    octets = enumerate(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
+    return [8 * number + position for number, octet in octets if octet for position in _positions_in_byte(octet)]
+
+
+@cache
+def _positions_in_byte(octet: int) -> tuple[int, ...]:
+    return tuple(position for position in range(8) if octet >> position & 1)
+
+
+class _Masks(dict[SentenceNumber, int]):
+    """The words of a claim that each sentence has, as bits, computed when a sentence is looked up.
+
+    `with_words` has, for each word of the claim, the sentences that have it. A page has hundreds of sentences that share a
+    word with a claim, but these sentences share only a few different sets of words.
+    """
+
+    def __init__(self, with_words: Sequence[int]) -> None:
+        super().__init__()
+        self._with_words = [(1 << position, sentences) for position, sentences in enumerate(with_words) if sentences]
+        self.all_words = sum([bit for bit, _ in self._with_words])
+
+    def __missing__(self, sentence: SentenceNumber) -> int:
+        mask = 0
+        if sentence >= 0:
+            for bit, sentences in self._with_words:
+                if sentences >> sentence & 1:
+                    mask |= bit
+        self[sentence] = mask
+        return mask
+
+    def rank(self, worth: Callable[[int], float]) -> list[SentenceNumber]:
+        """Return the RANKED_SENTENCES whose words are worth most. Sentences of equal worth keep their order."""
+        alike: dict[int, int] = {}  # maps each set of words to the sentences that have exactly these
+        for bit, sentences in self._with_words:
+            for mask, those in list(alike.items()):
+                if both := those & sentences:
+                    alike[mask | bit] = both
+                    if both == those:
+                        del alike[mask]
+                    else:
+                        alike[mask] = those ^ both
+                    sentences ^= both
+            if sentences:
+                alike[bit] = sentences
+        by_worth: dict[float, int] = {}
+        for mask, sentences in alike.items():
+            by_worth[worth(mask)] = by_worth.get(worth(mask), 0) | sentences
+        found: list[int] = []
+        for value in sorted(by_worth, reverse=True):
+            found += _positions(by_worth[value])
+            if len(found) >= RANKED_SENTENCES:
+                break
+        return [SentenceNumber(number) for number in found[:RANKED_SENTENCES]]
+
+
+class _Worths(dict[int, float]):
+    """The total weight of the words in each mask, computed once for each mask."""
+
+    def __init__(self, weights: list[float]) -> None:
+        self._weights = weights
+
+    def __missing__(self, mask: int) -> float:
+        weights = self._weights
+        worth = self[mask] = sum([weights[position] for position in _positions(mask)])
+        return worth
+
+
+def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
+    """Return the sentences that have each word, as bits, and the words by their first MIN_SHARED letters.
+
+    Most runs of characters between blanks occur more than once, so each run is split into words once.
+    """
+    runs: defaultdict[str, int] = defaultdict(int)
+    for number, (start, end) in enumerate(spans):
+        bit = 1 << number
+        for run in set(text[start:end].split()):
+            runs[run] |= bit
+    postings: dict[str, int] = {}
+    for run, sentences in runs.items():
+        for key in _KEYS[run]:
+            postings[key] = postings.get(key, 0) | sentences
+    buckets: dict[str, list[str]] = {}
+    for key in postings:
+        if len(key) >= MIN_SHARED:
+            buckets.setdefault(key[:MIN_SHARED], []).append(key)
+    return postings, buckets
+
+
+def _keys(run: str) -> tuple[str, ...]:
+    """Return the folded words in a run of characters between blanks.
+
+    A joined word also has its parts. A word of a script without blanks is replaced by its bigrams.
+    """
+    bare = run.strip(_AROUND_A_WORD)
+    if bare.isalnum() and bare.isascii():
+        return (bare.lower(),)
+    folded = fold(run)
+    keys: list[str] = []
+    for word in WORD.findall(folded):
+        if not word.isascii() and is_unspaced(word):
+            keys += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
+        elif word.isalnum():
+            keys.append(word)
+        else:
+            keys += [word.removesuffix("()"), *word_parts(word)]
+    return tuple(dict.fromkeys(keys))
+
+
+_KEYS: Final = Memoized(_keys, max_entries=MEMOIZED_RUNS)
+
+
+def _readable_spans(text: str, start: int, end: int) -> list[Span]:
+    """Return the span of a sentence, or of the pieces of a list without full stops, at most MAX_SENTENCE_CHARS each."""
+    if end <= start or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
+        return [(start, end)] if end > start else []
+    spans = []
+    cuts = [found.span() for found in _LINE_CUT.finditer(text, start, end)]
+    starts, ends = [start, *(cut[1] for cut in cuts)], [*(cut[0] for cut in cuts), end]
+    for piece_start, piece_end in zip(starts, ends, strict=True):
+        while piece_end - piece_start > MAX_SENTENCE_CHARS:
+            blank = text.rfind(" ", piece_start + 1, piece_start + MAX_SENTENCE_CHARS)
+            cut = blank if blank > 0 else piece_start + MAX_SENTENCE_CHARS
+            spans.append((piece_start, cut))
+            piece_start = cut + (blank > 0)
+        if piece_end > piece_start:
+            spans.append((piece_start, piece_end))
+    return spans

@@ -1,0 +1,93 @@
+"""Find the difference between a claim and its source, as a pair of positions.
+
+The comparison of facts finds that there is a difference. This module finds its position in both texts, to show it to a reader.
+"""
+
+import html
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from modules.llm_platform.domain.citations.read.sentences import EMPHASIS, MARKS, AnswerSentence
+from modules.llm_platform.domain.dtos.citation_dtos import DifferenceKind
+from modules.llm_platform.domain.markdown.markers import LINK_TARGET
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
+
+_FIGURES = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?")
+_HAN_FIGURES = re.compile("[零〇一二三四五六七八九十百千万亿两点]{1,24}")
+_WORD = re.compile(r"[^\s.,;:!?()\"“”]+")
+_ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?")
+_REMOVED: Final = "\x00"  # stands for a sign that the claim does not have
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`claimed` is a place in the text of the claim, `found` the place in the source that says otherwise."""
+
+    kind: DifferenceKind
+    claimed: Span
+    found: Span
+
+
+def find_figures(text: str, at: Offset) -> Span:
+    """Return the place of the number that begins at `at`, in figures or as a word."""
+    found = _FIGURES.match(text, at) or _HAN_FIGURES.match(text, at) or _WORD.match(text, at)
+    return found.span() if found else (at, at + 1)
+
+
+def find_word(text: str, position: WordNumber) -> Span:
+    """Return the place of a word, counted as in `TextFacts.words`; the whole text where it has fewer."""
+    for number, found in enumerate(WORD_WITH_APOSTROPHE.finditer(text)):
+        if number == position:
+            return found.span()
+    return 0, len(text)
+
+
+def place_of(text: str, written: str) -> Span:
+    """Return the first place of a word or phrase; the whole text where it does not stand."""
+    at = text.find(written)
+    return (at, at + len(written)) if written and at >= 0 else (0, len(text))
+
+
+def words_place(text: str, words: Sequence[str]) -> Span:
+    """Return the place from the first to the last of these words, which stand together."""
+    if not words:
+        return 0, len(text)
+    start, end = place_of(text, words[0])[0], place_of(text, words[-1])[1]
+    return (start, end) if start < end else place_of(text, words[0])
+
+
+def shifted(span: Span, by: int) -> Span:
+    return span[0] + by, span[1] + by
+
+
+def claimed_place(sentence: AnswerSentence, claimed: Span) -> Span | None:
+    """Return the place in the answer of a place in the claim, which has no markup; None where they cannot be aligned."""
+    written = sentence.written
+    if written == sentence.claim and "&" not in written:
+        return sentence.start + claimed[0], sentence.start + claimed[1]
+    masked = MARKS.sub(_mask, written) if sentence.cited else written
+    if "](" in masked:
+        masked = LINK_TARGET.sub(_mask, masked).replace("[", _REMOVED)
+    masked = EMPHASIS.sub(lambda found: found[1] or _mask(found), masked)
+    signs: list[str] = []
+    offsets: list[int] = []
+    at = 0
+    while at < len(masked):
+        entity = _ENTITY.match(masked, at) if masked[at] == "&" else None
+        text = html.unescape(entity[0]) if entity else masked[at]
+        is_repeated_blank = text.isspace() and (not signs or signs[-1] == " ")
+        if text != _REMOVED and not is_repeated_blank:
+            signs += " " if text.isspace() else text
+            offsets += [at] * (1 if text.isspace() else len(text))
+        at += len(entity[0]) if entity else 1
+    if "".join(signs).rstrip() != html.unescape(sentence.claim) or not 0 <= claimed[0] < claimed[1] <= len(offsets):
+        return None
+    return sentence.start + offsets[claimed[0]], sentence.start + offsets[claimed[1] - 1] + 1
+
+
+def _mask(found: re.Match[str]) -> str:
+    return _REMOVED * len(found[0])

@@ -1,0 +1,363 @@
+"""Find where a claim and its source say opposite things in words that no other comparison reads.
+
+- all positions, 74 of the 90 positions
+- for the budget, against it
+- until 30 June, after 30 June
+- 600 euros a year, 600 euros once
+- at least three years, at most three years
+- grew by 12 percent in the south, "grew by 12 percent in the north and fell by 4 percent in the south"
+- opens on 14 May, "was planned for 14 May. It has been moved to 2 September"
+
+Each comparison asks for the same words around both, and says nothing where a text has both sides. A set of words is folded.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.compare.changes import find_word
+from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.data_files import load_data, load_words
+from modules.llm_platform.domain.text.numbers import Reading, number_words, other_date, reading_of
+from modules.llm_platform.domain.text.positions import Offset, WordNumber
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
+
+NOUN_REACH: Final = 4  # words behind a quantifier or preposition among which its noun is looked for
+VERB_REACH: Final = 3  # words before or behind "for" among which a verb of voting is looked for
+PERIOD_REACH: Final = 8  # words behind an amount among which its period is looked for
+BOUND_REACH: Final = 3  # words before a number among which its bound is looked for
+CLAUSES_COMPARED: Final = 2
+SUBJECT_SIGNS: Final = 2  # signs of a Chinese word before a verb that name who does it
+
+_SHARE = re.compile(r"(?:of|von|der|sur|de|di|из|z|out of)(?: the| den| les| los| las)?$")
+_HAN_CLAUSE_END = re.compile(r"[，。；！？,;.!?]|但|而|不过|不過")
+
+Places = tuple[Span, Span]  # a place in the claim, and the place in the sentence that says otherwise
+
+
+def find_contrast(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Return the places where a claim and one sentence of its source say opposite things; None where they do not."""
+    comparisons: tuple[Callable[[Claim, TextFacts], Places | None], ...] = (
+        _find_quantity,
+        _find_stance,
+        _find_time,
+        _find_period,
+        _find_bound,
+        _find_other_clause,
+        _find_han_opposite,
+    )
+    return next((found for compare in comparisons if (found := compare(claim, sentence)) is not None), None)
+
+
+def find_replaced_date(claim: Claim, sentence: TextFacts, later: TextFacts) -> Places | None:
+    """Return the date of a claim and the date that replaced it, if the sentence has the date and the next one moves it.
+
+    The second place is in `later`, the next sentence.
+    """
+    replaced = load_words("contrasts", "replaced")
+    if replaced.isdisjoint(later.folded) or not replaced.isdisjoint(claim.facts.folded):
+        return None
+    if other_date(claim.facts.dated, sentence.dated) is not None:
+        return None  # the claim has another date than the sentence, which is compared elsewhere
+    changed = other_date(claim.facts.dated, later.dated)
+    if changed is None:
+        return None
+    own, other = changed
+    return _find_word(claim.facts, own), _find_word(later, other)
+
+
+def _find_quantity(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare "all positions" with "most positions", "only positions" and "74 of the 90 positions"."""
+    mine, theirs = claim.facts, sentence
+    whole, part = load_words("contrasts", "all"), load_words("contrasts", "part")
+    if whole.isdisjoint(mine.folded) or not part.isdisjoint(mine.folded):
+        return None
+    for at in _find_positions(mine.folded, whole):
+        nouns = _list_content_behind(mine, at)[:1]
+        if not nouns:
+            continue
+        if any(
+            is_form_of_any(nouns[0], _list_content_behind(theirs, other)[:2])
+            for other in _find_positions(theirs.folded, whole)
+        ):
+            return None
+        for other in _find_positions(theirs.folded, part):
+            if is_form_of_any(nouns[0], _list_content_behind(theirs, other)[:2]):
+                return find_word(mine.text, at), find_word(theirs.text, other)
+        if (found := _find_share(theirs, nouns[0])) is not None:
+            return find_word(mine.text, at), found
+    return None
+
+
+def _find_share(sentence: TextFacts, noun: str) -> Span | None:
+    """Return the place of the smaller number in "74 of the 90 positions" or "of the 90 positions, 74"."""
+    figures = [(float(min(reading, key=len)), offset) for reading, offset in sentence.figures if _is_plain(reading)]
+    for whole, offset in figures:
+        before = sentence.text[:offset].rstrip().casefold()
+        behind = sentence.text[offset:].split()[1 : 1 + NOUN_REACH]
+        if not _SHARE.search(before) or not is_form_of_any(noun, [word.strip(".,;:").casefold() for word in behind]):
+            continue
+        for share, place in figures:
+            if share < whole and place != offset:
+                return place, place + len(sentence.text[place:].split()[0].rstrip(".,;:"))
+    return None
+
+
+def _is_plain(reading: frozenset[str]) -> bool:
+    return all(value.replace(".", "", 1).isdigit() for value in reading)
+
+
+def _find_stance(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare "voted for it" with "voted against it", of the same voter."""
+    verbs = load_words("contrasts", "stance_verbs")
+    if verbs.isdisjoint(claim.facts.folded) or verbs.isdisjoint(sentence.folded):
+        return None
+    sides = _sides("stance")
+    mine, theirs = _stances(claim.facts, sides, verbs), _stances(sentence, sides, verbs)
+    if len({side for side, _ in mine}) != 1 or len({side for side, _ in theirs}) != 1 or mine[0][0] == theirs[0][0]:
+        return None
+    voters = [word for word in _list_content_before(claim.facts, mine[0][1]) if word not in verbs]
+    if not any(is_form_of_any(word, sentence.folded) for word in voters):
+        return None
+    return find_word(claim.text, mine[0][1]), find_word(sentence.text, theirs[0][1])
+
+
+def _stances(facts: TextFacts, sides: Sequence[frozenset[str]], verbs: frozenset[str]) -> list[tuple[int, WordNumber]]:
+    """Return the side and the position of each "for" or "against" beside a verb of voting."""
+    return [
+        (side, at)
+        for side, words in enumerate(sides)
+        for at in _find_positions(facts.folded, words)
+        if not verbs.isdisjoint(facts.folded[max(0, at - VERB_REACH) : at + VERB_REACH])
+    ]
+
+
+def _find_time(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare "after the probation period" with "during the probation period" and "until 30 June" with "after 30 June"."""
+    sides = _sides("time")
+    for side, words in enumerate(sides):
+        for at in _find_positions(claim.facts.folded, words):
+            noun = _find_noun_behind(claim.facts, at)
+            if noun is None:
+                continue
+            there = [
+                (other_side, other)
+                for other_side, other_words in enumerate(sides)
+                for other in _find_positions(sentence.folded, other_words)
+                if (found := _find_noun_behind(sentence, other)) and (found == noun or is_form_of_any(noun, [found]))
+            ]
+            if there and all(other_side != side for other_side, _ in there):
+                return find_word(claim.text, at), find_word(sentence.text, there[0][1])
+    return None
+
+
+def _find_period(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare the periods of one amount: "600 euros a year" and "600 euros once"."""
+    return _compare_at_numbers(claim, sentence, _find_period_behind)
+
+
+def _find_bound(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare the bounds of one number: "at least three years" and "at most three years"."""
+    return _compare_at_numbers(claim, sentence, _find_bound_before)
+
+
+def _compare_at_numbers(
+    claim: Claim, sentence: TextFacts, read: Callable[[TextFacts, Offset], tuple[Hashable, WordNumber] | None]
+) -> Places | None:
+    """Return the words beside a number that both have, if `read` returns other kinds of words in the sentence.
+
+    `read` gets the offset of the number, and returns the kind of a word beside it and the word's position.
+    """
+    for number in claim.numbers:
+        mine = read(claim.facts, number.offset)
+        if mine is None:
+            continue
+        same = [offset for reading, offset in _find_numbers(sentence) if reading & number.reading]
+        there = [found for offset in same if (found := read(sentence, offset)) is not None]
+        if there and all(kind != mine[0] for kind, _ in there):
+            return find_word(claim.text, mine[1]), find_word(sentence.text, there[0][1])
+    return None
+
+
+def _find_period_behind(facts: TextFacts, offset: Offset) -> tuple[str, WordNumber] | None:
+    """Return the period of the amount at this offset and the position of its word; None without one, or with several."""
+    first = _find_position(facts, offset)
+    words, per, adverbs = facts.folded, load_words("contrasts", "per"), load_words("contrasts", "adverbs")
+    found = [
+        (_periods()[word], WordNumber(at))
+        for at, word in enumerate(words[first + 1 : first + 1 + PERIOD_REACH], first + 1)
+        if word in _periods() and (word in adverbs or words[at - 1] in per)
+    ]
+    if len({period for period, _ in found if period != "once"}) > 1:
+        return None
+    return next((pair for pair in found if pair[0] != "once"), found[0] if found else None)
+
+
+def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumber] | None:
+    """Return the side and the position of the word before a number that bounds it."""
+    at = _find_position(facts, offset)
+    for position in range(max(0, at - BOUND_REACH), at):
+        for side, words in enumerate(_sides("bound")):
+            if facts.folded[position] in words:
+                return side, WordNumber(position)
+    return None
+
+
+def _find_other_clause(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare a claim about one number with a sentence that joins two clauses with a number each.
+
+    The claim is about the other clause if it has the words behind the other number and none behind its own, or the word before
+    the other number and none of the words before its own.
+    """
+    if len(claim.numbers) != 1:
+        return None
+    clauses = _split_numbered_clauses(sentence)
+    own = next((clause for clause in clauses if clause.reading & claim.numbers[0].reading), None)
+    if own is None or len(clauses) != CLAUSES_COMPARED:
+        return None
+    other = clauses[1 - clauses.index(own)]
+    if other.reading & own.reading or other.unit != own.unit:
+        return None
+    words = claim.facts.folded
+    is_behind = _has_any(other.behind, words, own.all) and own.behind and not _has_any(own.behind, words, other.all)
+    is_before = (
+        own.before
+        and _has_any(other.before[-1:], words, own.all)
+        and not _has_any(own.before, words, other.all)
+        and not _has_any(own.behind, words, other.all)
+    )
+    if not is_behind and not is_before:
+        return None
+    start = claim.numbers[0].offset
+    return (start, start + len(claim.text[start:].split()[0].rstrip(".,;:"))), (other.offset, other.end)
+
+
+class _NumberedClause(NamedTuple):
+    """A clause with one number: the content words before and behind it, and the word right behind it, its unit."""
+
+    reading: Reading
+    offset: Offset
+    end: Offset
+    unit: str
+    before: list[str]
+    behind: list[str]
+
+    @property
+    def all(self) -> list[str]:
+        return [*self.before, *self.behind]
+
+
+def _split_numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
+    """Return the clauses of a sentence that "and" and the like join; empty unless each has just one number."""
+    joining = load_words("contrasts", "joining")
+    cuts = [at for at, word in enumerate(sentence.folded) if word in joining]
+    numbers = [(reading, offset, _find_position(sentence, offset)) for reading, offset in sentence.figures]
+    found: list[_NumberedClause] = []
+    for first, end in pairwise([0, *cuts, len(sentence.folded)]):
+        within = [(reading, offset, at) for reading, offset, at in numbers if first <= at < end]
+        if len(within) != 1:
+            return []
+        reading, offset, at = within[0]
+        words = [word if content else "" for word, content in zip(sentence.folded, sentence.content, strict=True)]
+        unit = sentence.folded[at + 1] if at + 1 < end else ""
+        before = [word for word in words[first:at] if word]
+        behind = [word for word in words[at + 2 : end] if word]
+        place = Offset(offset + len(sentence.text[offset:].split()[0].rstrip(".,;:")))
+        found.append(_NumberedClause(reading, offset, place, unit, before, behind))
+    return found
+
+
+def _has_any(words: Sequence[str], claimed: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether the claim has one of these words, which the other clause does not have."""
+    return any(is_form_of_any(word, claimed) and not is_form_of_any(word, other) for word in words)
+
+
+def _find_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
+    """Return the numbers in figures and in words, with their offsets."""
+    known = number_words()
+    spelled = [
+        (reading_of(known[word]), Offset(find_word(facts.text, WordNumber(at))[0]))
+        for at, word in enumerate(facts.folded)
+        if word in known
+    ]
+    return facts.figures + spelled
+
+
+def _find_position(facts: TextFacts, offset: Offset) -> WordNumber:
+    return WordNumber(len(WORD_WITH_APOSTROPHE.findall(facts.text[:offset])))
+
+
+def _find_han_opposite(claim: Claim, sentence: TextFacts) -> Places | None:
+    """Compare 工会支持 with 工会反对: the same two signs before opposite verbs, in one clause of each text."""
+    if claim.text.isascii():
+        return None
+    for pair in load_data("contrasts")["han"]:
+        for side in (0, 1):
+            own, other = pair[side].split(), pair[1 - side].split()
+            if any(word in claim.text for word in other):
+                continue
+            for word in own:
+                at = claim.text.find(word)
+                subject = claim.text[:at].strip()[:SUBJECT_SIGNS] if at >= SUBJECT_SIGNS else ""
+                if not subject or subject.isascii():
+                    continue
+                for clause, start in _han_clauses(sentence.text):
+                    found = next((clause.find(word) for word in other if word in clause), -1)
+                    if found >= 0 and subject in clause[:found] and not any(word in clause for word in own):
+                        return (at, at + len(word)), (start + found, start + found + SUBJECT_SIGNS)
+    return None
+
+
+def _han_clauses(text: str) -> Iterator[tuple[str, int]]:
+    start = 0
+    for cut in _HAN_CLAUSE_END.finditer(text):
+        yield text[start : cut.start()], start
+        start = cut.end()
+    yield text[start:], start
+
+
+@cache
+def _sides(name: str) -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(words.split()) for words in load_data("contrasts")[name])
+
+
+@cache
+def _periods() -> dict[str, str]:
+    return {word: period for period, words in load_data("contrasts")["period"].items() for word in words.split()}
+
+
+def _find_positions(words: Sequence[str], wanted: frozenset[str]) -> list[WordNumber]:
+    return [] if wanted.isdisjoint(words) else [WordNumber(at) for at, word in enumerate(words) if word in wanted]
+
+
+def _list_content_behind(facts: TextFacts, at: WordNumber) -> list[str]:
+    """Return the content words behind a word, at most NOUN_REACH words away."""
+    reach = range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH))
+    return [facts.folded[position] for position in reach if facts.content[position]]
+
+
+def _list_content_before(facts: TextFacts, at: WordNumber) -> list[str]:
+    return [word for word, is_content in zip(facts.folded[:at], facts.content, strict=False) if is_content]
+
+
+def _find_noun_behind(facts: TextFacts, at: WordNumber) -> str | None:
+    """Return the first content word or number behind a preposition, unless another preposition of time stands beside it."""
+    every = frozenset().union(*_sides("time"))
+    if at and facts.folded[at - 1] in every:
+        return None  # "until after the update"
+    for position in range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH)):
+        word = facts.folded[position]
+        if word in every:
+            return None
+        if facts.content[position] or word.isdigit():
+            return word
+    return None
+
+
+def _find_word(facts: TextFacts, written: str) -> Span:
+    at = facts.text.find(written)
+    return (at, at + len(written)) if at >= 0 else (0, len(facts.text))

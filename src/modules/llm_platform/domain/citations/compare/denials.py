@@ -1,0 +1,99 @@
+"""Find where a claim and a sentence of its source deny each other.
+
+"The lock was forced" is denied by "There is no evidence that the lock was forced", and "The gate is open" by "The gate is
+closed".
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.citations.compare.changes import find_word
+from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.text.negation import (
+    contradicts_unspaced,
+    count_negators,
+    denied_clause_words,
+    denies_clause,
+    has_opposite,
+    negation_words,
+)
+from modules.llm_platform.domain.text.positions import WordNumber
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+
+SAME_STATEMENT: Final = 0.9  # share of a claim's content words in a sentence that differs by a negation only
+
+
+def is_denied(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether only one of the two denies the same predicate, or one has a word where the other has its opposite."""
+    mine, theirs = claim.denied_words, sentence.denied_words
+    if has_undenied_opposite(claim, sentence) or _is_negated_copy(claim, sentence):
+        return True
+    if _denies_rest(claim, sentence):
+        return True
+    if not claim.text.isascii() and contradicts_unspaced(claim.text, sentence.text):
+        return True
+    return denies_clause(theirs, sentence.text, claim.text, mine) or denies_clause(
+        mine, claim.text, sentence.text, theirs
+    )
+
+
+def has_undenied_opposite(claim: Claim, facts: TextFacts) -> bool:
+    """Return whether one has a word where the other, among the same neighbours, has its opposite, and neither is denied."""
+    return has_opposite(_without(claim.denied_words, claim.keys), _without(facts.denied_words, facts.folded))
+
+
+def _denies_rest(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether the claim affirms what a short clause denies: "it covers breakage, but no water damage".
+
+    The verb of such a clause stands before it, so the claim must share a word with the rest of the sentence.
+    """
+    if count_negators(claim.facts.folded) or not count_negators(sentence.folded):
+        return False
+    shared = [word for word, content in zip(sentence.folded, sentence.content, strict=True) if content]
+    for denied in denied_clause_words(sentence.text):
+        rest = [word for word in shared if word not in denied]
+        if all(is_form_of_any(word, claim.facts.folded) for word in denied) and not any(
+            is_form_of_any(word, rest) for word in denied
+        ):
+            return any(is_form_of_any(word, claim.facts.folded) for word in rest)
+    return False
+
+
+def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
+    """Return whether the sentence has nearly all content words of the claim, and one negator more or less."""
+    if count_negators(claim.facts.folded) % 2 == count_negators(sentence.folded) % 2:
+        return False
+    mine = [word for word, content in zip(claim.facts.folded, claim.facts.content, strict=True) if content]
+    mine = [word for word in mine if not count_negators([word])]
+    shared = sum(is_form_of_any(word, sentence.folded) for word in mine)
+    return bool(mine) and shared >= SAME_STATEMENT * len(mine)
+
+
+def _without(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
+    return [word for word in words if word not in denied] if denied else words
+
+
+def denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
+    """Return where a claim and a sentence deny each other: the negation that one has, or the opposites that both have."""
+    known = negation_words()
+    mine = _first(claim.facts.folded, known.negators)
+    theirs = _first(sentence.folded, known.negators)
+    if (mine is None) == (theirs is None):
+        mine, theirs = _opposites(claim.facts.folded, sentence.folded)
+    claimed = (0, len(claim.text)) if mine is None else find_word(claim.text, mine)
+    return claimed, (0, len(sentence.text)) if theirs is None else find_word(sentence.text, theirs)
+
+
+def _first(words: Sequence[str], wanted: frozenset[str]) -> WordNumber | None:
+    return next((WordNumber(position) for position, word in enumerate(words) if word in wanted), None)
+
+
+def _opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[WordNumber | None, WordNumber | None]:
+    opposites = negation_words().opposites
+    for own, word in enumerate(mine):
+        for pair, side in opposites.get(word, ()):
+            for other, their_word in enumerate(theirs):
+                if (pair, 1 - side) in opposites.get(their_word, ()):
+                    return WordNumber(own), WordNumber(other)
+    return None, None

@@ -1,0 +1,128 @@
+"""Limit what the verdict of a language model may change in a citation that was checked by its words.
+
+A model reads untrusted text and may follow instructions in it. It may lower any verdict, but not raise one past a changed
+number or identifier: such a sentence is at best partial.
+"""
+
+import html
+import re
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
+
+from modules.llm_platform.domain.citations.read.sentences import read_answer
+from modules.llm_platform.domain.citations.read.words import IDENTIFIER, WORD, is_unspaced
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, Verdict
+from modules.llm_platform.domain.text.numbers import (
+    ISO_DATE,
+    Reading,
+    date_words,
+    list_numbers,
+    number_words,
+    reading_of,
+)
+from modules.llm_platform.domain.text.positions import Offset
+from modules.llm_platform.domain.text.tokens import fold
+
+_RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
+_LITERAL = re.compile(r"(?<!`)`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
+_ALSO_VERBS = frozenset({"may", "march"})  # months only where they are capitalised
+
+
+def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
+    """Return the sentences of a sanitised answer without their markers, by the offsets that citations have."""
+    return {
+        (sentence.start, sentence.end): html.unescape(sentence.claim)
+        for sentence in read_answer(answer, language).sentences
+    }
+
+
+def can_be_judged(citation: Citation, claim: str) -> bool:
+    """Return whether a model can add something: there is a quote, and it is no copy that supports the claim."""
+    if not citation.quote.strip() or not claim.strip():
+        return False
+    return citation.verdict != "supported" or not citation.is_verbatim
+
+
+def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -> Citation:
+    """The citation with the verdict of a model, limited by `highest_verdict`; the verdict of the words stays beside it."""
+    by_words = citation.word_verdict or citation.verdict
+    highest = highest_verdict(by_words, claim, citation.quote)
+    final: Verdict = min(verdict, highest, key=_RANK.__getitem__)
+    if citation.verdict == "unchecked" and final == "unsupported":
+        final = "unchecked"  # an excerpt, or a text in another language: the page may say it elsewhere
+    cells = () if final == "supported" else citation.cells
+    judged = {
+        "verdict": final,
+        "checked_by": "model",
+        "word_verdict": by_words,
+        "cells": cells,
+        "difference": None if final == "supported" else citation.difference,
+    }
+    return citation.model_copy(update=judged)
+
+
+def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
+    """Return the highest verdict that a model may give to a claim.
+
+    It is `supported` for a claim that its words support, and for one without figures, dates and identifiers. A claim that its
+    words found partial, or could not compare, may be supported if the quote has all of these. One that they found unsupported
+    may be if the quote has exactly the same ones in the same order: the change that the words found is then none of these.
+    """
+    if word_verdict == "supported":
+        return "supported"
+    # The folded words of code spans, paths and flags, which count as identifiers.
+    literal = frozenset(fold(word) for found in _LITERAL.finditer(claim) for word in WORD.findall(found[0]))
+    mine, theirs = _facts(claim, literal), _facts(quote, literal)
+    if not mine:
+        return "supported"
+    if word_verdict != "unsupported":
+        return "supported" if all(any(fact & other for other in theirs) for fact in mine) else "partial"
+    same = len(mine) == len(theirs) and all(fact & other for fact, other in zip(mine, theirs, strict=True))
+    return "supported" if same else "partial"
+
+
+def within_limits(citations: Sequence[Citation], answer: str, language: str) -> bool:
+    """Return whether all verdicts of models are within the limits of `apply_model_verdict`; false for made-up ones."""
+    of_models = [citation for citation in citations if citation.checked_by != "words"]
+    claims = claims_of(answer, language) if of_models else {}
+    return all(_is_within(citation, claims.get((citation.start, citation.end))) for citation in of_models)
+
+
+def _is_within(citation: Citation, claim: str | None) -> bool:
+    words = citation.word_verdict
+    if claim is None or words not in _RANK or citation.verdict not in _RANK or not citation.quote.strip():
+        return False
+    return _RANK[citation.verdict] <= _RANK[highest_verdict(words, claim, citation.quote)]
+
+
+def _facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
+    """Return the figures, words for numbers, months, weekdays and identifiers of a text, in order of their first place.
+
+    Each comes with the values that it can mean. `identifiers` are words that count as identifiers, whatever they look like.
+    """
+    numbers, dates = number_words(), date_words()
+    found = list_numbers(text)
+    found += [(_date(int(match[0][5:7]) - 1), Offset(match.start())) for match in ISO_DATE.finditer(text)]
+    for match in WORD.finditer(text):
+        word, at = fold(match[0]), Offset(match.start())
+        if word in numbers:
+            found.append((reading_of(numbers[word]), at))
+        elif word in dates and not (match[0] == word and word in _ALSO_VERBS):
+            found.append((_date(dates[word]), at))
+        elif word in identifiers or _is_identifier(match[0]):
+            found.append((frozenset({word.removesuffix("()")}), at))
+    return list(dict.fromkeys(reading for reading, _ in sorted(found, key=itemgetter(1))))
+
+
+def _date(number: int) -> Reading:
+    return frozenset({f"date {number}"})
+
+
+def _is_identifier(written: str) -> bool:
+    """Return whether the word has a figure, capitals alone, or a hyphen. Too many do no harm: the claim only stays partial."""
+    if written[0].isdigit() or is_unspaced(written):
+        return False
+    hyphenated = "-" in written and written.isascii()
+    capitals = len(written) > 1 and written.isupper()
+    return hyphenated or capitals or any(map(str.isdigit, written)) or IDENTIFIER.match(written) is not None

@@ -1,0 +1,81 @@
+"""The probability that a source supports a sentence: a logistic regression of a few shares and counts.
+
+`scripts/fit_citation_check.py` fits the weights of `citation_weights.json` to labelled sentences.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from math import exp, log1p
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.compare.facts import FactComparison
+from modules.llm_platform.domain.citations.read.claims import Claim
+from modules.llm_platform.domain.text.data_files import load_data
+
+GRAM_CHARS: Final = 4
+MIN_CLAUSE_WORDS: Final = 2  # content words
+
+
+class Features(NamedTuple):
+    """The inputs of the score. Shares are 0..1. Counts are logarithms, so that the first one weighs most."""
+
+    grams: float  # share of the sentence's runs of four characters that the passage has: sees other forms of a word
+    weakest_clause: float  # share of the content words that the passage has, of the clause where it is least
+    numbers: float  # numbers of the claim
+    missing_numbers: float  # numbers that no sentence about the claim has
+    missing_names: float  # names that the whole source lacks
+    replaced: float  # 1: it copies a sentence but for a word in the place of another one
+
+
+class Weights(NamedTuple):
+    """The weights of the features, and the scores of verdicts.
+
+    - `partial` and `supported` are the least scores of these verdicts.
+    - `refuted` is the score of a changed fact.
+    """
+
+    bias: float
+    features: Features
+    partial: float
+    supported: float
+    refuted: float
+
+
+@cache
+def weights() -> Weights:
+    data = load_data("citation_weights")
+    return Weights(data["bias"], Features(**data["features"]), data["partial"], data["supported"], data["refuted"])
+
+
+def features_of(compared: FactComparison) -> Features:
+    """Return the features of a claim and the passage that fits it best."""
+    claim = compared.claim
+    return Features(
+        grams=_shared_grams(claim.facts.normalized, compared.passage_facts.normalized),
+        weakest_clause=_weakest_clause(claim, compared.passage.matched),
+        numbers=log1p(len(claim.numbers)),
+        missing_numbers=log1p(compared.missing_numbers),
+        missing_names=log1p(compared.missing_names),
+        replaced=float(compared.is_word_replaced()),
+    )
+
+
+def probability(features: Sequence[float]) -> float:
+    """Return the probability that a sentence with these features is supported, 0..1."""
+    fitted = weights()
+    return 1 / (
+        1 + exp(-fitted.bias - sum(weight * value for weight, value in zip(fitted.features, features, strict=True)))
+    )
+
+
+def _weakest_clause(claim: Claim, matched: int) -> float:
+    """Return the lowest share of matched content words in a clause of the claim; short clauses do not count."""
+    clauses = [claim.content & clause for clause in claim.clauses]
+    long = [clause for clause in clauses if clause.bit_count() >= MIN_CLAUSE_WORDS] or [claim.content]
+    return min((clause & matched).bit_count() / clause.bit_count() for clause in long)
+
+
+def _shared_grams(words: str, text: str) -> float:
+    """Return the share of the runs of four characters of `words` that `text` has; both are normalized."""
+    runs = [words[at : at + GRAM_CHARS] for at in range(len(words) - GRAM_CHARS + 1)]
+    return sum([run in text for run in runs]) / len(runs) if runs else 0.0

@@ -1,0 +1,85 @@
+"""Read the cells of a table in a source: which row a claim names, and which column it is about."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.citations.compare.alignment import SourceText
+from modules.llm_platform.domain.citations.read.claims import Claim
+from modules.llm_platform.domain.text.numbers import Reading, list_numbers
+from modules.llm_platform.domain.text.positions import SentenceNumber
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
+
+BAR: Final = "|"
+MIN_BARS: Final = 2  # bars of a row; one bar may be any sign
+
+
+def find_other_cell(
+    claim: Claim, reading: Reading, source: SourceText, ranked: Sequence[SentenceNumber]
+) -> Span | None:
+    """Return the place of the cell that a claim gives another number; None where it does not.
+
+    The claim names the first cell of just one row, and neither this row nor the head of its table has the number. The cell is
+    in the column with most words of the claim, if its head has one, else the first cell with a number. `ranked` are the
+    sentences of the source that share most with the claim.
+    """
+    named = [sentence for sentence in ranked if _is_row(source, sentence) and _is_named(claim, source, sentence)]
+    if len(named) != 1:
+        return None
+    row, head = named[0], _find_head(source, named[0])
+    if head == row or any(reading & other for at in (row, head) for other, _ in list_numbers(_text(source, at))):
+        return None
+    cells, heads = _cells(source, row)[1:], _cells(source, head)[1:]
+    figures = [
+        (cell, head_cell) for cell, head_cell in zip(cells, heads, strict=False) if list_numbers(_slice(source, cell))
+    ]
+    if not figures:
+        return None
+    keys = [word.key for word in claim.words]
+    return max(figures, key=lambda pair: sum(is_form_of_any(word, keys) for word in _words(_slice(source, pair[1]))))[0]
+
+
+def _is_named(claim: Claim, source: SourceText, row: SentenceNumber) -> bool:
+    """Return whether the claim has all words of the first cell."""
+    first = _words(_slice(source, _cells(source, row)[0]))
+    keys = [word.key for word in claim.words]
+    return (
+        bool(first) and not all(word.isdigit() for word in first) and all(is_form_of_any(word, keys) for word in first)
+    )
+
+
+def _find_head(source: SourceText, row: SentenceNumber) -> SentenceNumber:
+    """Return the first row of the table."""
+    while row > 0 and _is_row(source, before := SentenceNumber(row - 1)):
+        row = before
+    return row
+
+
+def _is_row(source: SourceText, sentence: SentenceNumber) -> bool:
+    return _text(source, sentence).count(BAR) >= MIN_BARS
+
+
+def _cells(source: SourceText, row: SentenceNumber) -> list[Span]:
+    """Return the places of the cells in the source, without the bars and blanks around them."""
+    start, end = source.spans[row]
+    cells: list[Span] = []
+    for cell in source.text[start:end].strip(BAR + " ").split(BAR):
+        begin = source.text.index(cell, start, end)
+        inner = cell.strip()
+        at = begin + len(cell) - len(cell.lstrip())
+        cells.append((at, at + len(inner)))
+        start = begin + len(cell)
+    return cells
+
+
+def _text(source: SourceText, sentence: SentenceNumber) -> str:
+    return source.text[slice(*source.spans[sentence])]
+
+
+def _slice(source: SourceText, span: Span) -> str:
+    return source.text[slice(*span)]
+
+
+def _words(text: str) -> list[str]:
+    return WORD_WITH_APOSTROPHE.findall(fold(text))

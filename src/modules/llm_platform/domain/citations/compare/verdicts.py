@@ -1,0 +1,205 @@
+"""The verdict on a sentence and a passage: the probability that it is supported, and whether a fact was changed.
+
+One wrong number, unit, name, identifier, date or negation refutes a sentence, however much else agrees. A number that no
+sentence about it has leaves it partial at best, and so does an act that the source tells of another subject.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
+from modules.llm_platform.domain.citations.compare.changes import Change
+from modules.llm_platform.domain.citations.compare.facts import FactComparison
+from modules.llm_platform.domain.citations.compare.score import features_of, probability, weights
+from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.read.words import is_unspaced
+from modules.llm_platform.domain.dtos.citation_dtos import Verdict
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.negation import is_denied_at
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.text.tokens import normalize
+
+MIN_WORDS_AFTER_COLON: Final = 4  # shortest statement behind a colon
+UNIT_SIGNS: Final = frozenset("€$£¥%‰°")
+LAST_LATIN: Final = "\u024f"
+RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "partial": 1, "unchecked": 2, "supported": 3}
+MIN_VERBATIM_SHARE: Final = 0.9  # a source with a smaller share of the words is not searched for a copy
+MIN_SAME_LANGUAGE_SHARE: Final = 0.6  # a source with this share of the words is in the language of the sentence
+DENIAL_REACH_CHARS: Final = 40  # a denial is looked for this far before and behind a copied sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The judgement on a sentence and one of its sources.
+
+    - `score` is the probability that the source supports the sentence, 0 to 1.
+    - `is_refuted` is True if a fact of the sentence was changed.
+    - `is_verbatim` is True if the source has the sentence word for word; of a row that is compared by its cells, each cell.
+    - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
+    - `highest` is the highest verdict that a reading by meaning may give: the words have the last word on numbers and doers.
+    - `word_verdict` is the verdict of the words if a reading by meaning gave `verdict`, else None.
+    """
+
+    verdict: Verdict
+    score: float
+    is_refuted: bool = False
+    is_verbatim: bool = False
+    cells: tuple[Judgement, ...] = ()
+    change: Change | None = None  # why it is doubted, with the place in the claim and in the source
+    highest: Verdict = "supported"
+    word_verdict: Verdict | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """True if a reading by meaning has nothing to decide: a copy, a changed fact, a row of cells, nothing in common."""
+        return (
+            self.verdict == "unchecked"
+            or self.is_verbatim
+            or self.is_refuted
+            or bool(self.cells)
+            or self.score <= 0
+            or self.word_verdict is not None
+        )
+
+
+def is_verbatim(claim: Claim, source: SourceText) -> bool:
+    """Return whether the source has the words of the claim in the same order, and does not deny them right before or behind."""
+    if any(sign not in source.text for sign in UNIT_SIGNS.intersection(claim.text)):
+        return False  # normalized words have no signs
+    if not any(len(word.key) > 1 or is_unspaced(word.key) for word in claim.words):
+        return (
+            bool(claim.words) and f"|{claim.facts.normalized}|" in f"|{source.normalized}|"
+        )  # "s" stands in any "it's"
+    if _is_copied(claim.facts.normalized, source):
+        return True
+    lead, colon, statement = claim.text.partition(": ")  # a heading or a lead-in, and a sentence below it
+    if not colon or len(statement.split()) < MIN_WORDS_AFTER_COLON or not _is_copied(normalize(statement), source):
+        return False
+    return normalize(lead) in source.normalized_title or _is_copied(normalize(lead), source)
+
+
+def _is_copied(words: str, source: SourceText) -> bool:
+    return _occurs_undenied(words, source.normalized) or _occurs_undenied(words, source.normalized_without_bars)
+
+
+def _occurs_undenied(words: str, text: str) -> bool:
+    at = text.find(words)
+    while at >= 0:
+        end = at + len(words)
+        before = text[max(0, at - DENIAL_REACH_CHARS) : at].rpartition("|")[2].split()
+        if not is_denied_at(before, text[end : end + DENIAL_REACH_CHARS].split(" ", 1)):
+            return True
+        at = text.find(words, at + 1)
+    return False
+
+
+def judge(
+    claim: Claim, source: SourceText, language: str, cells: Sequence[tuple[Claim, Claim]] = ()
+) -> tuple[Span, Judgement]:
+    """Return the quote and the verdict. `language` is the language of the answer.
+
+    `cells` of a table row: each as it stands there, and together with its heads. Their weakest verdict is the verdict on the row.
+    """
+    span, judgement = _judge(claim, source, language)
+    if cells and judgement.verdict in ("partial", "unsupported"):
+        judged = tuple(_judge_cell(*cell, source, language) for cell in cells)
+        weakest = min(judged, key=lambda cell: RANK[cell.verdict])
+        is_copied = all(cell.is_verbatim for cell in judged)
+        judgement = replace(weakest, cells=judged, change=None, is_verbatim=is_copied)
+    return span, judgement
+
+
+def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: str) -> Judgement:
+    _, judgement = _judge(with_heads, source, language)
+    if judgement.verdict == "unsupported" and is_verbatim(cell, source):
+        return Judgement("partial", judgement.score)
+    return judgement
+
+
+def _judge(claim: Claim, source: SourceText, language: str) -> tuple[Span, Judgement]:
+    if not source.text.strip():
+        return (0, 0), Judgement("unchecked", 0.0)
+    passage = source.best_passage(claim)
+    if passage is None:
+        return (0, 0), _unless_foreign(claim, source, language, Judgement("unsupported", 0.0))
+    if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
+        return passage.span, Judgement("supported", 1.0, is_verbatim=True)
+    judgement = _compare(claim, source, passage)
+    if judgement.verdict != "supported" and passage.known < MIN_SAME_LANGUAGE_SHARE:
+        judgement = _unless_foreign(claim, source, language, judgement)
+    return passage.span, judgement
+
+
+def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
+    compared, fitted = FactComparison(claim, source, passage), weights()
+    features = features_of(compared)
+    score = probability(features)
+    change = compared.change()
+    if score < fitted.partial or change:
+        why = change or (compared.replacement() if features.replaced else None)
+        least: Verdict = "partial" if compared.is_partial_at_best() else "supported"
+        return Judgement(
+            "unsupported",
+            round(min(score, fitted.refuted), 2),
+            is_refuted=change is not None,
+            change=why,
+            highest=least,
+        )
+    is_partial_at_best = compared.is_partial_at_best()
+    if score < fitted.supported or is_partial_at_best:
+        why = compared.replacement() if features.replaced else None
+        highest: Verdict = "partial" if is_partial_at_best else "supported"
+        return Judgement("partial", round(min(score, fitted.supported), 2), change=why, highest=highest)
+    return Judgement("supported", round(score, 2))
+
+
+def support_of(claim: Claim, source: SourceText, least: float) -> float:
+    """Return the score that `judge` gives a claim which the source supports, 0 below `least` and for any other verdict.
+
+    What costs most is compared last: most sources of an answer do not support a sentence that names none of them.
+    """
+    passage = source.best_passage(claim) if source.text.strip() else None
+    if passage is None:
+        return 0.0
+    if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
+        return 1.0
+    compared = FactComparison(claim, source, passage)
+    score = probability(features_of(compared))
+    if score < weights().supported or round(score, 2) < least or compared.is_partial_at_best():
+        return 0.0
+    return 0.0 if compared.change() else round(score, 2)
+
+
+def _unless_foreign(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
+    """Words of two languages are not compared: only figures and names that the source lacks tell against the claim."""
+    primary = language.partition("-")[0].lower()
+    if source.language in (None, primary) or detect(claim.text) != primary or _lacks_figure_or_name(claim, source):
+        return judgement
+    return Judgement("unchecked", judgement.score)
+
+
+def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
+    """Return whether the source lacks a figure or name of a claim in another language that would be written alike there.
+
+    Names count in a claim of another alphabet, identifiers in any claim.
+    """
+    known = TextFacts(source.text, frozenset()).numbers
+    for reading, at, spelled in claim.numbers:
+        key = claim.keys[claim.find_position(at)]
+        if (
+            known
+            and not spelled
+            and not any(reading & known_reading for known_reading in known)
+            and not source.sentences_with(key)
+        ):
+            return True
+    is_other_alphabet = any(sign > LAST_LATIN and sign.isalpha() for sign in claim.text)
+    alike = (
+        word
+        for word in claim.words
+        if word.is_identifier or (is_other_alphabet and word.written.isascii() and word.written[0].isupper())
+    )
+    return any(not source.knows(word.key, word.written) for word in alike)

@@ -1,0 +1,559 @@
+"""Read the citations that people and models write, and rewrite them as markers `[n]`.
+
+The citation checker reads the rewritten text; `CitedText.span` maps a sentence of it back to the text as sent. The known
+forms are listed in docs/reference/citation-forms.md. Reading takes time linear in the length of the text.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.forms.author_year import (
+    YEAR,
+    Bibliography,
+    BibliographyEntry,
+    narrated_number,
+    parenthesised_numbers,
+)
+from modules.llm_platform.domain.citations.forms.link_groups import REFERENCE_LINK, GroupedLink, link_group_at
+from modules.llm_platform.domain.citations.forms.own_export import find_export_lines
+from modules.llm_platform.domain.citations.forms.source_lists import (
+    ADDRESS_START,
+    LINK,
+    LINK_TEXT,
+    LINK_URL,
+    MAX_NUMBER,
+    ListedSource,
+    TextLine,
+    find_source_lists,
+    text_lines,
+    url_in,
+    with_scheme,
+)
+from modules.llm_platform.domain.markdown.addresses import address_at
+from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, mask_code_spans
+from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
+from modules.llm_platform.domain.text.page_starts import PageStarts
+from modules.llm_platform.domain.text.sentences import Span
+from modules.llm_platform.domain.urls.canonical_url import (
+    MAX_URL_CHARS,
+    canonical_url,
+    host_of,
+    is_openable,
+    is_web_url,
+)
+
+MAX_MARKERS: Final = 6000
+CODE_KINDS: Final = frozenset({"code", "fence", "indented"})
+GENERIC_LABELS: Final = frozenset(
+    {"source", "link", "ref", "reference", "here", "web", "quelle", "fuente", "来源", "出典"}
+)
+
+# The first characters decide which alternative reads a token, except `[` and `(`: `[` begins a link, a reference, a marker
+# or a name, tried in this order, and what `(` opens is read by `_Rewriter._read_parentheses`.
+_TOKEN = lazy_pattern(
+    rf"(?P<image>!{LINK})"
+    rf"|(?P<link>{LINK})"
+    rf"|(?P<wrapped>\[\[\d{{1,4}}\]\]\({LINK_URL}\))"
+    rf"|(?P<reference>{REFERENCE_LINK})"
+    r"|(?P<file>【\d{1,4}:\d{1,4}†[^】\n]{0,120}】)"
+    rf"|(?P<marker>{MARKER.pattern}(?::\s?\d{{1,4}}(?:[–-]\d{{1,4}})?(?![\d.]))?)"
+    r"|(?P<footnote>\[\^[^\]\[\s]{1,60}\])"
+    r"|(?P<named>\[[^\[\]\n]{2,200}\])"
+    r"|(?P<sup><sup>[^<>\n]{1,60}</sup>)"
+    r"|(?P<ref><ref(?:\s[^<>\n]{0,200})?(?:/>|>[^<]{0,2000}</ref>))"
+    r"|(?P<cite><cite\s[^<>\n]{1,200}>(?P<said>[^<]{0,4000})</cite>)"
+    r"|(?P<parentheses>\()"
+    r"|(?P<superscript>(?<![\s\d²³])[¹²³⁰⁴-⁹]{1,3}(?:[,˒⁻ ]{1,2}[¹²³⁰⁴-⁹]{1,3}){0,9})"
+    r"|(?P<digits>(?:(?<=[^\W\d_][.!?])|(?<=[)\]%”\"’][.!?])|(?<=[.!?][)”\"’])|(?<=(?:19|20)\d\d\.))"
+    r"\d{1,3}(?:,[ ]?\d{1,3}){0,9}(?=\s*\Z|\s+(?-i:[^a-z\s])))"
+    r"|(?P<address><?https?://|(?<![\w.@/])www\.)",
+    re.I,
+)
+_PARENTHESISED = re.compile(r"\([^()\n]{2,300}\)")
+_LINK_PARTS = re.compile(rf"\[({LINK_TEXT})\]\(({LINK_URL})")
+_REFERENCE_PARTS = re.compile(r"\[([^\[\]\n]{1,300})\]\[([^\[\]\n]{0,80})\]")
+_LABEL_NUMBER = re.compile(r"[\[\\^#(\s]*(\d{1,3})[\])\\\s]*\Z")
+_NUMBER = re.compile(r"\d+")
+_SUPERSCRIPTS = str.maketrans("¹²³⁰⁴⁵⁶⁷⁸⁹", "1230456789")
+_INDEX = re.compile(r"index=[\"']?([\d\s,:.-]{1,150})", re.I)
+_NAME = re.compile(r"name\s*=\s*[\"']?([^\"'/>]{1,80})", re.I)
+_REF_PARTS = re.compile(r"<ref([^<>]*?)(?:/>|>([^<]*)</ref>)", re.I)
+_NO_CITATION = re.compile(
+    r"\[(?:citation needed|clarification needed|better source needed|when\?|who\?|edit)\]\Z", re.I
+)
+_YEARS_ALONE = re.compile(rf"\(\s*{YEAR}[^()]{{0,40}}\)\Z")
+_SENTENCE_END_BEFORE = re.compile(r"[.!?。！？][\"'”’»)*_]*\s*\Z")
+_MARKER_BEFORE = re.compile(r"\[\d{1,9}\]\s*\Z")
+
+
+_DOCUMENT = re.compile(r"\bdoc:([^\s`<>()]{1,1000})")  # a file of a searched folder, as exported answers name it
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSource:
+    """A source that the caller sends along with the text.
+
+    - `index` is the number, from 1, by which the text cites the source.
+    - `url` is its address, and `text` its content; either may be empty.
+    - `title` is a name by which the text may also cite it.
+    - `pages` says where the pages of a PDF begin in `text`.
+    - `is_numbered` is False if the text does not cite the source by `index`. The source then takes the number of the list
+      entry that has its title.
+    """
+
+    index: int
+    url: str = ""
+    title: str = ""
+    text: str = ""
+    pages: PageStarts = ()
+    is_numbered: bool = True
+
+
+@dataclass(slots=True)
+class NamedSource:
+    """A source that a text names.
+
+    - `url` is empty if neither the text nor the caller gives an address.
+    - `is_listed` is False if the text cites the number and no source has it.
+    - `is_numbered` is False for a given source that the text does not cite by its number.
+    """
+
+    index: int
+    url: str
+    title: str = ""
+    text: str = ""
+    is_listed: bool = True
+    pages: PageStarts = ()
+    is_numbered: bool = True
+
+
+class Piece(NamedTuple):
+    """A part of the rewritten text. Offsets are in code points.
+
+    - `start` is its offset in the rewritten text.
+    - `original` and `original_end` delimit what it stands for in the text as sent.
+    - `is_copied` is True if both texts are equal there.
+    - `link` is the span of the whole link if the part is the words of one.
+    """
+
+    start: int
+    original: int
+    original_end: int
+    is_copied: bool
+    link: Span | None = None
+
+
+@dataclass(slots=True)
+class CitedText:
+    """A text whose citations are markers `[n]` of its `sources`, without its lists of sources."""
+
+    markdown: str
+    sources: tuple[NamedSource, ...]
+    pieces: Sequence[Piece] = field(repr=False)
+
+    def span(self, start: int, end: int) -> Span:
+        """Return where a sentence of `markdown` stands in the text as sent, including whole links at its ends."""
+        first, last = self._piece(start, is_end=False), self._piece(end, is_end=True)
+        begin, stop = self.words_span(start, end)
+        if first and first.link and begin == first.original:
+            begin = first.link[0]
+        if last and last.link and stop == last.original_end:
+            stop = last.link[1]
+        return begin, stop
+
+    def words_span(self, start: int, end: int) -> Span:
+        """Return where some words of `markdown` stand in the text as sent."""
+        return self._original(start, is_end=False), self._original(end, is_end=True)
+
+    def _original(self, at: int, *, is_end: bool) -> int:
+        piece = self._piece(at, is_end=is_end)
+        if piece is None:
+            return 0
+        if piece.is_copied:
+            return min(piece.original + at - piece.start, piece.original_end)
+        return piece.original_end if is_end else piece.original
+
+    def _piece(self, at: int, *, is_end: bool) -> Piece | None:
+        if not self.pieces:
+            return None
+        found = bisect_right(self.pieces, at - is_end, key=lambda piece: piece.start) - 1
+        return self.pieces[max(0, found)]
+
+
+class TooManyCitationsError(ValueError):
+    """The text has more than MAX_MARKERS citations: `[1-200]` counts as two hundred."""
+
+    def __init__(self) -> None:
+        super().__init__(f"it has more than {MAX_MARKERS:,} citations")
+
+
+def read_citations(text: str, given: Sequence[GivenSource] = ()) -> CitedText:
+    """Return the text with markers `[n]`, and its sources: those `given`, and those that the text lists or links to.
+
+    Raises TooManyCitationsError.
+    """
+    lines = text_lines(text)
+    exported = find_export_lines(lines)
+    lists = find_source_lists([replace(line, text="") if at in exported else line for at, line in enumerate(lines)])
+    sources = _Sources(given, lists.entries)
+    left_out = lists.lines | exported
+    prose = (line.text for at, line in enumerate(lines) if at not in left_out and line.kind not in CODE_KINDS)
+    sources.reserve_cited_numbers(prose)
+    return _Rewriter(text, sources).rewrite(lines, left_out)
+
+
+class _Sources:
+    """The sources of a text, found by number, address, footnote name or author. A new address gets the next free number."""
+
+    def __init__(self, given: Sequence[GivenSource], entries: Sequence[ListedSource]) -> None:
+        self._by_number: dict[int, NamedSource] = {}
+        self._by_address: dict[str, int] = {}
+        self._by_name: dict[str, int] = {}
+        self.bibliography = Bibliography()
+        self._free = count(1)
+        for source in given:
+            named = NamedSource(
+                source.index, source.url, source.title, source.text, pages=source.pages, is_numbered=source.is_numbered
+            )
+            self._add(source.index, named)
+            if source.title:
+                self.name(source.title, source.index)
+        self._add_entries(entries)
+        for source in given:
+            number = source.index if source.index in self._by_number else self.named(source.title) or source.index
+            if entry := BibliographyEntry.of(number, source.title):
+                self.bibliography.add(entry)
+        self.known = sorted(self._by_number)
+
+    def _add_entries(self, entries: Sequence[ListedSource]) -> None:
+        numbered = [entry for entry in entries if entry.label.isdigit() and 0 < int(entry.label) <= MAX_NUMBER]
+        footnotes = [entry for entry in entries if entry.label[:1] == "^" and entry.label[1:].isdigit()]
+        for entry in (*numbered, *footnotes):
+            number = int(entry.label.lstrip("^"))
+            if number not in self._by_number:
+                self._add(number, self._listed(entry, number))
+            elif entry.label[0] != "^":
+                continue  # the first of two lists with the same numbers counts
+            elif entry.url and canonical_url(entry.url) != canonical_url(self._by_number[number].url):
+                number = self._next()
+                self._add(number, NamedSource(number, entry.url, entry.title))
+            self._add_names(entry, number)
+        done = {id(entry) for entry in (*numbered, *footnotes)}
+        for entry in entries:
+            if id(entry) not in done:
+                self._add_names(entry, self.number_for(entry.url, entry.title))
+
+    def _listed(self, entry: ListedSource, number: int) -> NamedSource:
+        """Return the source of a list entry. An entry that names a given source, such as a file, gets that source's text."""
+        document = _DOCUMENT.search(entry.text)
+        name = document[1] if document and self.named(document[1]) else entry.title
+        given = None if entry.url else self._by_number.get(self.named(name) or 0)
+        if given is None:
+            return NamedSource(number, entry.url, entry.title)
+        if not given.is_numbered:
+            del self._by_number[given.index]
+            self._by_name[name.casefold()] = number
+        return NamedSource(number, "", entry.title, given.text, pages=given.pages)
+
+    def _add_names(self, entry: ListedSource, number: int) -> None:
+        """Let later citations find the entry by its label and its author."""
+        if entry.label:
+            self._by_name.setdefault(entry.label.casefold(), number)
+        if (found := BibliographyEntry.of(number, entry.text)) is not None:
+            self.bibliography.add(found)
+
+    def reserve_cited_numbers(self, prose: Iterable[str]) -> None:
+        """Reserve the numbers that the text cites without listing a source for them."""
+        for line in prose:
+            if "[" not in line and "【" not in line and "［" not in line:
+                continue
+            for found in MARKER.finditer(mask_code_spans(line)):
+                if line.startswith("(", found.end()):
+                    continue  # `[1](https://…)` is a link with its own address
+                for number in map(int, _NUMBER.findall(found[1])[:1]):
+                    if 0 < number <= MAX_NUMBER and number not in self._by_number and found[1].strip("^").isdigit():
+                        self._by_number[number] = NamedSource(number, "", is_listed=False)
+        self.known = sorted(self._by_number)
+
+    def cited_in(self, listed: str) -> list[int]:
+        """Return the numbers in a list such as `1, 3-5` that belong to a source."""
+        return cited_numbers(listed, self.known) or []
+
+    def listed_in(self, listed: str) -> list[int]:
+        """Return the numbers in a list such as `1, 3`; empty unless each of them has an entry."""
+        numbers = [int(number) for number in _NUMBER.findall(listed)]
+        are_listed = all(number in self._by_number and self._by_number[number].is_listed for number in numbers)
+        return numbers if are_listed else []
+
+    def named(self, name: str) -> int | None:
+        return self._by_name.get(name.casefold())
+
+    def number_for(self, url: str, title: str = "", wanted: int | None = None) -> int:
+        """Return the number of an address. A new address gets the `wanted` number if that is free, else the next free one."""
+        key = canonical_url(url) if url else ""
+        if key and key in self._by_address:
+            return self._by_address[key]
+        taken = self._by_number.get(wanted) if wanted is not None else None
+        if wanted is None or not 0 < wanted <= MAX_NUMBER or (taken is not None and taken.is_listed):
+            wanted = self._next()
+        self._add(wanted, NamedSource(wanted, url, title))
+        return wanted
+
+    def name(self, name: str, number: int) -> None:
+        self._by_name.setdefault(name.casefold(), number)
+
+    def all(self) -> tuple[NamedSource, ...]:
+        return tuple(self._by_number[number] for number in sorted(self._by_number))
+
+    def _next(self) -> int:
+        return next(number for number in self._free if number not in self._by_number)
+
+    def _add(self, number: int, source: NamedSource) -> None:
+        if source.url and not is_openable(source.url):
+            source.url = ""
+        self._by_number[number] = source
+        if source.url:
+            self._by_address.setdefault(canonical_url(source.url), number)
+
+
+class _Found(NamedTuple):
+    """What stands at a token.
+
+    - `end` is the offset behind it, from which the reader goes on.
+    - `numbers` are the sources that it cites. They are None if it is not a citation, and empty if it is removed.
+    - `kept` is the span of the line that stays, before the markers with `numbers`.
+    """
+
+    end: int
+    numbers: Sequence[int] | None
+    kept: Span | None = None
+
+
+class _Rewriter:
+    """Builds the rewritten text line by line."""
+
+    def __init__(self, text: str, sources: _Sources) -> None:
+        self._text, self._sources = text, sources
+        self._parts: list[str] = []
+        self._pieces: list[Piece] = []
+        self._length = 0
+        self._markers = 0
+
+    def rewrite(self, lines: Sequence[TextLine], listed: set[int]) -> CitedText:
+        for at, line in enumerate(lines):
+            end = line.start + len(line.text)
+            if at in listed:
+                pass  # only its line break is copied, so that the number of lines stays
+            elif line.kind in CODE_KINDS or not line.text:
+                self._copy(line.start, end)
+            else:
+                self._rewrite_line(line)
+            if end < len(self._text):
+                self._copy(end, end + 1)
+        return CitedText("".join(self._parts), self._sources.all(), self._pieces)
+
+    def _rewrite_line(self, line: TextLine) -> None:
+        masked = mask_code_spans(line.text)
+        done = at = 0
+        while token := _TOKEN.search(masked, at):
+            found = self._read(token, masked)
+            at = found.end
+            if found.numbers is None:
+                continue
+            start = token.start()
+            self._copy(line.start + done, line.start + start)
+            if found.kept:
+                link = (line.start + start, line.start + at)
+                self._copy(line.start + found.kept[0], line.start + found.kept[1], link)
+            self._markers += len(found.numbers)
+            if self._markers > MAX_MARKERS:
+                raise TooManyCitationsError
+            self._insert("".join(f"[{number}]" for number in found.numbers), line.start + start, line.start + at)
+            done = at
+        self._copy(line.start + done, line.start + len(line.text))
+
+    def _read(self, token: re.Match[str], line: str) -> _Found:
+        kind, text, end = token.lastgroup or "", token[0], token.end()
+        if token["cite"] is not None:
+            kind = "cite"
+        elif token["marker"] is not None:
+            kind = "marker"
+        if kind == "parentheses":
+            return self._read_parentheses(line, token.start())
+        if kind == "address":
+            return self._read_address(line, token)
+        if kind == "image":
+            return _Found(end, ())
+        if kind in ("link", "wrapped", "reference", "cite"):
+            read = {"reference": self._reference, "cite": self._cite}.get(kind, self._link)
+            return read(token, line)
+        return _Found(end, numbers) if (numbers := self._numbers(kind, text)) is not None else _not_here(token)
+
+    def _numbers(self, kind: str, text: str) -> Sequence[int] | None:
+        """Return the sources that a token without further words cites; None if it is not a citation."""
+        sources = self._sources
+        if kind == "marker":
+            marker = MARKER.match(text)
+            return sources.cited_in(marker[1] if marker else "") or None
+        if kind in ("footnote", "named"):
+            return self._read_name(text)
+        if kind == "ref":
+            return self._wiki_reference(text)
+        listed = text.translate(_SUPERSCRIPTS) if kind == "superscript" else re.sub(r"</?sup>", "", text, flags=re.I)
+        if kind == "sup" and ("](" in listed or "http" in listed):
+            url = url_in(listed)
+            return (sources.number_for(url, wanted=_label_number(listed)),) if url else None
+        return sources.listed_in(listed) or None
+
+    def _read_address(self, line: str, token: re.Match[str]) -> _Found:
+        span = _address_span(line, token)
+        end = span[1] if span else token.end()
+        end += line.startswith(">", end) and token[0][0] == "<"
+        url = with_scheme(line[slice(*span)]) if span else ""
+        return _Found(end, (self._sources.number_for(url),) if is_web_url(url) else None)
+
+    def _read_parentheses(self, line: str, at: int) -> _Found:
+        """Read `([Reuters](https://…); https://…)` or `(Smith, 2021)`."""
+        if group := link_group_at(line, at):
+            numbers = [number for link in group.links if (number := self._find_grouped_source(link)) is not None]
+            if numbers:
+                return _Found(group.end, list(dict.fromkeys(numbers)))
+        elif (found := _PARENTHESISED.match(line, at)) and (named := self._read_author_and_year(found[0], line[:at])):
+            return _Found(found.end(), named)
+        return _Found(at + 1, None)
+
+    def _find_grouped_source(self, link: GroupedLink) -> int | None:
+        """Return the number of the source that a link of a group opens."""
+        if link.kind == "address":
+            return self._sources.number_for(link.text) if is_web_url(link.text) else None
+        if link.kind == "link":
+            parts = _LINK_PARTS.match(link.text)
+            return self._linked(parts[1], parts[2]) if parts else None
+        parts = _REFERENCE_PARTS.match(link.text)
+        return self._sources.named(parts[2] or parts[1]) if parts else None
+
+    def _cite(self, token: re.Match[str], line: str) -> _Found:
+        """Read `<cite index="1-3">…</cite>`. Its words stay."""
+        index = _INDEX.search(token[0])
+        documents = [part.partition("-")[0] for part in index[1].split(",")] if index else []
+        numbers = [number for document in documents for number in self._sources.listed_in(document)]
+        return _Found(token.end(), list(dict.fromkeys(numbers)), token.span("said"))
+
+    def _link(self, token: re.Match[str], line: str) -> _Found:
+        parts = _LINK_PARTS.match(token[0])
+        number = self._linked(parts[1], parts[2]) if parts else None
+        if parts is None or number is None:
+            return _not_here(token)
+        if self._is_label(parts[1], with_scheme(parts[2].strip("<>")), line, *token.span()):
+            return _Found(token.end(), (number,))
+        start = token.start() + 1
+        return _Found(token.end(), (number,), (start, start + len(parts[1])))
+
+    def _linked(self, label: str, target: str) -> int | None:
+        """Return the number of the source that a link opens: a page, or a given source, such as a file, by its name."""
+        url = with_scheme(target.strip("<>"))
+        if (number := self._sources.named(url)) is not None or not is_web_url(url):
+            return number
+        wanted = _label_number(label)
+        return self._sources.number_for(url, "" if wanted else label, wanted)
+
+    def _reference(self, token: re.Match[str], line: str) -> _Found:
+        """Read `[Reuters][1]`, a link whose address is defined elsewhere."""
+        parts = _REFERENCE_PARTS.match(token[0])
+        number = self._sources.named(parts[2] or parts[1]) if parts else None
+        if parts is None or number is None:
+            return _not_here(token)
+        if self._is_label(parts[1], "", line, *token.span()):
+            return _Found(token.end(), (number,))
+        start = token.start() + 1
+        return _Found(token.end(), (number,), (start, start + len(parts[1])))
+
+    def _is_label(self, label: str, url: str, line: str, start: int, end: int) -> bool:
+        """Return whether the words of a link are not part of the sentence.
+
+        They are not if they are a number or the name of the site, or if the link follows the end of the sentence.
+        """
+        name = label.strip(" *_[]\\").casefold()
+        if _label_number(label) or name in GENERIC_LABELS:
+            return True
+        before, behind = line[max(0, start - 20) : start], line[end : end + 2].strip()
+        if not before.strip(" *-+>#"):
+            return False
+        if _SENTENCE_END_BEFORE.search(before) or _MARKER_BEFORE.search(before):
+            return not behind or not (behind[0].islower() or behind[0] in ",:;'’")
+        if behind and behind[0] not in ".;)":
+            return False
+        host = host_of(url)
+        squeezed = "".join(filter(str.isalnum, name))
+        return bool(squeezed) and squeezed in "".join(filter(str.isalnum, host))
+
+    def _read_name(self, token: str) -> Sequence[int] | None:
+        """Read `[^note]`, the `[label]` of a link definition, `[Smith, 2021]`, or a remark such as `[citation needed]`."""
+        if _NO_CITATION.match(token):
+            return ()
+        number = self._sources.named(token[1:-1])
+        if number is not None and not token[1:-1].isdigit():
+            return (number,)
+        bibliography = self._sources.bibliography
+        return parenthesised_numbers(token[1:-1], bibliography) if bibliography else None
+
+    def _read_author_and_year(self, token: str, before: str) -> Sequence[int] | None:
+        """Read `(Smith, 2021)`, or the year behind a name in the sentence."""
+        bibliography = self._sources.bibliography
+        if not bibliography:
+            return None
+        if _YEARS_ALONE.match(token):
+            number = narrated_number(before, token[1:-1], bibliography)
+            return None if number is None else (number,)
+        return parenthesised_numbers(token[1:-1], bibliography)
+
+    def _wiki_reference(self, token: str) -> Sequence[int]:
+        """Read `<ref name="a">…</ref>`, the markup of Wikipedia."""
+        parts = _REF_PARTS.match(token)
+        name = _NAME.search(parts[1]) if parts else None
+        key = f"<ref {name[1].strip()}" if name else ""
+        known = self._sources.named(key) if key else None
+        url = url_in(parts[2]) if parts and parts[2] else ""
+        if known is None and (url or not key):
+            known = self._sources.number_for(url) if url else None
+            if key and known is not None:
+                self._sources.name(key, known)
+        return (known,) if known is not None else ()
+
+    def _copy(self, start: int, end: int, link: Span | None = None) -> None:
+        if end > start:
+            self._pieces.append(Piece(self._length, start, end, is_copied=True, link=link))
+            self._parts.append(self._text[start:end])
+            self._length += end - start
+
+    def _insert(self, text: str, start: int, end: int) -> None:
+        if text:
+            self._pieces.append(Piece(self._length, start, end, is_copied=False))
+            self._parts.append(text)
+            self._length += len(text)
+
+
+def _address_span(line: str, found: re.Match[str]) -> Span | None:
+    start = found.start() + (line[found.start()] == "<")
+    scheme = ADDRESS_START.match(line, start)
+    if scheme is None:
+        return None
+    sign = scheme.start() if scheme[0].lower() == "www." else scheme.end()
+    span = address_at(line[start : start + MAX_URL_CHARS + 1], sign - start, 0)
+    return (start + span[0], start + span[1]) if span else None
+
+
+def _not_here(token: re.Match[str]) -> _Found:
+    """Return that no citation begins at this token. One may begin behind its first character."""
+    return _Found(token.start() + 1, None)
+
+
+def _label_number(label: str) -> int | None:
+    found = _LABEL_NUMBER.match(label)
+    return int(found[1]) if found else None

@@ -1,0 +1,225 @@
+"""A sentence of an answer and a part of a source, read for comparison: words with weights, numbers, names, negations.
+
+`Claim` is the sentence of the answer. `TextFacts` is a sentence or passage of a source; a claim has its own as `facts`, so that
+both sides are compared word by word. A set of words or sentences is an integer: bit i stands for the i-th one.
+"""
+
+import itertools
+import re
+from bisect import bisect_left, bisect_right
+from dataclasses import replace
+from functools import cached_property
+from typing import Final, NamedTuple
+
+from modules.llm_platform.domain.citations.read.words import (
+    LITERAL,
+    MAX_WORDS,
+    Word,
+    identifiers_in,
+    words_of,
+    words_of_runs,
+)
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.negation import count_negators, denied_words
+from modules.llm_platform.domain.text.numbers import (
+    ISO_DATE,
+    Reading,
+    compound_numbers,
+    list_numbers,
+    number_words,
+    reading_of,
+)
+from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, WordNumber
+from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
+
+COUNT_REACH: Final = 5  # words behind a number word among which the counted thing is looked for
+MAX_CLAIM_CHARS: Final = 2000  # a longer sentence is judged by its beginning
+
+_RUN = re.compile(r"\S+")
+_STOP = re.compile(r"[.!?:;]")
+_CLAUSE = re.compile(r"[,;:](?=\s)|[，、；：（(]|\s[–—-]\s")
+
+
+class ClaimNumber(NamedTuple):
+    """A number of a claim: what it can mean, its offset, and its words; "" for one in figures.
+
+    "1,234" is `{"1234", "1.234"}`, since a comma may be either sign.
+    """
+
+    reading: Reading
+    offset: Offset
+    spelled: str
+
+
+class Claim:
+    """A sentence of the answer, independent of any source.
+
+    - `words` have weights, `keys` are their folded forms, and `offsets` say where they begin in the text. A position is an
+      index in these lists.
+    - `facts` has the words as sources have them, to align a claim with a sentence.
+    - `capitals_name` is True if a capital makes a word a name, as in every language but German.
+    """
+
+    def __init__(self, text: str, stop_words: frozenset[str], *, capitals_name: bool) -> None:
+        self.text = text[:MAX_CLAIM_CHARS]
+        self.capitals_name = capitals_name
+        self.facts = TextFacts(self.text, stop_words)
+        self.words: list[Word] = []
+        self.offsets: list[Offset] = []
+        self._read_words(stop_words, capitals_name)
+        if not any(word.is_content for word in self.words):  # "It is what it is."
+            self.words = [replace(word, weight=1.0, is_content=True) for word in self.words]
+        self.weights = [word.weight for word in self.words]
+        self.total = sum(self.weights)
+        self.keys = [word.key for word in self.words]
+
+    def _read_words(self, stop_words: frozenset[str], capitals_name: bool) -> None:
+        text, words, offsets = self.text, self.words, self.offsets
+        may_have_literals = "`" in text or "/" in text or "--" in text
+        if may_have_literals and (literals := [match.span() for match in LITERAL.finditer(text)]):
+            for word, offset in words_of(text, stop_words, capitals_name, literals):
+                words.append(word)
+                offsets.append(Offset(offset))
+            return
+        first, later = words_of_runs(stop_words, capitals_name)
+        for run in _RUN.finditer(text):
+            for word, offset in (later if words else first)[run[0]]:
+                words.append(word)
+                offsets.append(Offset(run.start() + offset))
+            if len(words) > MAX_WORDS:
+                break
+
+    def find_position(self, offset: Offset) -> ClaimWordNumber:
+        """Return the position of the word at this offset of the text."""
+        return ClaimWordNumber(max(0, bisect_right(self.offsets, offset) - 1))
+
+    @cached_property
+    def numbers(self) -> list[ClaimNumber]:
+        """The numbers in figures, then those in words."""
+        known, compounds = number_words(), compound_numbers(self.text, self.keys)
+        spelled = [ClaimNumber(reading, Offset(start), self.text[start:end]) for reading, (start, end) in compounds]
+        spelled += [
+            ClaimNumber(reading_of(known[key]), offset, key)
+            for key, offset in zip(self.keys, self.offsets, strict=True)
+            if key in known and not any(start <= offset < end for _, (start, end) in compounds)
+        ]
+        return [ClaimNumber(reading, offset, "") for reading, offset in list_numbers(self.text)] + spelled
+
+    @cached_property
+    def denied_words(self) -> list[str]:
+        """The content words that a negation denies."""
+        return denied_words(self.keys, [word.is_content for word in self.words])
+
+    @cached_property
+    def content(self) -> int:
+        """The positions of the content words, as bits."""
+        return sum([1 << position for position, word in enumerate(self.words) if word.is_content])
+
+    @cached_property
+    def clauses(self) -> list[int]:
+        """The clauses, cut at commas and conjunctions: the positions of their words, as bits.
+
+        "It opened in 1890, and trains cross it" is `[0b1111, 0b11110000]`.
+        """
+        cuts = {bisect_left(self.offsets, found.start()) for found in _CLAUSE.finditer(self.text)}
+        cuts.update(
+            position for position, key in enumerate(self.keys) if key in load_words("connectives", "clause_openers")
+        )
+        starts = sorted(cuts | {0, len(self.words)})
+        return [(1 << end) - (1 << start) for start, end in itertools.pairwise(starts)]
+
+
+class TextFacts:
+    """Words, numbers, dates and negations of a sentence or passage, read once for all claims.
+
+    `spells_numbers` is False if the text is known to have no number word.
+    """
+
+    def __init__(self, text: str, stop_words: frozenset[str], *, spells_numbers: bool = True) -> None:
+        self.text = text
+        self._stop_words = stop_words
+        self._spells_numbers = spells_numbers
+
+    @cached_property
+    def normalized(self) -> str:
+        return normalize(self.text)
+
+    @cached_property
+    def folded(self) -> list[str]:
+        """The words, folded for comparison."""
+        return _folded_words(self.text)
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The words as written, in the order of `folded`."""
+        written = WORD_WITH_APOSTROPHE.findall(self.text)
+        return written if len(written) == len(self.folded) else self.folded
+
+    @cached_property
+    def content(self) -> list[bool]:
+        """For each word of `folded`, True if it is a content word."""
+        return [len(word) > 1 and word not in self._stop_words for word in self.folded]
+
+    @cached_property
+    def figures(self) -> list[tuple[Reading, Offset]]:
+        """The numbers that are not written in words, with their offsets."""
+        return list_numbers(self.text)
+
+    @cached_property
+    def numbers(self) -> list[Reading]:
+        """The possible values of each number, whether it is written in figures or in words."""
+        found = [reading for reading, _ in self.figures]
+        if not self._spells_numbers:
+            return found
+        known, words, rest = number_words(), self.folded, self.text
+        if compounds := compound_numbers(self.text, words):
+            found += [reading for reading, _ in compounds]
+            for _, (start, end) in reversed(compounds):
+                rest = rest[:start] + rest[end:]
+            words = _folded_words(rest)
+        return found + [reading_of(known[word]) for word in words if word in known]
+
+    @cached_property
+    def values(self) -> frozenset[str]:
+        """The possible values of all numbers together."""
+        return frozenset().union(*self.numbers)
+
+    @cached_property
+    def identifiers(self) -> frozenset[str]:
+        """The folded names of program parts and options."""
+        return frozenset(fold(word).removesuffix("()") for word in identifiers_in(self.text))
+
+    @cached_property
+    def dated(self) -> list[str]:
+        """The words as written and the ISO dates."""
+        return self.words + ISO_DATE.findall(self.text) if "-" in self.text else self.words
+
+    @cached_property
+    def denied_words(self) -> list[str]:
+        return denied_words(self.folded, self.content) if count_negators(self.folded) else []
+
+    @cached_property
+    def sentence_starts(self) -> frozenset[WordNumber]:
+        """The places of the words that begin a sentence."""
+        found = list(WORD_WITH_APOSTROPHE.finditer(self.text))
+        return frozenset(
+            WordNumber(position)
+            for position, word in enumerate(found)
+            if not position or _STOP.search(self.text, found[position - 1].end(), word.start())
+        )
+
+    def find_counted(self, noun: str | None) -> WordNumber | None:
+        """Return the place of the number word that stands before this noun or figure, as in `words`; None without one."""
+        words, known = self.folded, number_words()
+        return next(
+            (
+                WordNumber(at)
+                for at, word in enumerate(words)
+                if word in known and noun in words[at + 1 : at + COUNT_REACH]
+            ),
+            None,
+        )
+
+
+def _folded_words(text: str) -> list[str]:
+    return WORD_WITH_APOSTROPHE.findall(fold(text).replace("’", "'"))

@@ -1,0 +1,158 @@
+"""The evidence strip of an answer: one cell for each sentence, as on the page at /."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan, Verdict
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
+
+SentenceVerdict = Literal[Verdict, "absent", "uncited", "quoted"]
+EXTRACTIVE: Final = "extractive"  # The synthesizer that quotes sources instead of calling a model.
+WORST_FIRST: Final[Sequence[SentenceVerdict]] = ("unsupported", "absent", "partial", "unchecked", "supported", "quoted")
+BLOCKS: Final[Mapping[SentenceVerdict, str]] = {  # the taller or the greyer, the more doubt
+    "supported": "▁", "partial": "▄", "absent": "▆", "unsupported": "█", "uncited": "░", "unchecked": "▒",
+    "quoted": "▁",
+}  # fmt: skip
+MAX_BLOCKS: Final = 72  # a longer strip shows the worst sentence of each stretch
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceEvidence:
+    """A sentence of an answer, in code points, with its verdict.
+
+    An `unsupported` sentence is contradicted by its source, an `absent` one is not found in it, and an `uncited` one has none.
+    A `quoted` sentence is copied from its source without a language model, and may say nothing on the question. `sources` are
+    the numbers of the cited sources.
+    """
+
+    start: int
+    end: int
+    verdict: SentenceVerdict
+    sources: frozenset[int] = frozenset()
+
+
+def shown_verdict(checked: Citation | VerifiedSentence, synthesizer: str = "") -> SentenceVerdict:
+    """Return the verdict as it is shown on a sentence that `synthesizer` wrote.
+
+    An unsupported sentence that no source contradicts is `absent`. A sentence that was copied without a model is `quoted`.
+    """
+    is_copied = isinstance(checked, Citation) and checked.is_verbatim and checked.verdict == "supported"
+    if is_copied and synthesizer == EXTRACTIVE:
+        return "quoted"
+    return "absent" if checked.finding == "absent" else checked.verdict
+
+
+def sentence_evidence(response: ResearchResponse) -> list[SentenceEvidence]:
+    """Return the sentences of an answer in their order, as `list_evidence` does."""
+    return list_evidence(response.citations, response.metadata.uncited, response.metadata.synthesizer)
+
+
+def list_evidence(
+    citations: Iterable[Citation], uncited: Iterable[TextSpan], synthesizer: str
+) -> list[SentenceEvidence]:
+    """Return the sentences that these citations and sentences without a source make, in their order.
+
+    `synthesizer` wrote the text.
+
+    One source that supports a statement is enough. Statements that overlap are clauses of one sentence, which has the worst of
+    their verdicts.
+    """
+    by_span: dict[tuple[int, int], list[Citation]] = {}
+    for citation in citations:
+        by_span.setdefault((citation.start, citation.end), []).append(citation)
+    found = [
+        SentenceEvidence(
+            start, end, _statement_verdict(cited, synthesizer), frozenset(citation.source_index for citation in cited)
+        )
+        for (start, end), cited in by_span.items()
+    ]
+    found += [SentenceEvidence(span.start, span.end, "uncited") for span in uncited]
+    sentences: list[SentenceEvidence] = []
+    for statement in sorted(found, key=lambda sentence: (sentence.start, -sentence.end)):
+        last = sentences[-1] if sentences else None
+        if last is None or statement.start >= last.end:
+            sentences.append(statement)
+        else:
+            sentences[-1] = SentenceEvidence(
+                last.start,
+                max(last.end, statement.end),
+                _worse(last.verdict, statement.verdict),
+                last.sources | statement.sources,
+            )
+    return sentences
+
+
+def evidence_line(sentences: Sequence[SentenceEvidence]) -> str:
+    """Return one block character for each sentence, and their counts: `▁▁█▄▁ 3 of 5 hold`; empty without sentences."""
+    return f"{evidence_blocks(sentences, MAX_BLOCKS)} {evidence_counts(sentences)}" if sentences else ""
+
+
+def evidence_counts(sentences: Sequence[SentenceEvidence]) -> str:
+    """Return how many sentences hold, such as `3 of 5 hold`, or for an answer of quotes alone `3 quotes from 2 sources`."""
+    if not (sources := count_quoted_sources(sentences)):
+        return f"{held_sentences(sentences)} of {len(sentences)} hold"
+    return f"{_format_count(len(sentences), 'quote')} from {_format_count(sources, 'source')}"
+
+
+def count_quoted_sources(sentences: Sequence[SentenceEvidence]) -> int:
+    """Return the number of sources that an answer of quotes alone cites; 0 for other answers."""
+    if any(sentence.verdict != "quoted" for sentence in sentences):
+        return 0
+    return len(frozenset[int]().union(*(sentence.sources for sentence in sentences)))
+
+
+def evidence_blocks(sentences: Sequence[SentenceEvidence], most: int) -> str:
+    """Return one block character for each sentence. If there are more than `most`, it stands for the worst of several."""
+    verdicts = [sentence.verdict for sentence in sentences]
+    width = -(-len(verdicts) // most) or 1
+    order: Sequence[SentenceVerdict] = (
+        "unsupported",
+        "absent",
+        "partial",
+        "uncited",
+        "unchecked",
+        "supported",
+        "quoted",
+    )
+    shown = [min(verdicts[start : start + width], key=order.index) for start in range(0, len(verdicts), width)]
+    return "".join(BLOCKS[verdict] for verdict in shown)
+
+
+def held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
+    """Return how many of these sentences their sources support, quotes included."""
+    return sum(sentence.verdict in ("supported", "quoted") for sentence in sentences)
+
+
+def _statement_verdict(citations: Sequence[Citation], synthesizer: str) -> SentenceVerdict:
+    """Return the best verdict of the sources, for a table row the verdict of its weakest cell.
+
+    A statement that one source contradicts and another one does not have is contradicted.
+    """
+    if any(shown_verdict(citation, synthesizer) == "quoted" for citation in citations):
+        return "quoted"
+    verdict = _best_verdict(citations)
+    is_contradicted = any(citation.finding == "contradicts" for citation in citations)
+    return "absent" if verdict == "unsupported" and not is_contradicted else verdict
+
+
+def _best_verdict(citations: Sequence[Citation]) -> Verdict:
+    verdicts = [citation.verdict for citation in citations]
+    if any(citation.verdict == "supported" and not citation.cells for citation in citations):
+        return "supported"
+    best: dict[int, Verdict] = {}
+    for citation in citations:
+        for cell in citation.cells:
+            known = best.get(cell.start, cell.verdict)
+            best[cell.start] = max(known, cell.verdict, key=WORST_FIRST.index)
+    return min(best.values() or verdicts, key=WORST_FIRST.index)
+
+
+def _worse(one: SentenceVerdict, other: SentenceVerdict) -> SentenceVerdict:
+    checked = [verdict for verdict in (one, other) if verdict != "uncited"]
+    return min(checked, key=WORST_FIRST.index) if checked else "uncited"
+
+
+def _format_count(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

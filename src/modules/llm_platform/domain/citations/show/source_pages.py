@@ -1,0 +1,28 @@
+"""The pages of PDFs that an answer cites, for formats that name sources and have no place for single citations."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.urls.canonical_url import page_url
+
+SUPPORTING = ("supported", "partial")  # a quote with another verdict is the nearest one, and no evidence
+
+
+def cited_pdf_pages(citations: Iterable[Citation]) -> dict[int, tuple[int, ...]]:
+    """Return the pages at which supporting quotes begin, keyed by the number of their source, in the order of the text."""
+    pages: dict[int, dict[int, None]] = {}
+    for citation in sorted(citations, key=lambda citation: citation.start):
+        if citation.page is not None and citation.verdict in SUPPORTING:
+            pages.setdefault(citation.source_index, {})[citation.page] = None
+    return {index: tuple(numbers) for index, numbers in pages.items()}
+
+
+def cited_url(url: str, index: int, pages: Mapping[int, Sequence[int]]) -> str:
+    """Return the address of a source at the first page that is cited; as it is without one."""
+    return page_url(url, next(iter(pages.get(index, ())), None))
+
+
+def page_label(pages: Iterable[int]) -> str:
+    """Return `p. 15`, or `pp. 3, 15` in ascending order; empty without pages."""
+    numbers = sorted(set(pages))
+    return f"{'p.' if len(numbers) == 1 else 'pp.'} {', '.join(map(str, numbers))}" if numbers else ""

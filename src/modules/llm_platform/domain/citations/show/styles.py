@@ -1,0 +1,228 @@
+"""The citations of an answer in the styles of scholars: in the text, and as a list behind it.
+
+Nothing is invented: a page of the web has a title, a host, an address and, where it states one, a date. Its author is not
+known, so the title stands in the author's place, as the styles have it for such pages.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Final, Literal, NamedTuple
+
+from modules.llm_platform.domain.citations.show.source_pages import SUPPORTING, cited_pdf_pages, page_label
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
+from modules.llm_platform.domain.markdown.markers import replace_markers
+from modules.llm_platform.domain.urls.canonical_url import host_of
+
+CitationStyle = Literal["numbered", "apa", "mla", "chicago"]
+
+SHORT_TITLE_WORDS: Final = 4  # words of a title that the text shows
+NO_DATE: Final = "n.d."
+MONTHS: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+MLA_MONTHS: Final = ("Jan.", "Feb.", "Mar.", "Apr.", "May", "June", "July", "Aug.", "Sept.", "Oct.", "Nov.", "Dec.")
+HEADINGS: Final[Mapping[CitationStyle, str]] = {
+    "numbered": "Sources",
+    "apa": "References",
+    "mla": "Works Cited",
+    "chicago": "Bibliography",
+}
+
+_DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)", re.ASCII)  # the beginning of every ISO 8601 format with a day
+_MONTH_OR_YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
+
+
+def date_parts(published: str | None) -> tuple[int, ...]:
+    """Return the year, month and day of an ISO 8601 date, as far as they are known; empty for anything else."""
+    text = (published or "").strip()
+    match = _DAY.match(text) or _MONTH_OR_YEAR.fullmatch(text)
+    if match is None:
+        return ()
+    parts = tuple(int(part) for part in match.groups() if part)
+    try:
+        date(*(*parts, 1, 1)[:3])
+    except ValueError:
+        return ()
+    return parts
+
+
+@dataclass(frozen=True, slots=True)
+class CitedPage:
+    """A source as the styles cite it. `site` is its host, empty for a document."""
+
+    index: int
+    title: str
+    site: str
+    url: str
+    issued: tuple[int, ...] = ()
+    pages: tuple[int, ...] = ()  # the pages of a PDF at which its quotes begin
+
+    @property
+    def year(self) -> str:
+        return str(self.issued[0]) if self.issued else NO_DATE
+
+    @property
+    def target(self) -> str:
+        """The address as Markdown."""
+        return link_target(self.url) if self.site else code_span(self.url)
+
+
+def cited_text(response: ResearchResponse, style: CitationStyle) -> str:
+    """Return the text of an answer with its citations in a style, and the list of the sources that it cites."""
+    text, references = response.synthesis, reference_list(response, style)
+    if style != "numbered":
+        labels = _labels(cited_pages(response), _STYLES[style].label)
+        page_at, page_format = _page_finder(response.citations), _STYLES[style].page
+
+        def in_text(numbers: Sequence[int], position: int) -> str:
+            found: dict[str, None] = {}
+            for number in (number for number in numbers if number in labels):
+                page = page_at(number, position)
+                found[labels[number] + (page_format.format(page) if page else "")] = None
+            return f"({'; '.join(found)})" if found else ""
+
+        text = replace_markers(text, in_text)
+    return f"{text.rstrip()}\n\n{references}" if references else text
+
+
+def reference_list(response: ResearchResponse, style: CitationStyle) -> str:
+    """Return the list of the sources that the text cites, as a section: by number, or by title; empty without sources."""
+    pages = cited_pages(response)
+    if not pages:
+        return ""
+    if style != "numbered":
+        pages.sort(key=lambda page: page.title.casefold())
+    entries = "\n".join(f"- {_STYLES[style].entry(page)}" for page in pages)
+    return f"## {HEADINGS[style]}\n\n{entries}\n"
+
+
+def cited_pages(response: ResearchResponse) -> list[CitedPage]:
+    """Return the sources that the text cites, by number."""
+    published = {raw.url: raw.published for raw in response.raw_results or ()}
+    pages = cited_pdf_pages(response.citations)
+    return [
+        CitedPage(
+            source.index,
+            " ".join(source.title.split()) or host_of(source.url) or source.url,
+            host_of(source.url).removeprefix("www."),
+            source.url,
+            date_parts(published.get(source.url)),
+            pages.get(source.index, ()),
+        )
+        for source in response.sources
+    ]
+
+
+def _page_finder(citations: Iterable[Citation]) -> Callable[[int, int], int | None]:
+    """Return a function that finds the page of a PDF with the quote for a marker, by the marker's number and offset."""
+    by_source: dict[int, list[Citation]] = {}
+    for citation in sorted(citations, key=lambda citation: citation.start):
+        by_source.setdefault(citation.source_index, []).append(citation)
+
+    def find(number: int, position: int) -> int | None:
+        cited = by_source.get(number, [])
+        before = bisect_right(cited, position, key=lambda citation: citation.start)
+        return cited[before - 1].page if before and cited[before - 1].verdict in SUPPORTING else None
+
+    return find
+
+
+def _labels(pages: Sequence[CitedPage], label: Callable[[str, CitedPage], str]) -> dict[int, str]:
+    """Return what stands for each source in the text: its short title, or as much as tells it from the others."""
+    named: dict[int, str] = {}
+    for name in (_short_title, _title, _title_and_site):
+        given = {page.index: label(name(page), page) for page in pages if page.index not in named}
+        times = Counter(given.values())
+        named |= {index: text for index, text in given.items() if times[text] == 1 or name is _title_and_site}
+    return named
+
+
+def _short_title(page: CitedPage) -> str:
+    return " ".join(page.title.split()[:SHORT_TITLE_WORDS]).rstrip(".,:;—–-")
+
+
+def _title(page: CitedPage) -> str:
+    return page.title
+
+
+def _title_and_site(page: CitedPage) -> str:
+    return f"{page.title}, {page.site or page.url}"
+
+
+def _sentence(text: str) -> str:
+    """Return the text with a full stop, unless it has an end of its own."""
+    return text if text.endswith((".", "?", "!")) else f"{text}."
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(filter(None, parts))
+
+
+def _numbered_entry(page: CitedPage) -> str:
+    day = "-".join(f"{part:02}" for part in page.issued)
+    title, part = _sentence(escape_line(page.title)), page_label(page.pages)
+    return _joined(
+        f"[{page.index}]", title, f"{day}." if day else "", f"{part.capitalize()}." if part else "", page.target
+    )
+
+
+def _apa_entry(page: CitedPage) -> str:
+    """Return an entry such as `Title. (2026, March 31). Site. Address`."""
+    month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
+    day = f"({page.year}, {month})." if month else f"({page.year})."
+    return _joined(_sentence(escape_line(page.title)), day, page.site and f"{page.site}.", page.target)
+
+
+def _mla_entry(page: CitedPage) -> str:
+    """Return an entry such as `“Title.” Site, 31 Mar. 2026, Address.`"""
+    month = MLA_MONTHS[page.issued[1] - 1] if len(page.issued) > 1 else ""
+    day = _joined(*map(str, page.issued[2:]), month, *map(str, page.issued[:1]))
+    return _joined(
+        f"“{_sentence(escape_line(page.title))}”", ", ".join(filter(None, (page.site, day, f"{page.target}.")))
+    )
+
+
+def _chicago_entry(page: CitedPage) -> str:
+    """Return an entry such as `“Title.” Site. March 31, 2026. Address.`"""
+    month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
+    day = _sentence(f"{month}, {page.year}" if len(page.issued) > 2 else _joined(month, page.year))
+    title = f"“{_sentence(escape_line(page.title))}”"
+    return _joined(title, page.site and f"{page.site}.", day, f"{page.target}.")
+
+
+class _Style(NamedTuple):
+    """One citation style.
+
+    - `label` returns the name of a source in the text, made from a title.
+    - `entry` returns its entry in the list.
+    - `page` is the format of the page of a PDF behind the label.
+    """
+
+    label: Callable[[str, CitedPage], str]
+    entry: Callable[[CitedPage], str]
+    page: str = ""
+
+
+_STYLES: Final[Mapping[CitationStyle, _Style]] = {
+    "numbered": _Style(lambda title, page: f"[{page.index}]", _numbered_entry),
+    "apa": _Style(lambda title, page: f"“{escape_line(title)},” {page.year}", _apa_entry, ", p. {}"),
+    "mla": _Style(lambda title, page: f"“{escape_line(title)}”", _mla_entry, " {}"),
+    "chicago": _Style(lambda title, page: f"“{escape_line(title)}” {page.year}", _chicago_entry, ", {}"),
+}

@@ -1,0 +1,88 @@
+"""The queries that a model adds to a further round."""
+
+from functools import partial
+
+from modules.llm_platform.application.research.find.round_queries import (
+    MAX_ANSWER_TOKENS,
+    MAX_PROMPT_TOKENS,
+    ask_model,
+    model_queries,
+)
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.exceptions import LLMConnectionError
+from modules.llm_platform.domain.text.tokens import count_tokens
+from modules.llm_platform.testing import FakeLLM
+
+QUESTION = "Which waterfall is in the country where the Bubye River is found?"
+RIVER = Source(index=1, title="Bubye River", url="https://river.example/", text="The Bubye River is found in Zimbabwe.")
+
+
+async def asked(llm: FakeLLM, *passages: Source, searched: tuple[str, ...] = ()) -> tuple[str, ...]:
+    rows = (EvidenceRow(question=QUESTION),)
+    ask = partial(ask_model, llm)
+    made = await model_queries(ask, QUESTION, rows, passages or (RIVER,), "waterfall", searched, 4, "en", (QUESTION,))
+    return made.queries
+
+
+async def test_a_line_needs_a_word_of_the_question_or_a_name_of_a_passage() -> None:
+    """What is on neither is refused: a page or a fancy of the model wrote it."""
+    lines = "Query: Zimbabwe landmarks\nQuery: waterfalls of Africa\nQuery: cheap flights tonight"
+    assert await asked(FakeLLM([lines])) == ("Zimbabwe landmarks", "waterfalls of Africa")
+
+
+async def test_addresses_operators_and_bangs_are_refused() -> None:
+    """A page that gives orders to the model chooses neither where it is searched nor what is sent there."""
+    refused = (
+        "waterfall site:evil.example",
+        "!g waterfall",
+        "waterfall https://evil.example/?d=1",
+        "waterfall -Zimbabwe",
+    )
+    lines = (*refused, "waterfall")
+    assert await asked(FakeLLM(["\n".join(f"Query: {line}" for line in lines)])) == ("waterfall",)
+
+
+async def test_the_call_is_small_whatever_was_found() -> None:
+    """At most 1,200 tokens go in and 100 come out, and text of pages stands between two fence lines."""
+    text, title = "Zimbabwe has falls. " * 500, "River " * 40
+    long = [RIVER.model_copy(update={"index": number, "text": text, "title": title}) for number in range(30)]
+    llm = FakeLLM(["Query: waterfall"])
+    await asked(llm, *long, searched=tuple("waterfall in Zimbabwe " * 9 for _ in range(40)))
+    [request] = llm.requests
+    assert count_tokens(request.messages[0].content) <= MAX_PROMPT_TOKENS
+    assert request.max_tokens == MAX_ANSWER_TOKENS
+
+
+async def test_a_failing_model_adds_nothing() -> None:
+    """The rules go on without it, and `degraded` says why."""
+    made = await model_queries(
+        partial(ask_model, FakeLLM([LLMConnectionError()])),
+        QUESTION,
+        (EvidenceRow(question=QUESTION),),
+        (RIVER,),
+        "",
+        (),
+        4,
+        "en",
+        (QUESTION,),
+    )
+    assert (made.queries, made.is_done) == ((), False)
+    assert [entry.component for entry in made.degraded] == ["queries/fake"]
+
+
+async def test_a_model_is_done_when_it_says_so() -> None:
+    """Prose without a query is neither a query nor an end."""
+    for text, is_done in (("Query: none", True), ("None", True), ("Let me think about it.", False)):
+        made = await model_queries(
+            partial(ask_model, FakeLLM([text])),
+            QUESTION,
+            (EvidenceRow(question=QUESTION),),
+            (RIVER,),
+            "",
+            (),
+            4,
+            "en",
+            (QUESTION,),
+        )
+        assert (made.queries, made.is_done) == ((), is_done), text

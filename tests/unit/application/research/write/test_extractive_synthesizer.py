@@ -1,0 +1,229 @@
+"""The writer without a model: where its work runs, and that nothing can make it fail."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fakes.sentence_encoder import FakeSentenceEncoder
+from tests.fakes.support_model import FakeSupportModel
+from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
+
+from modules.llm_platform.application.research.write.extractive_synthesizer import INLINE_CHARS, ExtractiveSynthesizer
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, RowState
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.exceptions import SupportModelError
+from modules.llm_platform.domain.extractive import reading
+from modules.llm_platform.domain.extractive.reading import Weights
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
+
+SENTENCE = "A pump of number {n} moves water through the pipe of the garden and needs a filter against the sand. "
+
+
+def source(text: str, index: int = 1) -> Source:
+    return Source(index=index, title="Pumps", url="https://example.org/p", text=text)
+
+
+@given(
+    st.text(min_size=1, max_size=60),
+    st.lists(st.text(max_size=200), min_size=1, max_size=4),
+    st.sampled_from(["en", "de", "zh", "xx", "pt-BR"]),
+)
+def test_any_sources_give_a_text(question: str, texts: list[str], language: str) -> None:
+    """An answer has markers."""
+    sources = [source(text, number) for number, text in enumerate(texts, 1)]
+    written = asyncio.run(ExtractiveSynthesizer().synthesize(SynthesisRequest(question, sources, language)))
+    assert written.text.strip()
+    assert (
+        written.answered is any(f"[{number}]" in written.text for number in range(1, len(texts) + 1))
+        or not written.answered
+    )
+    assert (written.spent.calls, written.synthesizer) == (0, "extractive")
+
+
+async def test_large_sources_do_not_block_the_event_loop() -> None:
+    """They are processed in a thread."""
+    large = [source("\n\n".join(SENTENCE.format(n=n) for n in range(260)), index) for index in range(1, 11)]
+    assert sum(len(one.text) for one in large) > INLINE_CHARS
+    writing = asyncio.create_task(
+        ExtractiveSynthesizer().synthesize(SynthesisRequest("What does pump 77 need?", large, "en"))
+    )
+    turns = 0
+    while not writing.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 10  # one or two where the loop does the work itself
+    assert "A pump of number 77 moves water" in (await writing).text
+
+
+async def test_without_sources_the_text_says_so() -> None:
+    """In the requested language, and not as an answer."""
+    written = await ExtractiveSynthesizer().synthesize(SynthesisRequest("What?", (), "fr"))
+    assert (written.text, written.answered) == ("Rien n’a été trouvé.", False)
+
+
+PIPES = source("Pipes of copper are old.")
+DIRECT = Source(index=3, title="Engine", url="https://example.org/e", text="The pump of Aston was built in 1810.")
+
+
+ASTON = "When was the pump of Aston built?"
+
+
+def quoted(state: RowState, count: int) -> EvidenceRow:
+    """A row with this many quotes of one source."""
+    quotes = tuple(
+        EvidenceQuote(url=PIPES.url, title="Pipes", text=f"Copper pipe {number} is old.") for number in range(count)
+    )
+    return EvidenceRow(question=ASTON, quotes=quotes, coverage=0.5, state=state)
+
+
+@pytest.mark.parametrize(("count", "shown"), [(2, 2), (4, 3)])
+async def test_quotes_that_answer_in_part_stand_behind_a_passage_that_answers(count: int, shown: int) -> None:
+    """A further round does not hide what the first search found, and makes no text longer than a row. Quotes that answer are
+    the whole text.
+    """
+    held = PIPES.model_copy(update={"text": " ".join(quote.text for quote in quoted("partly", count).quotes)})
+    texts = {}
+    for state in get_args(RowState)[:2]:
+        request = SynthesisRequest(ASTON, (held, DIRECT), "en", evidence=(quoted(state, count),))
+        texts[state] = (await ExtractiveSynthesizer().synthesize(request)).text
+    assert texts["partly"].startswith(f"{DIRECT.text[:-1]} [3].")
+    assert texts["partly"].count("Copper pipe") == shown
+    assert DIRECT.text[:-1] not in texts["answered"]
+    assert texts["answered"].count("Copper pipe") == count
+
+
+@pytest.mark.parametrize("limit", [1, 40])
+async def test_the_first_passage_is_always_included(limit: int) -> None:
+    """Also with a limit below one sentence."""
+    written = await ExtractiveSynthesizer().synthesize(
+        SynthesisRequest("What does a pump move?", [source("A pump moves water.")], "en", max_tokens=limit)
+    )
+    assert written.text == "A pump moves water [1]."
+
+
+HANDBOOK = (
+    Source(
+        index=1,
+        title="Handbook",
+        url="https://a.example/1",
+        text="Full-time staff have 26 days of paid leave a year. Trains are booked in second class.",
+    ),
+)
+ASKED = SynthesisRequest("How much holiday am I entitled to?", HANDBOOK, "en")
+
+
+def is_about_leave(sentence: str) -> bool:
+    """Tell the sentence from the next one, which comes with it."""
+    return sentence.startswith("Full-time staff")
+
+
+def about_leave(question: str, sentence: str) -> float:
+    return 0.9 if is_about_leave(sentence) else 0.0
+
+
+async def test_the_models_find_an_answer_in_other_words() -> None:
+    """The encoder names the sentences near the question, and the support model reads them."""
+    model = FakeSupportModel(answers=lambda question, sentence: 9.0 if is_about_leave(sentence) else -9.0)
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(about_leave), model).synthesize(ASKED)
+    assert written.text == "Full-time staff have 26 days of paid leave a year [1]."
+    assert not (await ExtractiveSynthesizer().synthesize(ASKED)).answered
+    assert model.asked[0][0][0] == ASKED.question
+
+
+@for_each(
+    "encoder, model, component",
+    [
+        (FakeSentenceEncoder(error=SupportModelError("install it")), FakeSupportModel(), "sentences"),
+        (FakeSentenceEncoder(), FakeSupportModel(error=SupportModelError("install it")), "encoder"),
+    ],
+)
+async def test_the_words_decide_where_a_model_fails(
+    encoder: FakeSentenceEncoder, model: FakeSupportModel, component: str
+) -> None:
+    request = SynthesisRequest("How many days of paid leave do full-time staff have?", HANDBOOK, "en")
+    written = await ExtractiveSynthesizer(encoder, model).synthesize(request)
+    assert "26 days" in written.text
+    assert [(entry.component, entry.reason) for entry in written.degraded] == [(component, "support_model: install it")]
+
+
+async def test_only_english_is_read() -> None:
+    """The encoder compares other languages too."""
+    text = "Die Mitarbeiter haben im Jahr dreißig Tage Urlaub. Der Antrag wird zwei Wochen vorher gestellt."
+    sources = (Source(index=1, title="Handbuch", url="https://a.example/1", text=text),)
+    encoder, model = FakeSentenceEncoder(), FakeSupportModel()
+    writer = ExtractiveSynthesizer(encoder, model)
+    await writer.synthesize(SynthesisRequest("Wie viele freie Tage gibt es für die Mitarbeiter?", sources, "de"))
+    await writer.synthesize(SynthesisRequest("How many days off are there for the staff?", sources, "en"))
+    assert len(encoder.asked) == 2
+    assert [pair for pairs in model.asked for pair in pairs] == []
+
+
+async def test_both_models_are_loaded_beside_the_search() -> None:
+    encoder, model = FakeSentenceEncoder(), FakeSupportModel()
+    ExtractiveSynthesizer(encoder, model).begin_loading()
+    assert (encoder.is_loading, model.is_loading) == (True, True)
+
+
+async def test_a_question_about_rows_is_answered_by_rows() -> None:
+    """Before any model is asked, and before evidence that has the words of the question."""
+    table = "| Site | Failures |\n|---|---|\n| Graz | 2 |\n| Tromsø | 5 |\n| Lyon | 1 |\n"
+    sources = (Source(index=1, title="Sites", url="https://a.example/1", text=table, is_whole=True),)
+    encoder = FakeSentenceEncoder()
+    quotes = (EvidenceQuote(url=sources[0].url, title="Sites", text="Graz | 2"),)
+    row = EvidenceRow(question="Which site had the most failures?", state="answered", quotes=quotes)
+    written = await ExtractiveSynthesizer(encoder).synthesize(
+        SynthesisRequest(row.question, sources, "en", evidence=(row,))
+    )
+    assert written.text.splitlines()[0] == "Highest “Failures” of 3 rows:"
+    assert written.text.splitlines()[-1] == "| Tromsø | 5 [1] |"
+    assert encoder.asked == []
+
+
+async def test_a_sentence_that_may_answer_is_shown_without_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The text does not say that the sources have no answer, and the likeliest sentence stands first below it."""
+    limits = Weights(0.0, {"log_odds": 1.0}, answers_from=1.0, may_answer_from=-1.0, denied_below=-2.0)
+    monkeypatch.setattr(reading, "read_weights", lambda kind: limits)
+    model = FakeSupportModel(answers=lambda question, sentence: -0.5 if is_about_leave(sentence) else -9.0)
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(), model).synthesize(ASKED)
+    assert (written.answered, written.text) == (False, "No sentence answers this for certain.")
+    assert written.closest.splitlines() == [
+        "Closest passages:",
+        "",
+        "- Full-time staff have 26 days of paid leave a year [1].",
+        "- Trains are booked in second class [1].",
+    ]
+
+
+@for_each("round_number, is_kept", [(0, False), (1, True)])
+async def test_evidence_of_words_alone_falls_with_the_answer(round_number: int, is_kept: bool) -> None:
+    """A deep answer refuses what a quick one refuses, unless a further round found a part of it."""
+    url, text = HANDBOOK[0].url, "Trains are booked in second class."
+    row = EvidenceRow(
+        question=ASKED.question,
+        state="partly",
+        quotes=(EvidenceQuote(url=url, title="Handbook", text=text, round=round_number),),
+    )
+    request = SynthesisRequest(ASKED.question, HANDBOOK, "en", evidence=(row,))
+    model = FakeSupportModel(answers=-20.0)
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(lambda question, sentence: 0.0), model).synthesize(
+        request
+    )
+    assert written.answered is is_kept
+
+
+@in_virtual_time
+async def test_models_that_hang_cost_five_seconds() -> None:
+    """Then the words decide: an answer without a language model must not fail."""
+    model = FakeSupportModel()
+    model.may_score.clear()
+    request = SynthesisRequest("How many days of paid leave do full-time staff have?", HANDBOOK, "en")
+    began = asyncio.get_running_loop().time()
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(), model).synthesize(request)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(5.0)
+    assert "26 days" in written.text
+    assert [entry.component for entry in written.degraded] == ["encoder"]

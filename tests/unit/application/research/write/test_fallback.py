@@ -1,0 +1,116 @@
+"""When the writer fails the fallback writes, and the answer says so."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from tests.fakes.synthesizer import FakeSynthesizer
+from tests.support.cases import for_each
+from tests.support.written_answers import write_answer
+
+from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
+from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.llm_dtos import Spending
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMException, LLMRequestError, WebSearchError
+from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
+from shared.exceptions import AppException
+
+SOURCES = (Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water."),)
+TEXT = "A pump moves water [1]."
+CALL = Spending(calls=1, prompt_tokens=10, completion_tokens=2, cost_usd=0.5)
+
+
+def failing(error: AppException | None = None, fail_after: int = 0) -> FakeSynthesizer:
+    error = error or LLMConnectionError("The model is gone", spent=CALL)
+    return FakeSynthesizer(
+        "One pump is here.\n\nAnother one is there.", name="model", error=error, fail_after=fail_after
+    )
+
+
+async def test_the_fallback_is_not_called_when_the_writer_succeeds() -> None:
+    """Nothing is degraded."""
+    fallback = FakeSynthesizer("Second.", name="b")
+    draft = await write_answer(FakeSynthesizer(TEXT, name="a", spent=CALL), SOURCES, fallback=fallback)
+    assert (draft.text, draft.synthesis.synthesizer, draft.spent, draft.degraded) == (TEXT, "a", CALL, ())
+    assert fallback.calls == []
+
+
+@for_each("error", [LLMConnectionError("gone", spent=CALL), LLMRequestError("too long", spent=CALL)])
+@for_each("streamed", [True, False])
+async def test_a_failed_writer_is_listed_and_its_cost_included(error: LLMException, streamed: bool) -> None:
+    """A wrong request leads to the fallback, too."""
+    degraded = (Degraded(component="x", reason="y"),)
+    fallback = FakeSynthesizer(TEXT, name="b", spent=CALL, degraded=degraded)
+    draft = await write_answer(failing(error), SOURCES, fallback=fallback, streamed=streamed)
+    assert (draft.text.partition("\n")[0], draft.synthesis.synthesizer) == (TEXT, "b")
+    assert [(entry.component, entry.reason) for entry in draft.degraded] == [
+        ("model", f"{error.code}: {error.message}")
+    ]
+    assert draft.synthesis.degraded == degraded
+    assert (draft.spent.calls, draft.spent.cost_usd) == (2, 1.0)
+
+
+async def test_the_fallback_gets_the_request_of_the_writer() -> None:
+    """Question, sources, language, limit, sub-questions and instructions."""
+    writer, fallback = failing(), FakeSynthesizer(TEXT)
+    await write_answer(writer, SOURCES, fallback=fallback, questions=("Why?",), instructions="Short.")
+    assert writer.calls == fallback.calls
+    assert (fallback.calls[0].questions, fallback.calls[0].instructions) == (("Why?",), "Short.")
+
+
+@pytest.mark.parametrize(("fail_after", "resets"), [(5, ["model: llm_connection"]), (0, [])])
+async def test_tokens_of_a_failed_writer_are_reset(fail_after: int, resets: list[str]) -> None:
+    """The text is what followed the reset. A failure before the first token needs none."""
+    emitted: list[ResearchEvent] = []
+    fallback = FakeSynthesizer(TEXT, name="b")
+    draft = await write_answer(
+        failing(fail_after=fail_after), SOURCES, fallback=fallback, streamed=True, emit=emitted.append
+    )
+    assert [event.reason for event in emitted if isinstance(event, Reset)] == resets
+    last = max((at for at, event in enumerate(emitted) if isinstance(event, Reset)), default=-1)
+    assert "".join(event.text for event in emitted[last + 1 :] if isinstance(event, Token)) == draft.text
+
+
+async def test_any_error_of_ours_leads_to_the_fallback() -> None:
+    """Writers may fail with any AppException."""
+    draft = await write_answer(failing(WebSearchError("odd")), SOURCES, fallback=FakeSynthesizer(TEXT))
+    assert draft.text.startswith(TEXT)
+
+
+@for_each("streamed", [True, False])
+async def test_an_error_without_a_fallback_is_raised(streamed: bool) -> None:
+    """It carries the cost of the writer."""
+    writer = failing(LLMRequestError("too long", spent=CALL))
+    with pytest.raises(LLMRequestError) as raised:
+        await write_answer(writer, SOURCES, fallback=writer, streamed=streamed)
+    assert raised.value.spent == CALL
+
+
+async def test_a_bug_does_not_lead_to_the_fallback() -> None:
+    bug = FakeSynthesizer()
+    bug.stream = None  # type: ignore[assignment,method-assign]
+    with pytest.raises(TypeError):
+        await write_answer(bug, SOURCES, fallback=FakeSynthesizer("Second."))
+
+
+async def test_cancelling_does_not_call_the_fallback() -> None:
+    """The caller is gone."""
+    fallback = FakeSynthesizer("Second.")
+    task = asyncio.create_task(write_answer(FakeSynthesizer(delay_s=30), SOURCES, fallback=fallback))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert fallback.calls == []
+
+
+@for_each("failure", [LLMConnectionError(), BrokenStream("A pump")])
+async def test_quotes_take_the_place_of_a_model_that_fails(failure: LLMConnectionError | BrokenStream) -> None:
+    """Before or within its stream. The answer lists the model and counts its call."""
+    draft = await write_answer(LLMSynthesizer(FakeLLM([failure])), SOURCES, question="What moves a pump?")
+    assert draft.synthesis.synthesizer == "extractive"
+    assert [entry.component for entry in draft.degraded] == ["llm"]
+    assert draft.spent.calls == 1

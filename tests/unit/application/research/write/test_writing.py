@@ -1,0 +1,19 @@
+"""What the writing stage asks a writer for."""
+
+from __future__ import annotations
+
+from tests.fakes.synthesizer import FakeSynthesizer
+from tests.support.cases import for_each
+from tests.support.written_answers import write_answer
+
+from modules.llm_platform.domain.dtos.source_dtos import Source
+
+SOURCES = (Source(index=1, title="Harbour", url="https://docs.test/1", text="The wall is nine metres high."),)
+
+
+@for_each("streamed", [True, False])
+async def test_the_writer_is_told_whether_its_text_is_read_as_it_is_written(streamed: bool) -> None:
+    """A model's stream is passed on in larger parts if nobody reads the text before its end."""
+    writer = FakeSynthesizer("The wall is nine metres high [1].")
+    await write_answer(writer, SOURCES, question="How high is the wall?", streamed=streamed)
+    assert [asked.is_streamed for asked in writer.calls] == [streamed]

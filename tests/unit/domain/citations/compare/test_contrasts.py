@@ -1,0 +1,115 @@
+"""Opposite things in words that numbers, names and negations do not show."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.source_dtos import Source
+
+COUNCIL = "Der Stadtrat beschloss am 4. März das Budget. Jonas Weber stimmte dagegen. Anna Roth stimmte dafür."
+POSITIONS = "Of the 90 positions, 74 are filled. Twelve candidates are being interviewed."
+PLANT = (
+    "The opening of the plant was planned for 14 May. It has been moved to 2 September. The budget of 14 million stays."
+)
+BONUS = "Employees receive a bonus of 600 euros once, after the probation period. The annual leave is 28 days."
+NOTICE = "During the probation period the notice period is two weeks. After the probation period it is three months."
+TICKETS = (
+    "Members may cancel until 30 June. Only members over 65 travel free. All tickets before 9 o'clock cost 4 euros."
+)
+UNION = "公司支持该提案，但工会反对。会议于五月举行。"
+UNEMPLOYMENT = "2023年失业率为百分之一点五。出口增长了百分之十二。"
+LEASE = (
+    "The lease runs for at least three years. Heating costs up to 150 euros. It covers breakage, but no water damage."
+)
+SALES = "Sales grew by 12 percent in the north and fell by 4 percent in the south. The north is now the largest region."
+OFFICE = "Le bureau ouvre à 8 heures et ferme à 17 heures."
+RELEASE = "Version 3.2 removes the option `--fast`. It adds support for Windows."
+STATIONS = (
+    "| City | Average COP | Failures |\n|---|---|---|\n| Graz | 3.6 | 0 |\n| Tromsø | 2.9 | 5 |\n| Lyon | 3.9 | 1 |"
+)
+
+
+def cite(sentence: str, text: str, language: str) -> Citation:
+    source = Source(index=1, title="", url="https://example.org/", text=text)
+    return CitationChecker((source,), language).check(f"{sentence} [1]").citations[0]
+
+
+@for_each(
+    ("language", "text", "sentence", "claimed", "found"),
+    [
+        ("de", COUNCIL, "Jonas Weber stimmte für das Budget.", "für", "dagegen"),
+        ("de", COUNCIL, "Anna Roth stimmte gegen das Budget.", "gegen", "dafür"),
+        ("en", "The committee voted against the merger.", "The committee voted for the merger.", "for", "against"),
+        ("en", POSITIONS, "All positions are filled.", "All", "74"),
+        ("en", POSITIONS, "Every position is filled.", "Every", "74"),
+        ("en", "Most of the samples were contaminated.", "All of the samples were contaminated.", "All", "Most"),
+        ("en", TICKETS, "All members travel free.", "All", "Only"),
+        ("en", PLANT, "The plant opens on 14 May.", "May", "September"),
+        ("en", BONUS, "Employees receive a bonus of 600 euros a year.", "year", "once"),
+        ("en", BONUS, "Employees receive a bonus of 600 euros every month.", "month", "once"),
+        ("en", NOTICE, "After the probation period the notice period is two weeks.", "After", "During"),
+        ("en", TICKETS, "Members may cancel after 30 June.", "after", "until"),
+        ("en", TICKETS, "Tickets after 9 o'clock cost 4 euros.", "after", "before"),
+        ("zh", UNION, "工会支持该提案。", "支持", "反对"),
+        ("en", LEASE, "The lease runs for at most three years.", "most", "least"),
+        ("en", LEASE, "Heating costs at least 150 euros.", "least", "up"),
+        ("en", LEASE, "It covers water damage.", "It covers water damage.", "no"),
+        ("en", SALES, "Sales grew by 12 percent in the south.", "12", "4"),
+        ("en", SALES, "Sales fell by 4 percent in the north.", "fell", "grew"),
+        ("fr", OFFICE, "Le bureau ouvre à 17 heures.", "17", "8"),
+        ("en", RELEASE, "Version 3.2 removes support for Windows.", "removes", "adds"),
+        ("zh", UNEMPLOYMENT, "失业率为百分之五。", "五", "一点五"),
+        ("en", STATIONS, "Graz had an average COP of 2.9.", "2.9", "3.6"),
+        ("en", STATIONS, "Lyon had 5 failures.", "5", "1"),
+    ],
+)
+def test_an_opposite_refutes_the_sentence(language: str, text: str, sentence: str, claimed: str, found: str) -> None:
+    """The difference names both words."""
+    citation = cite(sentence, text, language)
+    assert citation.verdict == "unsupported"
+    assert citation.difference is not None
+    mine, theirs = citation.difference.claimed, citation.difference.found
+    assert sentence[mine.start : mine.end] == claimed
+    assert text[theirs.start : theirs.end].startswith(found)
+
+
+@for_each(
+    ("language", "text", "sentence"),
+    [
+        ("de", COUNCIL, "Jonas Weber stimmte gegen das Budget."),
+        ("en", POSITIONS, "74 of the 90 positions are filled."),
+        ("en", "All 90 of the 90 positions are filled.", "All positions are filled."),
+        ("en", PLANT, "The opening of the plant was moved to 2 September."),
+        ("en", BONUS, "Employees receive a bonus of 600 euros once."),
+        ("en", NOTICE, "During the probation period the notice period is two weeks."),
+        ("en", "The table is merged until after the next update.", "The table is merged until the next update."),
+        ("en", "The fee is 50 euros a year, paid once.", "The fee is 50 euros a year."),
+        ("zh", UNION, "公司支持该提案。"),
+        ("en", LEASE, "The lease runs for at least three years."),
+        ("en", LEASE, "It covers breakage."),
+        ("en", SALES, "Sales grew by 12 percent in the north."),
+        ("en", SALES, "Sales grew by 12 percent in the north and fell by 4 percent in the south."),
+        ("fr", OFFICE, "Le bureau ferme à 17 heures."),
+        ("en", RELEASE, "Version 3.2 adds support for Windows."),
+        ("zh", UNEMPLOYMENT, "失业率为百分之一点五。"),
+        ("en", STATIONS, "Graz had an average COP of 3.6."),
+        ("en", STATIONS, "Tromsø had 5 failures."),
+    ],
+)
+def test_a_sentence_on_the_same_side_is_supported(language: str, text: str, sentence: str) -> None:
+    """Also where the source has the other side in another sentence, or both."""
+    assert cite(sentence, text, language).verdict == "supported"
+
+
+@for_each("code", ["`A`", "A", "`call()`", "see Ole Hansen"])
+def test_a_bracket_before_a_marker_ends_no_sentence(code: str) -> None:
+    text = "The gate is red. The wall is blue."
+    source = Source(index=1, title="", url="https://example.org/", text=text)
+    answer = f"The gate is red ({code}) [1]. The wall is blue ({code}) [1]."
+    citations = CitationChecker((source,), "en").check(answer).citations
+    assert [answer[citation.start : citation.end] for citation in citations] == [
+        f"The gate is red ({code})",
+        f"The wall is blue ({code})",
+    ]

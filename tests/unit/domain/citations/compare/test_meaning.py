@@ -1,0 +1,121 @@
+"""What a support model may decide, and what stays with the words."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+
+from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.compare.meaning import read_limits
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.source_dtos import Source
+
+SURE = 50.0  # log-odds
+SOURCE = Source(
+    index=1,
+    title="Rules",
+    url="https://a.example/1",
+    text="Employees may work remotely on two days a week if their manager agrees. The members voted against the budget.",
+)
+PARAPHRASE = "Staff can do their jobs from elsewhere with the consent of the manager [1]."
+OTHER = SOURCE.model_copy(update={"text": "The office is closed in August, as the manager told the staff."})
+
+
+def checked_by_model(answer: str, log_odds: float, source: Source = SOURCE, language: str = "en") -> list[Citation]:
+    checker = CitationChecker([source], language)
+    checker.check(answer)
+    for doubt in checker.doubts(100):
+        checker.weigh(doubt, log_odds)
+    assert not checker.has_doubts
+    return list(checker.check(answer).citations)
+
+
+def test_a_paraphrase_is_supported_once_the_model_says_so() -> None:
+    (by_words,) = CitationChecker([SOURCE], "en").check(PARAPHRASE).citations
+    assert (by_words.checked_by, by_words.word_verdict) == ("words", None)
+    assert by_words.verdict != "supported"
+    (found,) = checked_by_model(PARAPHRASE, SURE)
+    assert (found.verdict, found.checked_by, found.word_verdict) == ("supported", "encoder", by_words.verdict)
+    assert (found.score, found.quote) == (by_words.score, by_words.quote)
+    assert found.finding is None
+
+
+def test_what_the_model_doubts_is_not_supported() -> None:
+    (found,) = checked_by_model("Employees may work remotely on two days if the week agrees [1].", -SURE)
+    assert (found.checked_by, found.verdict, found.finding) == ("encoder", "unsupported", "absent")
+
+
+@for_each(
+    "answer, log_odds, verdict",
+    [
+        ("The members voted against the budget [1].", -SURE, "supported"),
+        ("The members voted for the budget [1].", SURE, "unsupported"),
+        ("Employees may work remotely on four days a week [1].", SURE, "unsupported"),
+        ("Xylophones rust quickly [1].", SURE, "unsupported"),
+    ],
+)
+def test_the_words_have_the_last_word(answer: str, log_odds: float, verdict: str) -> None:
+    """A copy is supported, and a changed fact is none, whatever a model reads; nor is a sentence without a common word."""
+    (found,) = checked_by_model(answer, log_odds)
+    assert (found.verdict, found.checked_by) == (verdict, "words")
+
+
+def test_a_number_that_the_source_lacks_leaves_a_sentence_partial() -> None:
+    (found,) = checked_by_model("In 2019, 37 members of the board rejected a budget in the vote [1].", SURE)
+    assert found.verdict in ("partial", "unsupported")
+
+
+def test_a_clause_that_nobody_cites_leaves_a_sentence_partial() -> None:
+    (found,) = checked_by_model("The assembly turned the budget down [1], and the treasurer resigned in anger.", SURE)
+    assert found.verdict == "partial"
+
+
+@for_each(
+    "answer, language",
+    [
+        ("Der Haushalt wurde von den Mitgliedern abgelehnt [1].", "de"),
+        ("The members turned down the Haushalt of the Vorstand [1].", "en"),
+    ],
+)
+def test_other_languages_are_left_to_the_words(answer: str, language: str) -> None:
+    """The language of the answer as well as of the source."""
+    german = SOURCE.model_copy(
+        update={"text": "Die Mitglieder stimmten gegen den Haushalt, den der Vorstand vorlegte."}
+    )
+    assert all(found.checked_by == "words" for found in checked_by_model(answer, SURE, german, language))
+
+
+def test_a_verdict_on_a_text_that_was_replaced_does_not_count() -> None:
+    checker = CitationChecker([SOURCE], "en")
+    checker.check(PARAPHRASE)
+    (doubt,) = checker.doubts(10)
+    checker.replace(OTHER)
+    checker.check(PARAPHRASE)
+    checker.weigh(doubt, SURE)
+    (found,) = checker.check(PARAPHRASE).citations
+    assert found.checked_by == "words"
+    assert checker.has_doubts  # on the new text
+
+
+def test_dropped_doubts_stay_with_the_words() -> None:
+    checker = CitationChecker([SOURCE], "en")
+    before = checker.check(PARAPHRASE)
+    checker.drop_doubts()
+    assert checker.doubts(10) == []
+    assert checker.check(PARAPHRASE) == before
+
+
+def test_the_less_the_words_agree_the_surer_the_model_must_be() -> None:
+    by_rank = [read_limits(verdict) for verdict in ("unsupported", "partial", "supported")]
+    assert all(limits.partial < limits.supported for limits in by_rank)
+    assert [limits.supported for limits in by_rank] == sorted((limits.supported for limits in by_rank), reverse=True)
+
+
+def test_the_model_reads_the_quote_and_what_else_fits() -> None:
+    """Two sentences far from each other stand in one passage, in the order of the source."""
+    filler = " ".join(f"Note {number} concerns the garden only." for number in range(40))
+    text = f"Employees may work remotely. {filler} Their manager must agree to remote days."
+    checker = CitationChecker([SOURCE.model_copy(update={"text": text})], "en")
+    checker.check("Staff do remote work if a manager has consented to these days [1].")
+    (doubt,) = checker.doubts(10)
+    assert "Their manager must agree to remote days." in doubt.passage
+    assert len(doubt.passage) <= 700
