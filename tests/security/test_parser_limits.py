@@ -260,6 +260,14 @@ def test_code_without_an_end_takes_linear_time() -> None:
         assert parser.html("<!--" + "<pre>" * 8000 + "x" * 4_000_000 + "--><p>text").text == "text"
 
 
+def test_a_panel_among_thousands_of_comments_takes_linear_time() -> None:
+    """A parser has ten seconds, and a page of 30 kB took minutes."""
+    tab = '<button role="tab" aria-controls="panel">Open</button>'
+    panel = f'<div><p id="panel" hidden>The panel says this.</p>{"<!-- -->x" * 4000}</div>'
+    with WatchedParser() as parser:
+        assert parser.page(tab + panel).text.startswith("The panel says this.")
+
+
 @pytest.mark.usefixtures("looks_at_all")
 def test_formatting_of_earlier_cells_hides_none() -> None:
     """A parser repeats three alike since the cell began, however many alike there were in the cells before."""

@@ -203,17 +203,12 @@ def _unhide_scripted_parts(tree: Any) -> None:
         if panel is None or control.hasattr("aria-haspopup") or not str(control.text).strip():
             continue
         around = panel.parent  # Libraries hide a panel or the only element around it.
-        shown += [panel, around] if around is not None and len(_child_elements(around)) == 1 else [panel]
+        # `child_nodes` would take time that grows faster than the square of its length.
+        shown += [panel, around] if around is not None and around.child_element_count == 1 else [panel]
     for node in shown:
         for attribute in ("hidden", "aria-hidden", "style"):
             if node.hasattr(attribute):
                 node.delattr(attribute)
-
-
-def _child_elements(node: Any) -> list[Any]:
-    from resiliparse.parse.html import NodeType
-
-    return [child for child in node.child_nodes if child.type == NodeType.ELEMENT]
 
 
 def _find_hidden(tree: Any) -> list[Any]:
