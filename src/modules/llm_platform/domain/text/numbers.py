@@ -80,6 +80,10 @@ _IN_COMPOUNDS = frozenset({*_TENS, "hundred", *_ENGLISH_SCALES})  # each compoun
 
 PERCENT: Final = "%"
 _PERCENT = {"0.25": "25", "0.333": "33", "0.5": "50"}
+_PARTS = frozenset({"quarter", "half", "hälfte"})  # 25 and 50 percent, but for "the third quarter" and "the first half"
+_ORDINALS = frozenset({"first", "second", "third", "fourth", "last", "next", "previous", "this"}) | frozenset(
+    {"erste", "ersten", "zweite", "zweiten", "letzte", "letzten", "nächsten"}
+)
 _ISO_MONTH = re.compile(r"(?<=\d{4}-)\d\d(?=-\d\d(?!\d))")
 
 
@@ -87,6 +91,16 @@ _ISO_MONTH = re.compile(r"(?<=\d{4}-)\d\d(?=-\d\d(?!\d))")
 def number_words() -> dict[str, str]:
     """Return the value of each number word of many languages; words that mean something else in another one are left out."""
     return {word: value for value, listed in load_data("number_words").items() for word in listed.split()}
+
+
+def find_number_words(words: Sequence[str]) -> list[int]:
+    """Return the positions of the number words among folded words. A part of a year or of a match is no number."""
+    known = number_words()
+    return [
+        at
+        for at, word in enumerate(words)
+        if word in known and not (word in _PARTS and at and words[at - 1] in _ORDINALS)
+    ]
 
 
 @cache

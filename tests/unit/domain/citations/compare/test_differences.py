@@ -95,6 +95,7 @@ REVENUE = (
         ("Sales rose by 24 million kroner compared with the same quarter of the previous year [1].", False),
         ("Halvorsen Marine reported revenue of 24 million kroner for the third quarter [1].", True),
         ("Revenue rose by 27 million kroner compared with the third quarter of the year before [1].", True),
+        ("In the third quarter revenue rose by 25 million kroner [1].", True),
     ],
 )
 def test_a_number_that_two_others_differ_by_is_no_contradiction(sentence: str, differs: bool) -> None:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.citations.compare.changes import find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_words
-from modules.llm_platform.domain.text.numbers import Reading, number_words, other_date, reading_of
+from modules.llm_platform.domain.text.numbers import Reading, find_number_words, number_words, other_date, reading_of
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
@@ -280,9 +280,8 @@ def _find_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
     """Return the numbers in figures and in words, with their offsets."""
     known = number_words()
     spelled = [
-        (reading_of(known[word]), Offset(find_word(facts.text, WordNumber(at))[0]))
-        for at, word in enumerate(facts.folded)
-        if word in known
+        (reading_of(known[facts.folded[at]]), Offset(find_word(facts.text, WordNumber(at))[0]))
+        for at in find_number_words(facts.folded)
     ]
     return facts.figures + spelled
 

@@ -25,6 +25,7 @@ from modules.llm_platform.domain.text.numbers import (
     ISO_DATE,
     Reading,
     compound_numbers,
+    find_number_words,
     list_numbers,
     number_words,
     reading_of,
@@ -99,9 +100,9 @@ class Claim:
         known, compounds = number_words(), compound_numbers(self.text, self.keys)
         spelled = [ClaimNumber(reading, Offset(start), self.text[start:end]) for reading, (start, end) in compounds]
         spelled += [
-            ClaimNumber(reading_of(known[key]), offset, key)
-            for key, offset in zip(self.keys, self.offsets, strict=True)
-            if key in known and not any(start <= offset < end for _, (start, end) in compounds)
+            ClaimNumber(reading_of(known[self.keys[at]]), self.offsets[at], self.keys[at])
+            for at in find_number_words(self.keys)
+            if not any(start <= self.offsets[at] < end for _, (start, end) in compounds)
         ]
         return [ClaimNumber(reading, offset, "") for reading, offset in list_numbers(self.text)] + spelled
 
@@ -177,7 +178,7 @@ class TextFacts:
             for _, (start, end) in reversed(compounds):
                 rest = rest[:start] + rest[end:]
             words = _folded_words(rest)
-        return found + [reading_of(known[word]) for word in words if word in known]
+        return found + [reading_of(known[words[at]]) for at in find_number_words(words)]
 
     @cached_property
     def values(self) -> frozenset[str]:
