@@ -7,6 +7,7 @@ import weakref
 from collections.abc import AsyncIterator
 from typing import Any
 
+import pytest
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
@@ -153,9 +154,10 @@ async def test_the_text_is_there_before_it_is_judged() -> None:
 async def test_quotes_in_the_place_of_a_model_are_not_judged() -> None:
     """Where the model failed and quotes stand in, no second call is tried."""
     judge = FakeCitationJudge("unsupported")
-    failing = FakeSynthesizer(error=LLMTimeoutError())
-    written = await write_judged(judge, failing)
-    assert written.synthesis.synthesizer == ExtractiveSynthesizer().name
+    failing, fallback = FakeSynthesizer(error=LLMTimeoutError()), FakeSynthesizer(ANSWER, name="quotes")
+    written = await write_judged(judge, failing, fallback=fallback)
+    assert written.synthesis.synthesizer == "quotes"
+    assert written.checked.citations[CHANGED].verdict != "supported"  # a judge would be asked about this one
     assert not judge.calls
 
 
@@ -206,7 +208,9 @@ async def test_what_was_asked_about_a_text_that_was_taken_back_is_counted_and_as
     text = " ".join(f"The service number {number} listens on port {number} [1]." for number in range(100, 160))
     judge = FakeCitationJudge("unsupported", delay_s=0.1, spent=Spending(calls=1, cost_usd=0.5))
     writer = SlowWords(text, fail_after=16, error=LLMBudgetError())
+    began = asyncio.get_running_loop().time()
     written = await write_judged(judge, writer, 0.05)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(0.16)  # sixteen words, and no wait for the judge
     assert written.synthesis.synthesizer == ExtractiveSynthesizer().name
     assert written.spent.calls == len(judge.calls) == 1
 

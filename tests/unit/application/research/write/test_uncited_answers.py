@@ -97,6 +97,14 @@ async def test_an_unanswered_question_shows_the_closest_passages(said: str, stre
     assert answer.degraded == ()
 
 
+async def test_a_model_that_cites_what_it_found_instead_gets_no_closest_passages() -> None:
+    """It answers nothing, and shows the reader what comes near by itself."""
+    writer = FakeSynthesizer("No source names a colour. The harbour wall is nine metres high [1].", answered=False)
+    answer, _ = await written(writer, question="What colour is the harbour wall?")
+    assert TEXTS.closest not in answer.text
+    assert len(answer.checked.citations) == 1
+
+
 async def test_without_a_model_the_closest_passages_are_shown_too() -> None:
     extractive = ExtractiveSynthesizer()
     answer, _ = await written(extractive, fallback=extractive, question="Who won the world cup in football?")
