@@ -9,6 +9,7 @@ from modules.llm_platform.domain.citations.compare.meaning import READ_LANGUAGES
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
+from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.reading import (
     Chosen,
@@ -29,7 +30,7 @@ from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import Messages, messages_for
 from shared.exceptions import AppException
 
-RULES_VERSION = "10"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "11"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 INLINE_CHARS = 30_000  # all sources together, about 5 ms of work; longer sources are processed in a thread
 
 Result = TypeVar("Result")
@@ -77,6 +78,9 @@ class ExtractiveSynthesizer(ISynthesizer):
             return self._answer(render_rows(rows, messages), messages)
         if is_answered:
             return self._answer("\n\n".join(render_passage(evidence)), messages)
+        if opening := find_opening(question, selection.candidates):
+            named = replace(selection, chosen=opening)
+            return self._answer(await _run(request, lambda: _write_quotes(request, named, [])), messages)
         chosen, degraded = await self._read(selection)
         if chosen.ordered and not chosen.selection.chosen and not _has_later_quote(request):
             evidence = []  # words alone: what the models read does not answer

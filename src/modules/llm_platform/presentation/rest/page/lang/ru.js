@@ -261,7 +261,7 @@ export default {
   "Longer than a question: the question is found in the text, and all of it is read for the answer.": "Длиннее вопроса: вопрос будет найден в тексте, а для ответа прочитан весь текст.",
   "Try a question": "Попробуйте вопрос",
   "What changed in the latest version of Python?": "Что изменилось в последней версии Python?",
-  "What does “{title}” say?": "О чём говорится в «{title}»?",
+  "What does “{title}” say?": "Что сказано в «{title}»?",
   "What speaks for and against a four-day week?": "Каковы доводы за и против четырёхдневной рабочей недели?",
   "Which foods are rich in iron?": "Какие продукты богаты железом?",
   "Wishes for the text: its form, its length, its reader.": "Пожелания к тексту: форма, длина, читатель.",

@@ -1,0 +1,32 @@
+"""Answer a question that names a document and asks nothing else, such as `What does “Travel rules” say?`: by how it begins."""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from modules.llm_platform.domain.extractive.candidates import Candidate
+from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.tokens import normalize
+
+OPENING_SENTENCES: Final = 3
+_QUOTED = re.compile(r"[“„«「『《\"]([^“”„«»「」『』《》\"]{2,200})[”“»」』》\"]")
+
+
+def find_opening(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the first sentences of the document whose title stands in quotation marks; none if more than that is asked."""
+    named = _QUOTED.search(question.text)
+    if named is None or not _asks_for_contents(_QUOTED.sub(" ", question.text), question.language):
+        return []
+    title = normalize(named[1])
+    of_document = [one for one in candidates if normalize(one.source.title) == title and one.is_quotable]
+    own = [one for one in of_document if one.rank == of_document[0].rank]
+    return sorted(own, key=lambda one: one.sentence.position)[:OPENING_SENTENCES]
+
+
+def _asks_for_contents(rest: str, language: str) -> bool:
+    """Return whether the question without its title has a verb such as `say` and nothing else. A title may be in any language."""
+    verbs = load_words("quoting", "words_for_contents")
+    readings = (read_question(rest, one).terms for one in (language, detect(rest) or language))
+    return any({term.word for term in terms} <= verbs for terms in readings)
