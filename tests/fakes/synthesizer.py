@@ -11,6 +11,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPar
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
 from modules.llm_platform.testing.waiting import is_cancelled_promptly
 from shared.exceptions import AppException
@@ -79,6 +80,20 @@ def _sentence_per_source(sources: Sequence[Source]) -> str:
     if not sources:
         return "There is nothing to write from."
     return " ".join(f"{source.title or source.url} [{source.index}]." for source in sources)
+
+
+class SlowWords(FakeSynthesizer):
+    """Takes a hundredth of a second for each word."""
+
+    def __init__(self, text: str, fail_after: int = 0, error: LLMException | None = None) -> None:
+        super().__init__(text, fail_after=fail_after, error=error)
+        self.seconds = len(text.split()) / 100
+
+    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
+        async for part in super().stream(request):
+            if isinstance(part, SynthesisToken):
+                await asyncio.sleep(0.01)
+            yield part
 
 
 class SynthesizerContract:

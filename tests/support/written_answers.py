@@ -38,6 +38,8 @@ def make_draft(
     emit: Callable[[ResearchEvent], None] = ignore_event,
     verification: Verification | None = None,
     support_model: ISupportModel | None = None,
+    by_model: bool = False,
+    excerpts: Sequence[Source] | None = None,
     **fields: Any,
 ) -> Draft:
     """Return the draft of a deep answer; of a report with `questions`. `fields` are fields of the request."""
@@ -50,9 +52,20 @@ def make_draft(
         deadline=asyncio.get_running_loop().time() + seconds,
         emit=emit,
     )
-    found = Found(question=question, sources=tuple(sources), questions=tuple(questions), reading=reading)
+    found = Found(
+        question=question,
+        sources=tuple(sources),
+        questions=tuple(questions),
+        reading=reading,
+        excerpts=None if excerpts is None else tuple(excerpts),
+    )
     writers = Writers(
-        writer, fallback or ExtractiveSynthesizer(), 500, verification=verification, support_model=support_model
+        writer,
+        fallback or ExtractiveSynthesizer(),
+        500,
+        by_model,
+        verification=verification,
+        support_model=support_model,
     )
     return Draft(run, found, writers)
 

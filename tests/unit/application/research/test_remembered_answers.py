@@ -56,3 +56,14 @@ async def test_only_a_new_text_source_or_language_is_checked(monkeypatch: pytest
     assert [verdicts[at] for at in (0, 1, 3)] == ["supported"] * 3
     assert verdicts[2] == verdicts[5] != "supported"
     assert [answer.text.partition("\n")[0] for answer in answers] == [TEXT, TEXT, TEXT, TEXT + " Yes.", TEXT, TEXT]
+
+
+async def test_a_text_that_has_all_its_markers_is_not_remembered_for_one_that_lacks_them() -> None:
+    """Quotes keep their text. The same words of a model get the marker that the model left out."""
+    found, text = source("The harbour wall is nine metres high."), "The harbour wall is nine metres high."
+    quotes = Remembered(text)
+    question = "How high is the harbour wall?"
+    first = await write_answer(quotes, (found,), question=question, fallback=quotes)
+    second = await write_answer(Remembered(text), (found,), question=question, fallback=FakeSynthesizer("nothing"))
+    assert "[1]" not in first.text
+    assert second.text.startswith("The harbour wall is nine metres high [1].")

@@ -8,7 +8,7 @@ import math
 import pytest
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.support_model import FakeSupportModel
-from tests.fakes.synthesizer import FakeSynthesizer
+from tests.fakes.synthesizer import FakeSynthesizer, SlowWords
 from tests.support.cases import for_each
 from tests.support.virtual_time import in_virtual_time
 from tests.support.written_answers import make_draft, write_answer
@@ -17,6 +17,7 @@ from modules.llm_platform.application.research.check import support_reading
 from modules.llm_platform.application.research.check.verification import Verification
 from modules.llm_platform.application.research.write.draft import _REMEMBERED, Draft
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
+from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, ModelVerdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMProviderException, SupportModelError
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
@@ -88,6 +89,22 @@ async def test_the_model_reads_what_a_judge_that_fails_leaves(judge: FakeCitatio
     )
     assert verdicts(draft) == [("supported", "encoder")] * 2
     assert [entry.component for entry in draft.degraded] == [judge.name]
+
+
+@in_virtual_time
+async def test_the_model_leaves_the_verdicts_that_a_judge_gave_before_it_failed() -> None:
+    def judge_first(claim: CitedClaim) -> ModelVerdict:
+        if "midday" in claim.claim:
+            raise FAILURE
+        return "partial"
+
+    verification = Verification(
+        FakeCitationJudge(judge_first), math.inf, "How do pumps work?", "en", (SOURCE,), max_wait_share=1.0
+    )
+    draft = await write_answer(
+        SlowWords(FIRST + SECOND), (SOURCE,), support_model=FakeSupportModel(SURE), verification=verification
+    )
+    assert verdicts(draft) == [("partial", "model"), ("supported", "encoder")]
 
 
 async def test_a_judge_that_is_late_is_not_replaced() -> None:

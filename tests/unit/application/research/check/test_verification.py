@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from tests.fakes.citation_judge import FakeCitationJudge
-from tests.fakes.synthesizer import FakeSynthesizer
+from tests.fakes.synthesizer import FakeSynthesizer, SlowWords
 from tests.support.cases import for_each
 from tests.support.garbage import no_collections
 from tests.support.virtual_time import in_virtual_time
@@ -20,12 +19,10 @@ from modules.llm_platform.application.research.check.verification import Verifie
 from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.dtos.answer_dtos import SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, ModelVerdict
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMException, LLMTimeoutError
-from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
+from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMTimeoutError
 
 QUESTION = "How long do session tokens last?"
 SOURCES = (
@@ -213,20 +210,6 @@ async def test_what_was_asked_about_a_text_that_was_taken_back_is_counted_and_as
     assert asyncio.get_running_loop().time() - began == pytest.approx(0.16)  # sixteen words, and no wait for the judge
     assert written.synthesis.synthesizer == ExtractiveSynthesizer().name
     assert written.spent.calls == len(judge.calls) == 1
-
-
-class SlowWords(FakeSynthesizer):
-    """Takes a hundredth of a second for each word."""
-
-    def __init__(self, text: str, fail_after: int = 0, error: LLMException | None = None) -> None:
-        super().__init__(text, fail_after=fail_after, error=error)
-        self.seconds = len(text.split()) / 100
-
-    async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        async for part in super().stream(request):
-            if isinstance(part, SynthesisToken):
-                await asyncio.sleep(0.01)
-            yield part
 
 
 @in_virtual_time

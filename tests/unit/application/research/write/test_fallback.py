@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from tests.fakes.synthesizer import FakeSynthesizer
 from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
 from tests.support.written_answers import write_answer
 
 from modules.llm_platform.application.research.events import ResearchEvent, Reset, Token
@@ -15,6 +16,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMException, LLMRequestError, WebSearchError
+from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 from shared.exceptions import AppException
 
@@ -87,6 +89,21 @@ async def test_an_error_without_a_fallback_is_raised(streamed: bool) -> None:
     with pytest.raises(LLMRequestError) as raised:
         await write_answer(writer, SOURCES, fallback=writer, streamed=streamed)
     assert raised.value.spent == CALL
+    assert len(writer.calls) == 1  # it is not tried again in its own place
+
+
+async def test_a_refusal_in_the_place_of_a_model_does_not_call_itself_quotes() -> None:
+    draft = await write_answer(failing(), SOURCES, fallback=FakeSynthesizer("Nothing answers.", answered=False))
+    assert messages_for("en").model_failed not in draft.text
+    assert messages_for("en").model_failed in (await write_answer(failing(), SOURCES)).text
+
+
+@for_each("by_model, calls", [(True, 1), (False, 0)])
+@in_virtual_time
+async def test_only_a_late_model_has_cost_a_call(by_model: bool, calls: int) -> None:
+    late = FakeSynthesizer(TEXT, delay_s=60.0)
+    draft = await write_answer(late, SOURCES, by_model=by_model, seconds=5.0)
+    assert draft.spent.calls == calls
 
 
 async def test_a_bug_does_not_lead_to_the_fallback() -> None:

@@ -17,3 +17,12 @@ async def test_the_writer_is_told_whether_its_text_is_read_as_it_is_written(stre
     writer = FakeSynthesizer("The wall is nine metres high [1].")
     await write_answer(writer, SOURCES, question="How high is the wall?", streamed=streamed)
     assert [asked.is_streamed for asked in writer.calls] == [streamed]
+
+
+async def test_a_writer_reads_excerpts_and_citations_are_checked_against_the_whole_texts() -> None:
+    whole = Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water. It has two valves.")
+    excerpt = whole.model_copy(update={"text": "A pump moves water."})
+    writer = FakeSynthesizer("It has two valves [1].")
+    draft = await write_answer(writer, (whole,), excerpts=(excerpt,))
+    assert writer.calls[0].sources == (excerpt,)
+    assert draft.checked.citations[0].verdict == "supported"
