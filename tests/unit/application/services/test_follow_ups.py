@@ -64,6 +64,15 @@ async def test_no_search_if_the_earlier_sources_answer() -> None:
     assert stored.text == NOISE
 
 
+async def test_a_deep_run_searches_although_the_earlier_sources_answer() -> None:
+    """Whoever asks for depth wants more than what is there."""
+    library = Library([PUMPS, NOISE])
+    it = service(library)
+    first = await ask(it, FIRST)
+    answer = await ask(it, NEXT, previous_id=first.metadata.request_id, depth="deep")
+    assert answer.metadata.searches > 0
+
+
 async def test_matching_earlier_sources_stand_beside_new_results() -> None:
     """An earlier source that matches but does not answer is a candidate beside what the search finds."""
     library = Library([PUMPS])

@@ -19,7 +19,12 @@ from modules.llm_platform.application.research.find.search import (
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
-from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.dtos.web_search_dtos import (
+    SourceKind,
+    WebSearchRequest,
+    WebSearchResponse,
+    WebSearchResultItem,
+)
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError, WebSearchError
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
@@ -58,9 +63,9 @@ class Scripted(IWebSearchProvider):
         return WebSearchResponse(query=request.query, results=items, provider=self.name)
 
 
-async def run(provider: Scripted, *queries: str, within: float = 5.0):
+async def run(provider: Scripted, *queries: str, within: float = 5.0, sources: tuple[SourceKind, ...] = ("web",)):
     told: list[str] = []
-    requests = [WebSearchRequest(query=query) for query in queries]
+    requests = [WebSearchRequest(query=query, sources=sources) for query in queries]
     deadline = asyncio.get_running_loop().time() + within
     service = WebSearchService(provider)
     found = await search_questions(
@@ -143,6 +148,14 @@ async def test_the_latest_is_searched_in_the_last_month_first() -> None:
     provider = Scripted({})
     found, _ = await run(provider, "latest fusion results")
     assert [request.time_range for request in provider.asked] == ["month"]
+    assert found.searches == 1
+
+
+async def test_documents_alone_are_searched_once_whatever_their_age() -> None:
+    """No time range reaches them, so that a second search would find the same."""
+    provider = Scripted({"latest fusion results": 0})
+    found, _ = await run(provider, "latest fusion results", sources=("documents",))
+    assert [request.time_range for request in provider.asked] == [None]
     assert found.searches == 1
 
 
