@@ -35,7 +35,15 @@ from modules.llm_platform.application.research.find.rounds import FurtherRounds 
 from modules.llm_platform.container import build_platform  # noqa: E402
 from shared.config import Settings  # noqa: E402
 
-MEASURED = ("read", "next_queries", "links_to_follow", "best_first", "list_quoted_addresses", "evidence", "message")
+MEASURED = (
+    "fill_ledger",
+    "next_queries",
+    "links_to_follow",
+    "best_first",
+    "list_quoted_addresses",
+    "evidence",
+    "message",
+)
 PROFILED_LINES = 30
 
 
@@ -63,8 +71,8 @@ class OwnTime:
             self.profile.disable()
         self.is_within = False
         self.rounds = rounds.ledger.rounds
-        self.reads += method == "read"
-        if method == "read" and self.reads == 1:
+        self.reads += method == "fill_ledger"
+        if method == "fill_ledger" and self.reads == 1:
             self.first_ms += spent_ms
         else:
             self.further_ms += spent_ms

@@ -1,4 +1,4 @@
-"""Shallow and deep research: search, and write an answer from the search results."""
+"""Shallow and deep research: search, read the best pages, and write a checked answer from them."""
 
 from __future__ import annotations
 
@@ -54,27 +54,27 @@ from modules.llm_platform.domain.research.follow_up import has_content_words
 
 log = logging.getLogger(__name__)
 
-MAX_FUSED = 200  # the results of all rounds from which the sources are chosen
+MAX_FUSED = 200  # results of all rounds together; the sources are chosen from these
 MAX_SOURCES = 20  # up to 30 are found; the last ones cost tokens and are seldom cited
-RESERVE_SHARE = 0.1  # the share of the time that is kept for the extractive answer
+RESERVE_SHARE = 0.1  # the share of the time limit that is kept for the fallback, at most RESERVE_MAX_S
 RESERVE_MAX_S = 3.0
-PLAN_SHARE = 0.3
-NOT_JUDGED_AGAIN_S = 600.0  # the pause after a judge that was too late, because each try is paid for
+PLAN_SHARE = 0.3  # the share of the time limit that the model may take to plan
+NOT_JUDGED_AGAIN_S = 600.0  # claims of a late call are not judged again for this long, because each call costs
 MAX_LATE_CLAIMS = 1000
-MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # a whole answer waits this share of its writing time for the judge
+MAX_WAIT_SHARE = {"shallow": 0.02, "deep": 0.05}  # a whole answer waits this share of its writing time
 
 
 @dataclass(frozen=True, slots=True)
 class ResearchOptions:
     """Settings of shallow and deep runs.
 
-    - `timeout_s` is the longest time of one run, in seconds.
+    - `timeout_s` is the time limit of one run, in seconds.
     - `results_per_search` is the number of results of one search.
-    - `max_tokens` is the longest length of one answer.
+    - `max_tokens` limits the length of one answer.
     - `plan_ttl_s` is how long a deep plan is cached, in seconds; 0 caches none.
-    - `reading` says what is read before writing.
-    - `judges_supported` is True if a judge also verifies the citations that the words support.
-    - `model_ends_rounds` is True if a model that adds no query ends the further rounds.
+    - `reading` says how many pages are read, and for how long.
+    - `judges_supported` is True if the judge also verifies citations that the comparison of words supports.
+    - `model_ends_rounds` is True if the further rounds end when the model says that nothing is missing.
     """
 
     timeout_s: float = 120.0
@@ -87,22 +87,21 @@ class ResearchOptions:
 
 
 def load_nothing() -> None:
-    """Load nothing: no writer needs a slow library."""
+    """The default of `begin_loading`, if nothing has to be loaded."""
 
 
 class QuickResearch:
     """Answers questions from search results and the best of their pages.
 
-    A shallow run makes one search, a deep run three concurrent ones.
+    A shallow run makes one search, a deep run up to three at once.
 
-    - `writer` writes the answer, and `fallback` does if that fails.
-    - `plans` caches the questions of deep runs, and `round_answers` what the model adds to further rounds; None disables the
-      cache.
-    - `models` names the models that plan, for the keys of both caches.
-    - `reader` reads pages; None reads none.
-    - `begin_loading` loads in the background what the writer needs; it is called as the first search begins.
-    - `support_model` decides what the comparison of words leaves in doubt; it is loaded at the same time if a
-      language model writes.
+    - `writer` writes the answer. If it fails, `fallback` writes it.
+    - `plans` caches the searches of deep runs, and `round_answers` caches the model's queries for further rounds. None
+      caches nothing.
+    - `models` names the models that plan. It is part of the keys of both caches.
+    - `reader` reads pages. Without it, answers cite the excerpts of the search engines.
+    - `begin_loading` is called when the first search begins, and loads slow libraries in the background.
+    - `support_model` decides what the comparison of words leaves in doubt. It is loaded only if a language model writes.
     """
 
     def __init__(
@@ -135,19 +134,19 @@ class QuickResearch:
         self._late_claims: TTLCache[tuple[str, CitedClaim], bool] = TTLCache(MAX_LATE_CLAIMS, NOT_JUDGED_AGAIN_S)
 
     def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> Self:
-        """Return a copy that searches the files of the request, with `beside_sources` together with the sources."""
+        """Return a copy that searches these files. With `beside_sources`, it searches the other sources too."""
         other = copy(self)
         other._search = FilesSearch(files, self._search if beside_sources else None)
         return other
 
     def end(self, run: Run) -> float:
-        """Return the event loop time by which the run has ended."""
+        """Return the time limit of the run, as event loop time."""
         return run.began + self._options.timeout_s
 
     async def answer(self, run: Run) -> None:
-        """Emit all events of the run except the first one, up to Done.
+        """Carry out the run, and emit its events up to Done. The service has already emitted Started.
 
-        Raises the AppException after which there is nothing to answer from.
+        Raises an AppException only if nothing is left to answer from.
         """
         options = self._options
         timeout_s = options.timeout_s - output_seconds(run.request, options.timeout_s)
@@ -172,7 +171,7 @@ class QuickResearch:
         run.emit(events.Done(request_id=run.request_id, response=response))
 
     async def _find(self, run: Run, reads: PageReads) -> Found:
-        """Search for the questions and read the best pages, then search, round by round, for what these leave open."""
+        """Search and read the best pages, then search again, in rounds, for what is still unanswered."""
         planned = await self._planner.plan(run)
         questions, count = planned.questions, self._options.results_per_search
         limit = count if run.request.depth == "shallow" else MAX_SOURCES
@@ -181,25 +180,25 @@ class QuickResearch:
         )
         self._begin_loading()
         self._writer.begin_loading()
-        if self._support_model is not None and self._planner.llm is not None:  # quotes are copies, and need no check
+        if self._support_model is not None and self._planner.llm is not None:  # quotes need no check
             self._support_model.begin_loading()
         results = await run_searches(run, questions, self._search, count, reads)
         numbered, raw = number_sources(fuse_results(results.answers, limit), known=results.earlier)
         sources, excerpts = await reads.read_sources(numbered)
-        rows = select_ledger_questions(run.request.query, questions, run.language)
-        await rounds.read(rows, excerpts)
+        ledger_questions = select_ledger_questions(run.request.query, questions, run.language)
+        await rounds.fill_ledger(ledger_questions, excerpts)
         is_refused = False
         while queries := await rounds.next_queries(questions, is_refused=is_refused):
             further, is_refused = await search_further(run, queries, self._search, count)
             reads.allow(rounds.limits.pages)
-            links = rounds.links_to_follow((read.page for read in reads.read().values()), further.addresses)
+            links = rounds.links_to_follow((read.page for read in reads.get_pages().values()), further.addresses)
             results = results + further + wrap_linked_results(await reads.follow(links, rounds.admits))
             fused = fuse_results(results.answers, MAX_FUSED)
-            await rounds.read(rows, number_sources(fused, known=results.earlier)[0])
+            await rounds.fill_ledger(ledger_questions, number_sources(fused, known=results.earlier)[0])
             numbered, raw = number_sources(rounds.best_first(fused, limit), known=results.earlier)
             sources, excerpts = await reads.read_sources(numbered)
-            if reads.read():  # the rows may be filled from pages now, in place of excerpts
-                await rounds.read(rows, excerpts)
+            if reads.get_pages():  # fill the ledger again: pages say more than the excerpts above
+                await rounds.fill_ledger(ledger_questions, excerpts)
         run.early_finish.close()
         return Found(
             question=self._question_to_answer(run),
@@ -217,9 +216,10 @@ class QuickResearch:
         )
 
     def _question_to_answer(self, run: Run) -> str:
-        """Return the question that stands alone; without a model the question as it was asked, if it has words of its own.
+        """Return the question that the writer answers: for a model, the standalone question.
 
-        All sources are about the topic, whose words in the former would outweigh the words that were asked.
+        Without a model, a follow-up is answered as it was asked, if it has content words. The standalone question adds the
+        words of the topic, which all sources have, and so they would outweigh the words of the follow-up itself.
         """
         follow_up, by_model = run.follow_up, self._planner.llm is not None
         if follow_up is not None and not by_model and has_content_words(follow_up.asked, run.language):
@@ -227,7 +227,7 @@ class QuickResearch:
         return run.request.query
 
     async def _write_and_check(self, run: Run, found: Found) -> Draft | None:
-        """Return the checked answer; None, with a text that says so, if nothing was found."""
+        """Return the checked answer. If nothing was found, emit a text that says so, and return None."""
         if not found.sources:
             text = nothing_found_text(run.request.depth, run.language)
             run.emit(events.Token(request_id=run.request_id, text=text))

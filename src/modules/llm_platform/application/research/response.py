@@ -24,7 +24,7 @@ from modules.llm_platform.domain.text.messages import messages_for
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
 
 MAX_RELATED = 5  # questions that an answer suggests
-MAX_RELATED_CHARS = 200  # engines suggest whole headlines, which are longer
+MAX_RELATED_CHARS = 200  # a longer suggestion is usually a headline
 QUESTION_MARKS = ("?", "？", "؟")
 TOO_SHORT = "short_message: the message is too short to search for, so there is nothing to put into the schema"
 
@@ -32,9 +32,10 @@ TOO_SHORT = "short_message: the message is too short to search for, so there is 
 def build_response(
     run: Run, found: Found, draft: Draft | None, *, spent: Spending, reads: ReadCounts, fallback: str
 ) -> ResearchResponse:
-    """Return the answer, with the sources that its text cites under their numbers.
+    """Return the answer. Its `sources` are the cited ones only, and they keep their numbers.
 
-    `draft` is None if nothing was found, and `fallback` the name of the writer that says so. `spent` is the total of the run.
+    - `draft` is None if nothing was found. Then the answer names `fallback` as its writer.
+    - `spent` is the total of the run.
     """
     synthesis = draft.synthesis if draft else Synthesis(text="", synthesizer=fallback, answered=False)
     sources, ledger = draft.sources if draft else found.sources, found.ledger
@@ -92,9 +93,10 @@ def _describe_run(
 
 
 def _suggestions(run: Run, found: Found) -> Iterable[str]:
-    """Return what engines suggest, then the whole questions of the plan; a report has a section on each of these.
+    """Return the suggestions of the search engines, then the searches of the plan that are whole questions.
 
-    The other searches of a plan are words of the question: without a model its parts, and aspects of its topic.
+    The other searches of a plan only repeat words of the question. A report already has a section for each question of its
+    plan, so it does not suggest them again.
     """
     suggested = chain.from_iterable(answer.suggestions for answer in found.results.answers)
     if run.request.depth == "report":
@@ -105,10 +107,10 @@ def _suggestions(run: Run, found: Found) -> Iterable[str]:
 def related_questions(
     suggested: Iterable[str], language: str, asked: Sequence[str], correction: str = ""
 ) -> tuple[str, ...]:
-    """Return the first MAX_RELATED of untrusted questions that a reader may ask next.
+    """Return at most MAX_RELATED questions that a reader may ask next.
 
-    They must differ from those `asked`, and from their `correction` by an engine. A text with an address, HTML, markers or
-    control characters is left out, because a click asks exactly what it says.
+    `suggested` is untrusted: a text with an address, HTML, markers or control characters is left out, because a click sends
+    the text as it is. Questions that repeat one of `asked`, or the `correction` of a search engine, are left out too.
     """
     lines = filter(lambda line: len(line) <= MAX_RELATED_CHARS, map(one_line, suggested))
     clean = (neutralised(line) for line in lines if sanitize(line, ()) == line)
@@ -125,13 +127,13 @@ def get_spending(metadata: ResearchMetadata) -> Spending:
 
 
 def add_spending(metadata: ResearchMetadata, spent: Spending, sent: Iterable[Sent] = ()) -> ResearchMetadata:
-    """Return the metadata with what another stage spent and sent."""
+    """Add what another stage spent and sent."""
     total = get_spending(metadata) + spent
     return metadata.model_copy(update={**total.metadata(), "sent_to": merge_sent((*metadata.sent_to, *sent))})
 
 
 def nothing_found_text(depth: Depth, language: str) -> str:
-    """Return the text of an answer without results; for a shallow research run it suggests a deep one."""
+    """Return the text of an answer for which nothing was found. A shallow answer suggests a deep run."""
     messages = messages_for(language)
     return messages.nothing_found if depth != "shallow" else f"{messages.nothing_found} {messages.go_deeper}"
 

@@ -1,4 +1,4 @@
-"""Answer questions with cited answers, as events or as one answer (docs/reference/http.md)."""
+"""Run the research for a question, and return its events or only the answer (docs/reference/http.md)."""
 
 import asyncio
 import logging
@@ -69,20 +69,20 @@ class ResearchService:
     ) -> None:
         """Create the service.
 
-        - `parts` serve requests that choose neither a model nor files, and `variants` serve the others.
+        - `parts` serve requests without `model` and `files`. `variants` make the parts for all other requests.
         - `sources` stores the texts of the sources.
-        - `jobs` has the background runs.
+        - `jobs` is the store of background runs.
         """
         self._parts = parts
         self._sources = sources
         self._metrics = metrics
         self._jobs = jobs
-        self._follow_ups = parts.follow_ups  # one object for all models, so that it finds the turns of every run
+        self._follow_ups = parts.follow_ups  # shared by all models, so that a follow-up finds the turns of any run
         self._variants = variants or ResearchVariants((), lambda model, is_unstored: parts)
         self._open_files = open_files
 
     def check(self, request: ResearchRequest) -> None:
-        """Raise the error of a request that is not possible with these settings."""
+        """Raise an error if the settings do not allow the request."""
         parts = self._find_parts(request)
         if request.output_schema is not None and parts.output is None:
             raise OutputSchemaError
@@ -100,7 +100,7 @@ class ResearchService:
 
     @asynccontextmanager
     async def _open_parts(self, run: Run) -> AsyncIterator[ResearchParts]:
-        """Yield the parts for the request of a run, whose files become sources. Raises UploadedFileError."""
+        """Yield the parts for a run, and make the files of its request sources. Raises UploadedFileError."""
         request = run.request
         parts = self._find_parts(request)
         if not request.files:
@@ -129,10 +129,10 @@ class ResearchService:
         """Return the answer to a request.
 
         - `owner` is the caller that may request the stored sources; for any other caller `source` does not find them.
-        - `on_event` is called with each event before the last.
+        - `on_event` is called with each event except the last (Done).
         - `is_stored` is True if the caller stores the answer. Otherwise the sources of a request with files are not stored.
 
-        A stage that fails is reported in `degraded`. Raises the AppException after which there was nothing to answer from.
+        `degraded` reports stages that failed. Raises an AppException only if nothing is left to answer from.
         """
         run = Run(
             request=request,
@@ -164,7 +164,7 @@ class ResearchService:
         - `owner` and `is_stored` mean the same as in `research`.
         - `store_sources` is called with the sources and their texts.
         - `early_finish.ask()` ends the search, and the answer is written from what was found.
-        - `on_progress` is called when a report has stored an item that a new attempt would not make again.
+        - `on_progress` is called when a report has stored an item, which a new attempt at the run will reuse.
 
         An error in the request itself is raised before the first event.
         """
@@ -241,10 +241,9 @@ class ResearchService:
         return await self._sources.get(owner_key(owner, request_id))
 
     async def forget(self, request_id: str, *, owner: str = "") -> None:
-        """Remove a run from the caches.
+        """Remove a run from the caches of this process.
 
-        Call this for a run that was deleted, and for one that the store of background runs has: another server may delete it
-        there.
+        Call this for a deleted run, and for a run that is in the shared store by now: another server may delete it there.
         """
         await self._sources.set(owner_key(owner, request_id), StoredSources(sources=()), 0.0)
         await self._follow_ups.forget(owner, request_id)
@@ -271,7 +270,7 @@ class ResearchService:
         return sources
 
     async def _events(self, run: Run) -> AsyncGenerator[research_events.ResearchEvent, None]:
-        """Yield the events of a run, and store what later requests need of it."""
+        """Yield the events of a run. Before the last event, store what later requests need: evidence and turns."""
         run.store_sources = partial(self._store_sources, run)
         before = await self.turns_before(run.sent, owner=run.owner)
         async with aclosing(emitted_events(partial(self._carry_out, run, before))) as events:
@@ -310,7 +309,7 @@ class ResearchService:
                     stage_times.emit(await add_output(parts, events.done, run))
 
     async def _understand(self, run: Run, parts: ResearchParts, before: StoredTurns | None) -> None:
-        """Replace the question of a run by one that stands alone."""
+        """Replace a follow-up question by a question that can be understood without the conversation."""
         request = run.request
         earlier = before and request.previous_id and await self._stored_sources(run.owner, request.previous_id)
         run.follow_up = await parts.follow_ups.understand(request, before or NO_TURNS, earlier or None)
@@ -333,7 +332,7 @@ class ResearchService:
 
 
 def _name_files(done: research_events.Done, request: ResearchRequest) -> research_events.Done:
-    """Return the answer with the names of the files, and without a topic: a run over files is not stored by topic."""
+    """Add the names of the files, and remove the topic, because a run over files is not stored under a topic."""
     files = tuple(file.name for file in request.files)
     metadata = done.response.metadata.model_copy(update={"files": files, "topic": None})
     return done.model_copy(update={"response": done.response.model_copy(update={"metadata": metadata})})

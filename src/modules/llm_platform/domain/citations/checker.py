@@ -26,19 +26,21 @@ from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
 NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
-MAX_TRIED_SOURCES = 5  # sources tried for a sentence without a marker: those that know most of its words
-MIN_KNOWN_SHARE = 0.7  # such a source has this share of the weight of the words
-MIN_FOUND_SCORE = 0.75  # least probability that such a source supports the sentence
-MAX_PASSAGE_CHARS = 500  # of a source, read by a support model: about 100 tokens
-MAX_RECEIPT_WORDS = 4  # of a name or other words on each side of a difference
+MAX_TRIED_SOURCES = 5  # for a sentence without a marker, the sources with most of its words are tried
+MIN_KNOWN_SHARE = 0.7  # a source is tried only if it has this share of the words, by weight
+MIN_FOUND_SCORE = 0.75  # and cited only if its score, a probability, is at least this
+MAX_PASSAGE_CHARS = 500  # of the passage that a support model reads, about 100 tokens
+MAX_RECEIPT_WORDS = 4  # more words on one side of a difference are not shown as a pair
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
 
 @dataclass(frozen=True, slots=True)
 class CheckedAnswer:
-    """The result: `uncited` are the places of statements without a citation, `cited` holds the numbers of the cited sources.
+    """The result of a check.
 
-    An answer that contains nothing but words like "Yes." is a statement, too.
+    - `uncited` are the spans of statements without a citation. A short sentence such as "Yes." only counts as a statement if
+      the answer has nothing else.
+    - `cited` has the numbers of the cited sources.
     """
 
     citations: tuple[Citation, ...]
@@ -56,10 +58,10 @@ class CheckedAnswer:
 
 
 class CitationChecker:
-    """Checks answers against one set of sources. Each text is prepared once, when it is first cited.
+    """Checks answers against one set of sources. Each source is prepared once, when it is first cited.
 
-    Judgements are cached by sentence, so that an answer can be checked again and again while it grows. `doubts` are the ones
-    that a support model may decide: once it has, with `weigh`, the next check gives its verdicts.
+    Judgements are cached by sentence, so checking a growing answer again costs little. A support model may decide some of them:
+    it reads `doubts` and reports with `weigh`, and the next check has its verdicts.
     """
 
     def __init__(self, sources: Sequence[Source], language: str, check_stop: Callable[[], None] = lambda: None) -> None:
@@ -80,7 +82,7 @@ class CitationChecker:
         self._prepare(self._sources)
 
     def replace(self, source: Source) -> None:
-        """Take another text of a source. Sentences that cite it are judged again."""
+        """Replace the text of a source. Sentences that cite it are judged again."""
         self._sources[source.index] = source
         self._prepared.pop(source.index, None)
         for key in [key for key in self._judged if key[-1] == source.index]:
@@ -89,7 +91,10 @@ class CitationChecker:
         self._quotes = {key: quote for key, quote in self._quotes.items() if key[0] != source.index}
 
     def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
-        """Check sanitised Markdown. Markers that name no source are ignored; `added` are the offsets of the platform's."""
+        """Check sanitised Markdown. Markers of unknown sources are ignored.
+
+        `added` has the offsets of the markers that the platform added.
+        """
         return self.check_text(read_answer(answer, self._language, added))
 
     def check_text(self, text: AnswerText) -> CheckedAnswer:
@@ -115,9 +120,9 @@ class CitationChecker:
         return CheckedAnswer(citations, tuple((sentence.start, sentence.end) for sentence in uncited), frozenset(cited))
 
     def check_early(self, sentences: Sequence[AnswerSentence]) -> list[tuple[str, Citation]]:
-        """Judge sentences of an answer, so that `check` finds them judged.
+        """Judge these sentences before the answer is complete. `check` then uses the cached judgements.
 
-        Returns each sentence with a citation, which has the offsets of the sentence.
+        Returns the claim and the citation for each source that a sentence cites.
         """
         cited = self._cited(AnswerText(list(sentences)))
         return [
@@ -158,18 +163,18 @@ class CitationChecker:
         return Doubt(key, claim.text, read, span, judgement, min(highest, judgement.highest, key=RANK.__getitem__))
 
     def weigh(self, doubt: Doubt, log_odds: float) -> None:
-        """Take what a support model reads: the log-odds that the passage supports the claim."""
+        """Record the result of a support model: the log-odds that the passage supports the claim."""
         key = doubt.key
         if self._judged.get(key) == (doubt.span, doubt.judgement):  # its source may have been replaced
             self._judged[key] = doubt.span, decide(doubt, log_odds)
             self._doubted.pop(key, None)
 
     def drop_doubts(self) -> None:
-        """Let the words decide what is still in doubt."""
+        """Keep the verdicts of the words on everything that is still in doubt."""
         self._doubted.clear()
 
     def find_source(self, sentence: AnswerSentence) -> int | None:
-        """Return the source that supports a statement best, or None. Only those that know most of its words are tried."""
+        """Return the source that supports a statement best, or None. Only sources with most of its words are tried."""
         self._prepare(self._sources)
         claim = self._claim(sentence.claim)
         known = [(source.known_share(claim), -number) for number, source in self._prepared.items()]
@@ -182,7 +187,7 @@ class CitationChecker:
     def closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
         """Return the citation of the source that fits a statement best, whether or not it supports it.
 
-        Return None if no source knows most of its words. Only the sources in `among` are tried.
+        Return None if no source has most of its words. With `among`, only these sources are tried.
         """
         numbers = set(self._sources) if among is None else set(among).intersection(self._sources)
         self._prepare(numbers)
@@ -199,7 +204,7 @@ class CitationChecker:
         return None if best is None else self._citation(sentence, best, is_by_author=False)
 
     def _support(self, sentence: AnswerSentence, number: int) -> float:
-        """Return the score of a source that supports a sentence, 0 for one below MIN_FOUND_SCORE."""
+        """Return the score of the source if it supports the sentence, else 0. Scores below MIN_FOUND_SCORE may be 0 too."""
         if not sentence.cells:
             return support_of(self._claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
         judgement = self._judgement(sentence, number, is_shown=False)[1]
@@ -220,10 +225,10 @@ class CitationChecker:
         return is_said and text not in _catalogue_messages(self._language)
 
     def _cited_from_behind(self, text: AnswerText) -> Iterable[tuple[int, int]]:
-        """Return sentences and the sources that they get from markers which follow several sentences.
+        """Yield pairs of sentence position and source for markers that follow several sentences.
 
-        Such a marker cites each sentence that its source supports and that has no marker of its own. If the source supports
-        none of them, the marker cites the last one.
+        Such a marker cites each of these sentences that has no marker of its own and is supported by the source. If there is
+        none and the marker stands on a line of its own, it cites the last sentence.
         """
         for behind in text.trailing:
             for number in filter(self._sources.__contains__, behind.numbers):
@@ -240,17 +245,18 @@ class CitationChecker:
         return self.is_statement(sentence) and self._judgement(sentence, number)[1].verdict == "supported"
 
     def _cited(self, text: AnswerText) -> set[int]:
-        """Return the numbers of the sources that a text cites, which are prepared."""
+        """Return the numbers of the sources that a text cites, and prepare these sources."""
         named = [sentence.cited for sentence in text.sentences] + [behind.numbers for behind in text.trailing]
         cited = {number for numbers in named for number in numbers if number in self._sources}
         self._prepare(cited)
         return cited
 
     def _judgement(self, sentence: AnswerSentence, number: int, *, is_shown: bool = True) -> tuple[Span, Judgement]:
-        """Return the quote and the verdict of a prepared source. A support model may decide one that is shown.
+        """Return the quote and the judgement on a sentence and a prepared source.
 
-        A source that is cited in the middle of a sentence may support its clause where it does not support the whole. A clause
-        that nobody cites leaves the sentence partial.
+        A source that is cited in the middle of a sentence may support only its clause. Then the judgement on the clause counts,
+        but it is partial at best if another clause has no marker. `is_shown` is False if the judgement is only compared with
+        others, so a support model need not decide it.
         """
         texts = tuple((cell.text, cell.with_heads) for cell in sentence.cells_for(number))
         clauses = tuple(clause.text for clause in sentence.clauses_for(number))
@@ -313,11 +319,10 @@ class CitationChecker:
         )
 
     def _difference(self, sentence: AnswerSentence, judgement: Judgement, number: int) -> Difference | None:
-        """Return the change with its places in the answer and in the source's text.
+        """Return the change with its spans in the answer and in the source.
 
-        It is None where the claim is not as written, where the source has no words in the place of the claim's, and for a name
-        or other words that are no pair of a few words each: a reader would see two things that have nothing to do with each
-        other.
+        The result is None if the claim cannot be found in the answer, or if no words of the source replace the words of the
+        claim. It is also None if replaced words or names are too long to be compared: a reader would see two unrelated texts.
         """
         change = judgement.change
         claimed = claimed_place(sentence, change.claimed) if change else None
@@ -334,7 +339,7 @@ class CitationChecker:
         )
 
     def _quote(self, source: Source, span: Span) -> tuple[str, str | None]:
-        """Return the words of a prepared source and the address that shows them, which early and final checks need."""
+        """Return the quote and the link to it. Both are cached, because the early and the final check need them."""
         key = (source.index, span)
         if key not in self._quotes:
             quote = self._prepared[source.index].text[slice(*span)]
@@ -343,7 +348,7 @@ class CitationChecker:
 
 
 def _is_pair(mine: str, theirs: str) -> bool:
-    """Return whether both are a few words of one sentence, and not the same ones."""
+    """Return whether both are a few words within one sentence, and differ."""
     is_short = all(0 < len(words.split()) <= MAX_RECEIPT_WORDS and "\n" not in words for words in (mine, theirs))
     return is_short and ". " not in theirs and mine.casefold() != theirs.casefold()
 
@@ -353,14 +358,17 @@ def _rank(found: tuple[Span, Judgement]) -> int:
 
 
 def _of_clause(sentence: AnswerSentence, span: Span, judgement: Judgement) -> tuple[Span, Judgement]:
-    """Return the judgement on a clause as one on its sentence, whose places are others."""
+    """Turn the judgement on a clause into a judgement on the sentence. It is partial at best if a clause has no marker.
+
+    The change is dropped, because its offsets count from the beginning of the clause.
+    """
     if judgement.verdict == "supported" and not all(clause.cited for clause in sentence.clauses):
         judgement = replace(judgement, verdict="partial", score=round(min(judgement.score, weights().supported), 2))
     return span, replace(judgement, change=None, is_verbatim=False)
 
 
 def _verdict_on(source: Source, judgement: Judgement) -> Verdict:
-    """Return an excerpt of a page that neither says nor contradicts a sentence tells nothing about the page."""
+    """Return the verdict. An excerpt that neither supports nor contradicts a sentence says nothing about its page."""
     is_open = judgement.verdict == "unsupported" and source.text_kind == "snippet" and not judgement.is_refuted
     return "unchecked" if is_open else judgement.verdict
 

@@ -15,10 +15,10 @@ BlockKind = Literal["paragraph", "item", "code", "heading", "table"]
 
 MAX_HEADING_WORDS = 12
 MAX_HEADING_CHARS = 80
-NAVIGATION_LINES = 3  # short lines in a row, none with a sentence end, are navigation
+NAVIGATION_LINES = 3  # this many short lines without a sentence end are navigation
 NAVIGATION_LINE_CHARS = 40
 CODE_INDENT = 4  # columns
-TEXT_INDENT = 3  # columns by which the text of a manual is indented below its headings
+TEXT_INDENT = 3  # columns; manuals indent the text below a heading at least this far
 MAX_TERM_LINES = 6  # terms that share one explanation
 MAX_MARKED_LINE_CHARS = 2000  # a longer line is always prose
 
@@ -27,7 +27,7 @@ _TABLE = re.compile(r"\s*\|.*\||.*\s\|\s.*\s\|\s")
 _TABLE_RULE = re.compile(r"\s*(?:\|\s*)?:?-+:?\s*(?:\|\s*:?-+:?\s*)+(?:\|\s*)?$")
 _RULE = re.compile(r"[\s|:+=*_-]{3,}$")
 _QUOTE = re.compile(r"^\s{0,3}>(?:\s|$)")
-# Lines with nothing to quote: link definitions, directives, comments, lone images and links, console lines.
+# Matches lines with nothing to quote: link definitions, directives, comments, lone images and links, console lines.
 _NOISE = re.compile(
     r"\s*(?:\[[^\]]+\]:\s*\S+.*|\.\. .*|:[\w-]+:.*|<!--.*|!\[[^\]]*\]\([^)]*\)|(?:[-*+•]\s*)?\[[^\]]*\]\([^)]*\)"
     r"|https?://\S+|(?:\$|>>>)\s.*)\s*$"
@@ -40,9 +40,9 @@ _CODE_TERM = re.compile(r"^\s*[-$@]|\w\(|[<_=\[]")
 
 @dataclass(slots=True)
 class Block:
-    """A run of lines that belong together.
+    """Lines that belong together.
 
-    - `heading` is the nearest one above.
+    - `heading` is the nearest heading above.
     - `syntax` is the language that a fence names.
     - `term` is the term that the text explains.
     """
@@ -191,7 +191,7 @@ def _code_text(lines: Sequence[str]) -> str:
 
 
 def _is_prose(lines: Sequence[str]) -> bool:
-    """Return whether indented lines are prose, as manuals indent it: from a capital letter to the end of a sentence."""
+    """Return whether indented lines are prose: they begin with a capital letter and end like a sentence."""
     text = "\n".join(lines).strip()
     return text[:1].isupper() and ends_sentence(text)
 

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.text.tokens import fold, words
 LONG_WORDS = 55
 # Factors on the score of a sentence, by its form.
 CUT_QUALITY = 0.6
-ITEM_QUALITY = 0.92  # a list item or the row of a table is seldom a sentence
+ITEM_QUALITY = 0.92  # a list item or table row is seldom a whole sentence
 CODE_QUALITY = 1.15  # the sentence stands above code, and the question asks how
 LONG_QUALITY = 0.8
 DEFINITION_QUALITY = 1.4  # the sentence defines a term, and the question asks what something is
@@ -29,7 +29,7 @@ EXPLANATION_QUALITY = 1.8  # the sentence is the entry of a definition list for 
 DEFINES_WITHIN_CHARS = 80
 DEFINES_WITHIN_WORDS = 5
 LEAD_WORDS = 20  # a longer heading or introduction is not repeated before a sentence
-ITEM_WORDS = 25  # a longer list item is understood without the introduction of its list
+ITEM_WORDS = 25  # a longer list item can be understood without the introduction of its list
 MAX_CODE_LINES = 16
 MAX_CODE_CHARS = 900
 MAX_LIST_ITEMS = 7
@@ -46,7 +46,7 @@ _NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # 
 
 
 def _quality(sentence: Sentence, shown: str, own: Sequence[str], met: Mapping[int, float], question: Question) -> float:
-    """Return the factor on the score for the form of the sentence: whether it is complete, its length, and its kind."""
+    """Return the factor that the form of the sentence puts on its score: completeness, length and kind."""
     quality = CUT_QUALITY if not sentence.is_complete else ITEM_QUALITY if sentence.item else 1.0
     if len(own) > LONG_WORDS:
         quality *= LONG_QUALITY
@@ -60,7 +60,10 @@ def _quality(sentence: Sentence, shown: str, own: Sequence[str], met: Mapping[in
 
 
 def explains(sentence: Sentence, question: Question) -> bool:
-    """Return whether the sentence defines, in a definition list, a name in the question or only words of the question."""
+    """Return whether a definition list uses the sentence to define what the question names.
+
+    The defined term must be a name of the question, or consist only of words of the question.
+    """
     if not sentence.term:
         return False
     named = {*words(sentence.term), *symbols(sentence.term)}
@@ -80,9 +83,9 @@ def _defines(shown: str, own: Sequence[str], met: Mapping[int, float], question:
 
 
 def _lead_in(sentence: Sentence, language: str) -> str:
-    """Return the text to repeat before a sentence; empty if there is none.
+    """Return the text to show before a sentence, so that it can be understood; empty if it needs none.
 
-    It is the term that the sentence explains, or the introduction or heading above a list item.
+    This is the term that the sentence explains, or the introduction or heading above a list item.
     """
     if sentence.term:
         return "" if is_question(sentence.term) else sentence.term
@@ -99,7 +102,7 @@ def _lead_in(sentence: Sentence, language: str) -> str:
 
 
 def _short(above: str) -> str:
-    """Return the text without its colon; empty if it is a question or too long to repeat."""
+    """Return the text without its colon; empty if it is a question, or too long to show before a sentence."""
     bare = above.rstrip(":： ")
     return "" if is_question(bare) or len(bare.split()) > LEAD_WORDS else bare
 
@@ -107,8 +110,8 @@ def _short(above: str) -> str:
 def attached_blocks(sentence: Sentence, *, how: bool) -> tuple[Block, ...] | None:
     """Return the code, list or table that a sentence ending in a colon announces.
 
-    The result is empty if the sentence announces nothing, and None if what it announces is missing or too long to show.
-    With `how`, short code right below any sentence belongs to the sentence.
+    The result is empty if the sentence announces nothing, and None if the announced block is missing or too long to show.
+    With `how`, any sentence announces short code right below it.
     """
     first = sentence.after[0] if sentence.after else None
     if sentence.text[-1] not in ":：":
@@ -162,23 +165,23 @@ def depends_on_context(sentence: str, language: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Boilerplate:
-    """The parts of a sentence that make it boilerplate.
+    """The reasons not to quote a sentence.
 
-    - `found` are its pointers, boilerplate and instructions, case-folded. Each counts unless the question contains it.
-    - `has_address` counts whatever the question is.
+    - `found` has its pointers, boilerplate and instructions, case-folded. Each is a reason unless the question contains it.
+    - `has_address` is always a reason.
     """
 
     found: tuple[str, ...]
     has_address: bool
 
     def is_unasked(self, question: str) -> bool:
-        """Return whether the sentence has boilerplate that the question does not ask about."""
+        """Return whether a reason remains that the question does not ask about."""
         asked = question.casefold()
         return self.has_address or any(text not in asked for text in self.found)
 
 
 def boilerplate_of(sentence: str) -> Boilerplate:
-    """Return the first pointer, the first boilerplate and the first instruction to a program in a sentence.
+    """Find the first pointer ("see Section 2"), boilerplate and instruction to a program in a sentence.
 
     A pointer in parentheses does not count: `An array (see Section 6.7) of exit states` is a statement.
     """
@@ -189,9 +192,9 @@ def boilerplate_of(sentence: str) -> Boilerplate:
 
 
 def points_to_exhibit(sentence: str, question: str) -> bool:
-    """Return whether the sentence only says what a figure or table shows. A quote does not contain the figure.
+    """Return whether the sentence only says what a figure or table shows, which a quote does not contain.
 
-    A sentence about a figure that the question names does not count.
+    A figure that the question names does not count.
     """
     found = _compiled("exhibits").search(sentence)
     return found is not None and found.group().strip().casefold() not in question.casefold()
@@ -199,30 +202,30 @@ def points_to_exhibit(sentence: str, question: str) -> bool:
 
 # --- the candidates --------------------------------------------------------------------------------------------------------
 
-# The credit for a term of the question, by where it stands; 1 for the sentence itself.
+# The credit for a term of the question outside the sentence. In the sentence itself it is 1.
 TITLE_CREDIT = 0.6  # the title or heading above the sentence
 BEFORE_CREDIT = 0.35  # the sentence before
 CODE_CREDIT = 0.85  # the code that the sentence announces
-LONG_CREDIT = 0.35  # long code or a whole table: one row of it is a better answer
+LONG_CREDIT = 0.35  # long code, or a whole table, because one of its rows is a better answer
 LONG_CODE_WORDS = 30
-CODE_TERMS = 2  # code with this many terms is an answer under any heading
+CODE_TERMS = 2  # code with this many terms can answer, even if its heading has no term
 MIN_WORDS = 3
 MAX_WORDS = 110
 LANGUAGE_CHARS = 1500  # the beginning of a source from which its language is detected
-PREFIX_CHARS = 4  # the beginning of a term that is compared to rank the paragraphs of long sources
+PREFIX_CHARS = 4  # paragraphs of long sources are ranked by the first letters of terms
 
 
 @dataclass(slots=True, eq=False)
 class SentenceForm:
     """The properties of a sentence that are the same for every question.
 
-    - `lead` is the text to repeat before the sentence, and `shown` is both.
+    - `lead` is the text to show before the sentence. `shown` has the lead and the sentence.
     - `words` are the words of `shown` and of the column names.
-    - `above` is the code right above that the sentence refers to (`This command …`).
-    - `refers_back` is True if its first words refer to the sentence before.
-    - `is_alone` is True if it is the whole text of its source, a bare answer.
-    - `is_usable` is True if it is neither too short nor too long, and its beginning is not missing.
-    - `context` has its heading, defined term, introduction and column names.
+    - `above` is the code right above the sentence, if the sentence refers to it (`This command …`).
+    - `refers_back` is True if the first words refer to the sentence before.
+    - `is_alone` is True if the sentence is the whole text of its source, such as a bare answer.
+    - `is_usable` is True if the sentence has a beginning and is neither too short nor too long.
+    - `context` has the heading, the defined term, the introduction and the column names.
     """
 
     sentence: Sentence
@@ -238,7 +241,7 @@ class SentenceForm:
 
     @property
     def boilerplate(self) -> Boilerplate:
-        """The boilerplate in the sentence, found at the first use and kept for all questions."""
+        """The reasons not to quote the sentence. They are found at the first use and kept for all questions."""
         if self._boilerplate is None:
             self._boilerplate = boilerplate_of(self.sentence.text)
         return self._boilerplate
@@ -247,8 +250,8 @@ class SentenceForm:
 class SourceSentences:
     """The sentences of a source, to be compared with any number of questions.
 
-    - `language` is the language of the question, for a source whose own language cannot be detected.
-    - `relevance` returns how many terms of the question a paragraph has. Of a long source only the best paragraphs are read.
+    - `language` is the language of the question. It is used if the language of the source cannot be detected.
+    - `relevance` returns how many terms of the question a paragraph has. Only the best paragraphs of a long source are read.
     """
 
     def __init__(self, source: Source, blocks: Sequence[Block], language: str, relevance: Callable[[str], int]) -> None:
@@ -265,7 +268,7 @@ class SourceSentences:
         refers_back = depends_on_context(sentence.text, self.language)
         lead = _lead_in(sentence, self.language)
         shown = f"{lead}: {sentence.text}" if lead else sentence.text
-        columns = (column.replace("_", " ") for column in sentence.columns)  # `hours_per_week` is asked for in words
+        columns = (column.replace("_", " ") for column in sentence.columns)  # a question asks for `hours per week`
         own = words(" ".join((shown, *columns)) if sentence.columns else shown)
         is_alone = sentence.text == bare
         is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
@@ -291,14 +294,14 @@ class SourceSentences:
 class Candidate:
     """A sentence, and how well it matches a question.
 
-    - `rank` is the position of its source, from 0, and `language` the language of its source.
-    - `own_met` maps the number of each term that the sentence matches to its credit, 0 to 1.
-    - `met` also counts its title, its heading, the sentence before it and the code that it announces.
+    - `rank` is the position of the source, from 0, and `language` is the language of the source.
+    - `own_met` maps the number of each term in the sentence to a credit, 0 to 1.
+    - `met` also counts terms in the title, the heading, the sentence before, and the announced code.
     - `before` is the candidate right before it.
-    - `has_own_term` is True if the sentence with its lead has a term itself.
-    - `fit` is False if its form keeps the sentence out of any answer.
-    - `attached` are the blocks that it announces.
-    - `passage` is how well its whole source matches, 0 to 1.
+    - `has_own_term` is True if the sentence or its lead has a term.
+    - `fit` is False if the form of the sentence excludes it from all answers.
+    - `attached` are the blocks that the sentence announces.
+    - `passage` is how well the whole source matches, 0 to 1.
     """
 
     form: SentenceForm
@@ -337,17 +340,17 @@ class Candidate:
 
     @property
     def is_dependent(self) -> bool:
-        """True if the sentence can only be understood with the one before: no lead and no code stands in for that."""
+        """True if the sentence can only be understood with the sentence before, and has no lead or code instead."""
         return self.form.refers_back and not self.form.lead and self.form.above is None
 
     @property
     def quality(self) -> float:
-        """The factor on the score for the form of the sentence."""
+        """The factor that the form of the sentence puts on its score."""
         return _quality(self.sentence, self.form.shown, self.words, self.own_met, self.question)
 
     @property
     def is_quotable(self) -> bool:
-        """True if the sentence can be part of an answer. It is found at the first use: most candidates are never considered."""
+        """True if the sentence can be part of an answer. This is computed at the first use, because few candidates need it."""
         if self._is_quotable is None:
             text = self.sentence.text
             shows_nothing = not self.attached and points_to_exhibit(text, self.question.text)
@@ -460,7 +463,7 @@ def met_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
 
 
 def is_in_same_table(one: Candidate, other: Candidate) -> bool:
-    """Return whether both belong to one table, and at least one of them announces the whole of it."""
+    """Return whether both belong to the same table, and one of them announces the whole table."""
     whole = bool(one.sentence.columns) and (one.sentence.is_announcement or other.sentence.is_announcement)
     mine, theirs = one.sentence, other.sentence
     return whole and one.rank == other.rank and (mine.heading, mine.columns) == (theirs.heading, theirs.columns)

@@ -11,9 +11,9 @@ from modules.llm_platform.domain.text.negation import count_negators, negation_w
 from modules.llm_platform.domain.text.tokens import words
 
 CONFLICTS_AMONG = 12  # candidates, best first
-CLOSE_TO_TOP = 0.7  # least share of the best score
-SAME_STATEMENT = 0.7  # least share of common words, numbers excluded, in the longer sentence
-SAME_STATEMENT_NEGATED = 0.75  # lower, because one of them is negated
+CLOSE_TO_TOP = 0.7  # only candidates with this share of the best score are compared
+SAME_STATEMENT = 0.7  # sentences say the same if they share this much of the words of the longer one, without numbers
+SAME_STATEMENT_NEGATED = 0.75  # the same, if only one of them is negated
 MIN_STATEMENT_WORDS = 4
 MAX_READINGS = 5
 MAX_SUBJECT_WORDS = 3
@@ -32,7 +32,7 @@ _APPOSED = re.compile(
 def find_conflict(candidates: Sequence[Candidate], *, of_figures: bool = True) -> tuple[Candidate, Candidate] | None:
     """Return the best pair of sentences of different sources that contradict each other, the better-ranked one first.
 
-    Without `of_figures`, one of them must deny what the other says.
+    Without `of_figures`, different figures are no contradiction: one sentence must deny what the other says.
     """
     if not candidates:
         return None
@@ -48,7 +48,7 @@ def find_conflict(candidates: Sequence[Candidate], *, of_figures: bool = True) -
 
 
 class _Statement:
-    """A sentence as it is compared with others: `words` are those without numbers and negations."""
+    """A sentence, prepared for comparison. `words` has no numbers and negations."""
 
     def __init__(self, candidate: Candidate) -> None:
         negators = negation_words().negators
@@ -78,7 +78,8 @@ def _contradict(one: _Statement, other: _Statement, *, of_figures: bool) -> bool
 def says_the_same(one: Candidate, side: Candidate, other: Candidate) -> bool:
     """Return whether a sentence says what `side` of a conflict says, and not what `other` says.
 
-    It does if it has the figures of `side` in which they differ, or, if one side denies the other, the same words.
+    If the sides differ in figures, the sentence must have the figures that only `side` has, and none that only `other` has. If
+    one side denies the other, the sentence must have the words of `side` and be negated like it.
     """
     figures, mine, theirs = (set(_NUMBER.findall(found.sentence.text)) for found in (one, side, other))
     if mine - theirs and theirs - mine:
@@ -89,7 +90,7 @@ def says_the_same(one: Candidate, side: Candidate, other: Candidate) -> bool:
 
 
 def _numbers_differ(mine: frozenset[str], theirs: frozenset[str]) -> bool:
-    """Return whether each has a number that the other lacks. When years differ too, they describe two times."""
+    """Return whether each has a number that the other lacks. If years differ too, they are about different times."""
     only_mine, only_theirs = mine - theirs, theirs - mine
     if not only_mine or not only_theirs:
         return False
@@ -125,7 +126,7 @@ def find_readings(question: Question, candidates: Sequence[Candidate]) -> Readin
     asked = {term.word for term in question.terms if term.weight > WEAK_WEIGHT}
     if not 0 < len(asked) <= MAX_SUBJECT_WORDS:
         return None
-    openings: dict[int, Candidate] = {}  # the best sentence of each source that depends on no other one, by rank
+    openings: dict[int, Candidate] = {}  # by rank: the best sentence of each source that can be understood alone
     for one in candidates:
         if not one.is_dependent and not one.attached and not one.sentence.row:
             openings.setdefault(one.rank, one)

@@ -1,4 +1,4 @@
-"""Remove the markup of a piece of Markdown or reStructuredText, so that its words can be quoted."""
+"""Remove the markup of Markdown and reStructuredText from a text, so that its words can be quoted."""
 
 import re
 
@@ -26,7 +26,7 @@ _EDGES = re.compile(r"^(?:[>#|]+\s?|\*\*\s?|¶\s?)+|(?:\s?(?:\*\*|¶|\|)){1,40}$
 def strip_markup(text: str) -> str:
     """Return the words of the text without links, images, footnote numbers and emphasis.
 
-    Code spans keep every character: `a[1]`, `git diff <path>` and `__new__` are no markup.
+    Code spans keep every character: `a[1]`, `git diff <path>` and `__new__` are not markup.
     """
     shown = _BLANKS.sub(" ", text).strip()
     shown = _DATE_BEFORE.sub("", shown)

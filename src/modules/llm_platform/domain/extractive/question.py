@@ -1,4 +1,4 @@
-"""Parse a question: its terms, its parts, and whether it asks for a way or for a definition."""
+"""Parse a question: its terms, its parts, and whether it asks how to do something or what something is."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -15,14 +15,14 @@ NAME_WEIGHT = 1.6  # names, identifiers and numbers
 EXACT_WEIGHT = 2.0  # options, signs and identifiers, which an answer must have
 WEAK_WEIGHT = 0.35  # words about the form of the answer
 INFLECTED_CREDIT = 0.85  # credit for another form of a word
-MIN_STEM = 4  # letters that two forms of a word share
-MAX_ENDING = 4  # letters by which the longer form is longer
-PREFIX_STEM = 6  # letters of a word that is the prefix of a longer one: install, installation
-MAX_SUFFIX = 5
+MIN_STEM = 4  # two forms of a word share at least this many letters
+MAX_ENDING = 4  # one form has at most this many letters more than the other
+PREFIX_STEM = 6  # a word with this many letters may be a prefix of a longer form: install, installation
+MAX_SUFFIX = 5  # letters that such a longer form adds
 LONG_STEM = 8
 MINUS_SIGN = "\u2212"
 
-# A connector separates two questions only before a question word: `a list and a tuple` is one thing asked.
+# A connector separates two questions only if a question word follows. `A list and a tuple` is one part.
 _PART_END = re.compile(
     r"[?？؟;；]+|(?:,|\b(?:and|as well as|und|sowie|et|y|e|ed|en|i|oraz|и|а также|і|та|й)\b|以及|并且|，|和|、|および|그리고)"
     r"(?:\s*(?:and|und|et|y|e|en|i|и|і))?"
@@ -31,7 +31,7 @@ _PART_END = re.compile(
     r"|что|как|почему|зачем|когда|где|кто|який|як|чому|коли|де|什么|怎么|如何|怎样|为什么|何|どう|なぜ|いつ|어떻게|왜|언제)\b)",
     re.IGNORECASE,
 )
-# A request in front of an indirect question, whose words are no terms of what is asked: `Find out when the port opened.`
+# Matches the request before an indirect question: `Find out when the port opened.` Its words are not terms of the question.
 _REQUEST = re.compile(
     r"\s*(?:please |bitte |(?:can|could|would) you (?:please )?)?"
     r"(?:(?:find out|tell me|tell us|explain(?: to me)?|let me know|i(?: would|['’]d) like to know|i want to know) "
@@ -75,10 +75,10 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question, as its terms.
+    """A question and its terms.
 
-    - `parts` lists, for each thing asked, the indices of its terms.
-    - `asks_how` is True if it asks for a way to do something.
+    - `parts` has the indices of the terms of each thing that is asked.
+    - `asks_how` is True if it asks how to do something.
     - `asks_what` is True if it asks for a definition or an explanation.
     """
 
@@ -131,7 +131,7 @@ def symbols(text: str) -> list[str]:
 
 
 def exact_terms(text: str) -> frozenset[str]:
-    """Return the options, signs and identifiers of a text: what an answer to it must have as it is written."""
+    """Return the options, signs and identifiers of a question. An answer must have them exactly as they are written."""
     return frozenset((*symbols(text), *_IDENTIFIER.findall(text)))
 
 
@@ -152,7 +152,7 @@ def _weight(word: str, names: set[str]) -> float:
 
 
 def _merged_parts(parts: Sequence[frozenset[int]], terms: Sequence[Term]) -> list[frozenset[int]]:
-    """Return the parts that add a term of weight; other pieces are merged with their neighbour, and those beyond MAX_PARTS."""
+    """Merge parts without an important new term into their neighbours, and all parts from MAX_PARTS on into one."""
     merged: list[frozenset[int]] = []
     seen: frozenset[int] = frozenset()
     pending: frozenset[int] = frozenset()
@@ -170,11 +170,11 @@ def _merged_parts(parts: Sequence[frozenset[int]], terms: Sequence[Term]) -> lis
     return merged or [pending]
 
 
-Matches = tuple[tuple[int, float], ...]  # index of a term, and the credit for it (0 to 1)
+Matches = tuple[tuple[int, float], ...]  # the index of a term, and its credit, 0 to 1
 
 
 class TermMatcher(dict[str, Matches]):
-    """The terms of a question that a word of a source matches, found when the word is first looked up."""
+    """Maps a word of a source to the terms of a question that it matches. A word is matched when it is first looked up."""
 
     def __init__(self, terms: Sequence[Term]) -> None:
         super().__init__()
@@ -202,7 +202,7 @@ class TermMatcher(dict[str, Matches]):
 
 
 def has_same_stem(one: str, other: str) -> bool:
-    """Return whether two words look like forms of one word: cancel, cancelled; but not Stadt, Städte."""
+    """Return whether two words look like forms of one word, such as cancel and cancelled, but not Stadt and Städte."""
     if ord(one[0]) > 0x2E80:
         return False
     shorter, longer = sorted((one, other), key=len)

@@ -1,7 +1,7 @@
-"""Let two small models read the sentences of the sources: an answer in other words, and words that answer nothing.
+"""Let two small models find answers in other words, and reject sentences that only share words with the question.
 
-Vectors find the sentences that lie near a question, in any language. A cross-encoder reads the best of them beside the question,
-in the languages that it knows. `scripts/support_model/answers.py` fits how the vectors and the reading are weighed.
+A sentence encoder finds the sentences that are close to the question, in any language. A cross-encoder then reads each of the
+best ones together with the question, in the languages that it knows. `scripts/support_model/answers.py` fits the weights.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,19 +24,19 @@ from modules.llm_platform.domain.text.data_files import load_data
 
 MAX_NEAR: Final = 240  # sentences of one question that get a vector
 MAX_READ: Final = 16  # sentences of one question that are read
-NEARLY_BEST: Final = 1.0  # a further sentence has log-odds that are lower by this at most
-MAX_BEFORE_CHARS: Final = 160  # of the sentence before: its end is nearer
+NEARLY_BEST: Final = 1.0  # the log-odds of a further sentence may be lower than the best by this much
+MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
 
 Kind = Literal["read", "near"]
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How a kind of sentence is weighed: the weight of each feature, and three log-odds.
+    """The weights of the features of a sentence, and three limits of its log-odds.
 
-    - From `answers_from` on, a sentence is quoted although its words are too few; from `may_answer_from` on, it is shown as one
-      that may answer.
-    - Below `denied_below`, the words of the best sentence do not count.
+    - From `answers_from`, a sentence is quoted, even if it shares few words with the question.
+    - From `may_answer_from`, it is shown as a sentence that may answer.
+    - If the best sentence is below `denied_below`, nothing answers, whatever words it shares.
     """
 
     bias: float
@@ -52,13 +52,13 @@ def read_weights(kind: Kind) -> Weights:
 
 
 def list_quotable(selection: Selection) -> list[Candidate]:
-    """Return the sentences that can be quoted, best first by their words: the ones that get vectors."""
+    """Return the sentences for the encoder: the ones that can be quoted, best first by their words."""
     ranked = sorted(selection.candidates, key=best_first)
     return [candidate for candidate in ranked if candidate.is_quotable and with_antecedent(candidate)][:MAX_NEAR]
 
 
 def describe_sentence(candidate: Candidate) -> str:
-    """Return what is read: a sentence or a table row with the names of its columns, and behind it where it stands."""
+    """Return the text that the models read: the sentence or table row, followed by its context in parentheses."""
     sentence = candidate.sentence
     said = candidate.form.shown
     if sentence.row:
@@ -71,9 +71,10 @@ def describe_sentence(candidate: Candidate) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What is known of a sentence: its closeness to the question, and how far that is above the mean in deviations.
+    """What the models say about a sentence.
 
-    `log_odds` come from the cross-encoder; None for a sentence that the cross-encoder did not read.
+    - `closeness` compares it with the question, and `lead` is how far that is above the mean, in standard deviations.
+    - `log_odds` is the result of the cross-encoder; None if it did not read the sentence.
     """
 
     candidate: Candidate
@@ -103,11 +104,11 @@ def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Seq
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What the models make of a selection.
+    """The selection after the models have read its sentences.
 
-    - `selection` has the sentences that answer.
+    - `selection.chosen` has the sentences that answer.
     - `ordered` are the sentences that were read, the likeliest answer first.
-    - `may_answer` is True if none answers for certain, and the first of `ordered` may.
+    - `may_answer` is True if no sentence certainly answers, but the first of `ordered` may.
     """
 
     selection: Selection
@@ -118,8 +119,8 @@ class Chosen:
 def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chosen:
     """Choose the sentences that answer.
 
-    What the words chose stays if one of its sentences answers about as well as the best one. Options, signs and identifiers of
-    the question must be in the quotes whatever the models read.
+    The choice of the words stays if one of its sentences answers nearly as well as the best one. The quotes must have the
+    options, signs and identifiers of the question, whatever the models say.
     """
     question = selection.question
     weighed = sorted(((*one.weigh(), one.candidate) for one in readings), key=lambda one: -one[0])

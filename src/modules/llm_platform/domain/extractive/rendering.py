@@ -17,7 +17,7 @@ from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS, ends_sentence
 from modules.llm_platform.domain.text.tokens import count_tokens
 
-MAX_CLOSEST = 3  # passages, each of another source
+MAX_CLOSEST = 3  # passages, each from another source
 
 _END = re.compile(rf"(?<![{STOPS}{WIDE_STOPS}{COLONS}])([{STOPS}{WIDE_STOPS}{COLONS}]+)\Z")
 _UNSPACED_END = "。！？：」』）"
@@ -36,7 +36,7 @@ def render_answer(question: Question, extraction: Extraction, messages: Messages
 
 
 def render_rows(found: RowsFound, messages: Messages) -> str:
-    """Return the rows of a table that answer, below a line that says what they are."""
+    """Return the table rows that answer, below a line that says what they have most or least of, or how many they are."""
     lead = messages.count_rows(found.extreme, strip_markup(found.column), len(found.rows), found.read)
     first = found.rows[0]
     rows = [row.sentence.row for row in found.rows]
@@ -44,7 +44,7 @@ def render_rows(found: RowsFound, messages: Messages) -> str:
 
 
 def render_closest(extraction: Extraction, messages: Messages) -> str:
-    """Return the best sentence of each of the best sources, below a sources-do-not-answer text; empty without one to quote."""
+    """Return the best sentence of each of the best sources, for an answer that found none; empty if none can be quoted."""
     best: dict[int, Candidate] = {}
     for one in extraction.candidates:
         if _stands_alone(one):
@@ -53,7 +53,7 @@ def render_closest(extraction: Extraction, messages: Messages) -> str:
 
 
 def list_closest(ordered: Sequence[Candidate], messages: Messages) -> str:
-    """Return the first of these sentences that can stand alone, below a line that says what they are; empty without any."""
+    """Return the first sentences that can stand alone, below a line that introduces them; empty if there are none."""
     alone = [one for one in ordered if _stands_alone(one)][:MAX_CLOSEST]
     lines = [f"- {_with_markers(_text_with_lead(one), [one.source.index])}" for one in alone]
     return "\n".join([messages.closest, "", *lines]) if lines else ""
@@ -81,7 +81,7 @@ def _blocks(question: Question, extraction: Extraction, messages: Messages) -> l
 
 
 def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:
-    """Return a message that sources disagree, and the two sentences, each with its date and its number of voices."""
+    """Return a message that sources disagree, and both sentences with their dates and numbers of independent sources."""
     lines: list[str] = []
     for side in sides:
         sentence = side.sentence
@@ -91,7 +91,7 @@ def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:
 
 
 def render_passage(quotes: Sequence[Quote]) -> list[str]:
-    """Return the blocks of a passage: sentences of a source as a paragraph, rows as a table, fragments as a list."""
+    """Return the Markdown blocks of a passage: sentences as paragraphs, table rows as a table, fragments as a list."""
     blocks: list[str] = []
     for (_, columns, fragments), group in itertools.groupby(quotes, key=_shape):
         members = list(group)
@@ -106,7 +106,7 @@ def render_passage(quotes: Sequence[Quote]) -> list[str]:
 
 
 def _shape(quote: Quote) -> tuple[int, Sequence[str], bool]:
-    """Return the source, the columns of a table row, and whether the quote is a fragment."""
+    """Return what neighbouring quotes must share to be rendered as one block: source, columns, fragment or sentence."""
     columns = quote.sentence.columns if quote.sentence.row else ()
     return quote.source.index, columns, not ends_sentence(quote.sentence.text)
 
@@ -117,7 +117,7 @@ def _render_table(columns: Sequence[str], rows: Sequence[Sequence[str]], index: 
 
 
 def _lists(quotes: Sequence[Quote]) -> list[str]:
-    """Return the quotes as lists. A lead that several items share stands above them."""
+    """Return the quotes as lists. If adjacent items have the same lead, it stands once above them."""
     blocks: list[str] = []
     lines: list[str] = []
     quotes_left = (quote for quote in quotes if not quote.attached)

@@ -1,4 +1,4 @@
-"""Write a report without a model: under each question, the passages of pages that answer it, verbatim."""
+"""Write a report without a model: under each question, it quotes the passages of pages that answer it."""
 
 import itertools
 import re
@@ -22,25 +22,25 @@ from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
-# The passages of one section: in all, from one source, and from below one heading of a source.
+# Limits of the passages of one section: in all, from one source, and from under one heading of a source.
 MAX_PASSAGES = 5
 MAX_OF_A_SOURCE = 3
 MAX_OF_A_HEADING = 2
 MAX_SENTENCES = 4  # the sentences of one passage
 MAX_PASSAGE_WORDS = 110
-MIN_SENTENCE_WORDS = 6  # a shorter sentence is usually a caption, and used only if there is nothing else
-DUPLICATE_FROM = 0.8  # sentences are duplicates from this share of common words in the shorter one
+MIN_SENTENCE_WORDS = 6  # shorter sentences are usually captions, and are used only if there is nothing else
+DUPLICATE_FROM = 0.8  # sentences are duplicates if they share this much of the words of the shorter one
 PASSAGE_FLOOR = 0.55  # a further passage needs this share of the top score
 FIRST_FLOOR = 0.25  # the first FIRST_FEW passages need less, so that a section is more than a line
 FIRST_FEW = 3
-FEW_TERMS = 2  # a question with more terms is not answered by a passage with only one of them
+FEW_TERMS = 2  # if a question has more terms, a passage needs at least two of them
 
 Passage = Sequence[selection.Quote]
 Conflict = tuple[Candidate, Candidate]
 
 
 class SelectedPassages:
-    """The sentences that a report already has."""
+    """The sentences that the report already has, so that none is repeated."""
 
     def __init__(self) -> None:
         self._texts: set[str] = set()
@@ -72,7 +72,7 @@ class SelectedPassages:
 class PassageSelector:
     """Selects passages on one question. A passage is a run of neighbouring sentences of a page.
 
-    The sources of a report are whole pages, so the neighbours of the best sentence fit better than the next best sentences.
+    The sources of a report are whole pages, so the neighbours of the best sentence say more than other good sentences.
     """
 
     def __init__(self, question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]]) -> None:
@@ -96,7 +96,7 @@ class PassageSelector:
         return coverage(found, subject, range(len(subject))) >= selection.ANSWERS_FROM
 
     def conflict(self, selected: SelectedPassages) -> Conflict | None:
-        """Select two sentences of different sources that contradict each other; None if there are none."""
+        """Select two sentences of different sources that contradict each other, and add them to `selected`."""
         found = find_conflict([candidate for candidate in self._near if not selected.contains(candidate)])
         if found:
             selected.add(found)
@@ -116,7 +116,7 @@ class PassageSelector:
     ) -> Iterator[Sequence[Candidate]]:
         """Yield at most `most` passages of at most `sentences` sentences, best first, and add each to `selected`.
 
-        A table row is only a passage if it is the best one. With `opening`, passages are prose, one from each source.
+        A table row can only be the first passage. With `opening`, all passages are prose, and each is from another source.
         """
         ranked, of_a_source = self._ranked, MAX_OF_A_SOURCE
         if opening:
@@ -144,7 +144,7 @@ class PassageSelector:
         of_a_source: int,
     ) -> Iterator[Sequence[Candidate]]:
         top, count = 0.0, 0
-        below: Counter[tuple[int, str]] = Counter()  # the passages by source and heading, and with "" by source
+        below: Counter[tuple[int, str]] = Counter()  # passages by source and heading; "" is the whole source
         for candidate in ranked:
             floor = FIRST_FLOOR if count < FIRST_FEW else PASSAGE_FLOOR
             if count == most or candidate.score < floor * top:
@@ -163,7 +163,7 @@ class PassageSelector:
                 yield passage
 
     def quoted(self, passages: Sequence[Sequence[Candidate]]) -> tuple[Passage, ...]:
-        """Return the passages in reading order: sources as they were selected, passages as they stand in their source."""
+        """Return the passages in reading order: sources in the order of selection, passages in the order of their source."""
         order: dict[int, int] = {}
         for passage in passages:
             order.setdefault(passage[0].rank, len(order))
@@ -171,7 +171,7 @@ class PassageSelector:
         return tuple(tuple(selection.quote_of(candidate, self._near) for candidate in passage) for passage in ordered)
 
     def _is_about_question(self, passage: Sequence[Candidate]) -> bool:
-        """Return whether the passage with its headings has two terms of the question; one is enough for few terms."""
+        """Return whether the passage with its headings has two terms of the question, or one if the question has few."""
         met = {number for candidate in passage for number, credit in candidate.met.items() if credit >= TITLE_CREDIT}
         return len(met) > 1 or len(self._question.terms) <= FEW_TERMS
 
@@ -186,7 +186,10 @@ def _can_lead(candidate: Candidate, shortest: int) -> bool:
 def _extended_passage(
     candidate: Candidate, selected: SelectedPassages, behind: Mapping[int, Candidate], most: int
 ) -> list[Candidate]:
-    """Return the sentence with its antecedent and the sentences that continue it; empty if its antecedent is missing."""
+    """Return the sentence, the sentence that it depends on, and sentences that continue it.
+
+    The result is empty if the sentence that it depends on cannot be quoted.
+    """
     passage = [member for member in selection.with_antecedent(candidate) if not selected.contains(member)]
     if candidate not in passage or (candidate.is_dependent and len(passage) < 2):
         return []
@@ -204,7 +207,7 @@ def _extended_passage(
 OPENING_PASSAGES = 2
 OPENING_SENTENCES = 2  # the sentences of one passage
 OPENING_SHARE = 0.25  # a share of the report's tokens
-MIN_SECTION_TOKENS = 120  # each section gets this many, even if the report becomes longer than its limit
+MIN_SECTION_TOKENS = 120  # each section may have this many, even if the report becomes longer than its limit
 LATIN_ONLY_BELOW = 0.02  # sources are in Latin script below this share of other letters
 SCRIPT_SAMPLE_CHARS = 3000  # the beginning of each source in which letters are counted
 
@@ -231,8 +234,8 @@ def write_report(
 ) -> str:
     """Return a report in Markdown, of at most about `max_tokens`; empty if no question is answered.
 
-    It has an introduction, a section for each answered question, and a list of the unanswered ones. `evidence` are quotes
-    that together answer the question; if there are any, they are the introduction.
+    The report has an introduction, a section for each answered question, and a list of unanswered questions. `evidence` has
+    quotes that together answer the main question. If there are any, they are the introduction.
     """
     texts = [blocks_of(source.text) for source in sources]
     sample = "".join(source.text[:SCRIPT_SAMPLE_CHARS] for source in sources)
@@ -254,8 +257,8 @@ def _answers(
 ) -> tuple[SectionAnswer, list[SectionAnswer | None]]:
     """Return the opening of the report, and the answer to each question; None for a question without one.
 
-    Each question first gets its best passage, then the opening gets its passages, then the questions get further passages in
-    turn. If all passages on a question are in other sections, its answer has no passages.
+    First each question gets its best passage, then the opening gets its passages, then the questions take turns for further
+    passages. If other sections have all passages on a question, its answer has no passages.
     """
     selected = SelectedPassages()
     selected.add_texts(quote.sentence.text for quote in evidence)
@@ -311,7 +314,7 @@ def _blocks_of(found: SectionAnswer) -> list[str]:
 
 
 def _mark_placeholders(block: str) -> str:
-    """Write placeholders of manuals, such as `<branch>`, as code, so that they are not read as HTML."""
+    """Turn placeholders of manuals, such as `<branch>`, into code, so that they are not read as HTML."""
     return block if "<" not in block or "`" in block else _PLACEHOLDER.sub(r"`\g<0>`", block)
 
 

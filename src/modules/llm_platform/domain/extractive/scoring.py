@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import INFLECTED_CREDIT, NAME_WEIGHT, Question
 
-SOURCE_CREDIT = 0.25  # credit of every sentence for a term anywhere in its source
-PASSAGE_SHARE = 0.15  # share of the score that the match of the whole source decides
-RANK_STEP = 0.05  # each rank of the source divides the score further by this
-OFF_SUBJECT = 0.4  # factor for a source that lacks a name which others have
+SOURCE_CREDIT = 0.25  # every sentence gets this credit for a term that is anywhere in its source
+PASSAGE_SHARE = 0.15  # the match of the whole source makes up this share of the score
+RANK_STEP = 0.05  # the score is divided by 1 plus this times the rank of the source
+OFF_SUBJECT = 0.4  # factor for a sentence without a name of the question that another source has
 SHARPNESS = 1.5  # exponent on the share of terms
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weight of each term; one that no source has is the rarest.
+    """The weight of each term. A term that no source has counts as the rarest.
 
-    - `ranking` is by rarity alone and ranks sentences.
-    - `subject` raises names and decides whether the sources are about the question at all.
-    - `names` are the names of the question that some source has.
+    - `ranking` ranks sentences. It weighs terms by rarity, and names no higher than other terms.
+    - `subject` decides whether the sources are about the question at all. It weighs names higher.
+    - `names` are the names of the question that at least one source has.
     """
 
     ranking: list[float]
@@ -45,7 +45,7 @@ def weigh(question: Question, candidates: Sequence[Candidate]) -> Weights:
 
 
 def score_candidates(candidates: Sequence[Candidate], weights: Weights) -> None:
-    """Set the `passage` and `score` of each candidate, and add the terms of its source to its own."""
+    """Set the `passage` and `score` of each candidate, and add the terms of its source to `met`."""
     everything = range(len(weights.ranking))
     for _, group in itertools.groupby(candidates, key=lambda candidate: candidate.rank):
         members = list(group)
@@ -73,7 +73,7 @@ def score(candidate: Candidate, focus: Sequence[float], weights: Weights, asked:
 
 
 def coverage(chosen: Iterable[Candidate], weights: Sequence[float], numbers: Iterable[int]) -> float:
-    """Return the weighted share of these terms that the candidates have together."""
+    """Return the share of these terms that the candidates have together, weighted by `weights`."""
     met: dict[int, float] = {}
     for candidate in chosen:
         for number, credit in candidate.met.items():

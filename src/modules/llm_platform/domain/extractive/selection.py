@@ -1,7 +1,8 @@
 """Select the sentences of the sources that answer a question, without a model.
 
-A few of the best sentences, without repetition, in the order of their sources. A sentence that depends on the one before it
-is selected together with that one. When the sentences lack the rare words of the question, none is selected.
+The result has a few of the best sentences, without repetition, in the order of their sources. A sentence that depends on the
+sentence before it is selected together with that sentence. If the best sentences lack the rare words of the question, nothing
+is selected.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,27 +26,27 @@ from modules.llm_platform.domain.extractive.sentences import Sentence, blocks_of
 
 MAX_QUOTES = 3  # quotes for a question of one part
 MAX_QUOTES_A_PART = 2
-OTHER_SOURCE_FLOOR = 0.75  # least share of the top score for a sentence of another source than the best one
-SAME_SOURCE_FLOOR = 0.7  # applies to sentences of the same source too
-ANSWERS_FROM = 0.45  # least share of the terms, weighted by rarity, in all quotes together
-LEADER_ANSWERS_FROM = 0.9  # least evidence of the best sentence, for a question of one part
-ABOUT_WEIGHT = 0.62  # the weight of the share of sentences around it that have a term; fitted on CLAPNQ
-AROUND = 8  # the sentences before and behind it, in its section or list
-PART_ANSWERS_FROM = 0.3  # least share of the terms for each part of several
-OTHER_PARTS_WEIGHT = 0.15  # the weight of terms of other parts
-REPEATS_FROM = 0.6  # a sentence repeats another from this share of common content words in the shorter one
-REPETITION_COST = 0.35
-NEIGHBOUR_FLOOR = 0.2  # least share of the score of the sentence that a neighbour continues
-PART_GAIN = 0.1  # least share of a part's terms that a further sentence adds
-MAX_COMPARED = 30  # candidates, best first, in which conflicts and readings are detected
+OTHER_SOURCE_FLOOR = 0.75  # a sentence of another source than the best one needs this share of the top score
+SAME_SOURCE_FLOOR = 0.7  # a sentence of the same source needs this share
+ANSWERS_FROM = 0.45  # all quotes together need this share of the terms, weighted by rarity
+LEADER_ANSWERS_FROM = 0.9  # for a question of one part, the best sentence needs this sum (see `_is_answer`)
+ABOUT_WEIGHT = 0.62  # weight of the share of nearby sentences that have a term; fitted on CLAPNQ
+AROUND = 8  # this many sentences on each side are nearby, if they are in the same section or list
+PART_ANSWERS_FROM = 0.3  # each of several parts needs this share of its terms
+OTHER_PARTS_WEIGHT = 0.15  # the weight of terms that belong to other parts
+REPEATS_FROM = 0.6  # sentences repeat each other if they share this much of the content words of the shorter one
+REPETITION_COST = 0.35  # the score that a full repetition would cost, as a share of the top score
+NEIGHBOUR_FLOOR = 0.2  # a sentence continues the one before only with this share of its score
+PART_GAIN = 0.1  # a sentence for a further part must add this share of the part's terms
+MAX_COMPARED = 30  # conflicts and readings are looked for in this many candidates, best first
 
 
 @dataclass(slots=True)
 class Quote:
     """A selected sentence.
 
-    `lead` and the code `above` are shown before it, the blocks `attached` after it; `also` are the indices of other sources
-    with the same text.
+    - `lead` and the code `above` are shown before the sentence, and the blocks `attached` after it.
+    - `also` has the indices of other sources with the same text.
     """
 
     sentence: Sentence
@@ -67,10 +68,10 @@ class Extraction:
 
 @dataclass(slots=True)
 class Selection:
-    """The sentences that the words of a question choose, before anything else reads them.
+    """The sentences that are chosen by the words of the question, before a model reads any.
 
-    - `candidates` are all sentences, and `fit` the best of them that can be quoted.
-    - `chosen` are the sentences that answer by their words, none if the words are too few.
+    - `candidates` are all sentences, and `fit` are the best ones that can be quoted.
+    - `chosen` are the sentences that answer. It is empty if the sentences have too few words of the question.
     """
 
     question: Question
@@ -80,7 +81,7 @@ class Selection:
 
 
 def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
-    """Return the quotes that answer the question by its words; none when the sources do not answer it."""
+    """Return the quotes that answer the question, chosen by words; empty if the sources do not answer it."""
     return quote(choose_by_words(question, sources))
 
 
@@ -123,7 +124,7 @@ def _choose(
     weights: Weights,
     selected: Sequence[Candidate],
 ) -> list[Candidate]:
-    """Return the sentences for one part of the question; none when `selected` answers it already, or no sentence does."""
+    """Return the sentences for one part of the question; empty if `selected` already answers it, or no sentence does."""
     single, asked = len(question.parts) == 1, question.parts[part]
     focus = [weight * (1.0 if number in asked else OTHER_PARTS_WEIGHT) for number, weight in enumerate(weights.ranking)]
     scores = {id(candidate): score(candidate, focus, weights, asked) for candidate in candidates}
@@ -160,10 +161,10 @@ def _choose(
 
 
 def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candidate]) -> bool:
-    """Return whether the best sentence has enough of the question, and the text around it is about the question, too.
+    """Return whether the best sentence has enough of the terms, and enough of the nearby sentences have one.
 
-    The share of the terms is not weighted by rarity: in a text about the question its words are frequent. The entry of a
-    definition list for what is asked is an answer whatever stands around it.
+    Terms are not weighted by rarity, because they are frequent in a text about the question. A definition of what is asked is
+    always an answer.
     """
     if question.asks_what and explains(leader.sentence, question):
         return True
@@ -176,12 +177,12 @@ def _is_answer(leader: Candidate, question: Question, candidates: Sequence[Candi
 
 
 def _section(candidate: Candidate) -> tuple[int, str, str]:
-    """Return its source, heading and list."""
+    """Return what identifies the section of a sentence: its source, heading and list."""
     return candidate.rank, candidate.sentence.heading, candidate.sentence.intro
 
 
 def _continuation(candidate: Candidate, behind: Mapping[int, Candidate], most: int) -> list[Candidate]:
-    """Return the next sentences after one that explains a term."""
+    """Return at most `most` sentences that continue the explanation of a term."""
     found: list[Candidate] = []
     following = behind.get(id(candidate))
     while following is not None and len(found) < most and not (found or [candidate])[-1].attached:
@@ -193,13 +194,13 @@ def _continuation(candidate: Candidate, behind: Mapping[int, Candidate], most: i
 
 
 def continues(following: Candidate, candidate: Candidate) -> bool:
-    """Return whether the following sentence can be quoted after this one."""
+    """Return whether the following sentence can be quoted as the continuation of this sentence."""
     quotable = following.is_quotable and following.sentence.is_complete and len(following.words) <= LONG_WORDS
     return quotable and (following.is_dependent or following.score >= NEIGHBOUR_FLOOR * candidate.score)
 
 
 def lacks_exact(question: Question, chosen: Sequence[Candidate]) -> bool:
-    """Return whether an option, sign or identifier of the question is neither in the quotes nor in their headings."""
+    """Return whether the quotes and their headings lack an option, sign or identifier of the question."""
     exact = [number for number, term in enumerate(question.terms) if term.weight >= EXACT_WEIGHT]
     return any(all(candidate.met.get(number, 0.0) < TITLE_CREDIT for candidate in chosen) for number in exact)
 
@@ -214,7 +215,7 @@ def is_shown_with(selected: Candidate, candidate: Candidate) -> bool:
 
 
 def with_antecedent(candidate: Candidate) -> list[Candidate]:
-    """Return the sentence, after the one that it depends on; empty when either cannot be quoted."""
+    """Return the sentence, preceded by the sentence that it depends on; empty if one of them cannot be quoted."""
     if not candidate.is_quotable:
         return []
     if not candidate.is_dependent:

@@ -1,6 +1,6 @@
 """Split a source into the sentences that can be quoted.
 
-Besides the sentences of paragraphs and list items these are table rows, and headings right above code or a table.
+These are the sentences of paragraphs and list items, table rows, and headings right above code or a table.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ MAX_TEXT_CHARS = 400_000  # the rest of a longer source is not read
 MAX_SENTENCE_CHARS = 1200
 MAX_SENTENCES = 600  # sentences of one text
 MAX_PARAGRAPHS = 40  # paragraphs of one text
-MAX_FOLLOWING_BLOCKS = 10  # list items after a sentence that ends in a colon
+MAX_FOLLOWING_BLOCKS = 10  # list items that a sentence with a colon may announce
 MAX_COLUMNS = 12  # a wider table is not quoted
 MENU_LINKS = 3
-MENU_SHARE = 0.6  # least share of linked text in a menu
+MENU_SHARE = 0.6  # text with a larger share of links is a menu
 MAX_ROWS = 8  # a longer table is not quoted whole
 
 _GAP = re.compile(r"\s(?:\.\.\.|…)\s|\s[·|]\s")  # an omission in a search engine's snippet
@@ -36,12 +36,13 @@ _CELL_END = re.compile(r"(?<!\\)\|")
 class Sentence:
     """A sentence without markup. `position` orders it in its source.
 
-    - `before` is the previous sentence of the same paragraph. The first sentence has the code right above it in `above`, the
-      last one the next blocks in `after`.
-    - `is_complete` is False if the text was cut in the middle of it.
-    - `term` is the term of a definition list that it explains.
-    - `intro` is the paragraph with a colon above its list.
-    - `row` has the cells of a table row, and `columns` the column names, which the announcement of a table has too.
+    - `before` is the previous sentence of the same paragraph.
+    - `above` is the code right above the paragraph; only the first sentence has it. `after` has the blocks that follow the
+      paragraph; only the last sentence has it.
+    - `is_complete` is False if a part of the sentence is missing.
+    - `term` is the term that the sentence explains in a definition list.
+    - `intro` is the paragraph that ends in a colon above the list of the sentence.
+    - `row` has the cells of a table row. `columns` has the column names, for a row and for the announcement of a table.
     """
 
     text: str
@@ -62,8 +63,8 @@ class Sentence:
 def blocks_of(text: str) -> Sequence[Block]:
     """Return the blocks of a source's text."""
     text = text[:MAX_TEXT_CHARS]
-    # An opening fence is followed by code, a closing one by an empty line or nothing. The first fence of a passage that was
-    # cut inside of code is a closing one: it gets its opening one back.
+    # Code follows an opening fence, and an empty line or nothing follows a closing fence. If the text begins inside of code,
+    # its first fence is a closing fence, so the missing opening fence is added.
     ends = [(fence[1].strip(), text[fence.end() : fence.end() + 2]) for fence in _FENCE_LINE.finditer(text)]
     empty = [not name and not following.strip("\n") for name, following in ends]
     if sum(empty[::2]) > sum(empty[1::2]):
@@ -77,14 +78,14 @@ def blocks_of(text: str) -> Sequence[Block]:
 def read_sentences(
     text: str, language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
-    """Return the sentences in order; of a long text only the sentences of the `most` relevant blocks."""
+    """Return the sentences in order. Of a text with many blocks, only the `most` relevant blocks are read."""
     return sentences_in(blocks_of(text), language, relevance, most)
 
 
 def sentences_in(
     blocks: Sequence[Block], language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
-    """Yield the sentences of parsed blocks, in order; of many blocks only the sentences of the `most` relevant ones."""
+    """Yield the sentences of parsed blocks in order. If there are many blocks, only the `most` relevant ones are read."""
     numbers = [number for number, block in enumerate(blocks) if block.kind != "code"]
     if len(numbers) > most:
         numbers = sorted(heapq.nlargest(most, numbers, key=lambda number: (relevance(blocks[number].text), -number)))
@@ -158,7 +159,7 @@ def _announced(heading: str, block: Block, columns: tuple[str, ...] = ()) -> Sen
 
 
 def read_table(block: Block) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the column names, and the rows with as many cells, at least two of them not empty."""
+    """Return the column names, and the rows that have a cell for each column and at least two cells with a text."""
     names, _, *lines = block.text.split("\n")
     columns = _cells(names)
     if not 1 < len(columns) <= MAX_COLUMNS:
@@ -175,7 +176,7 @@ def _cells(line: str) -> tuple[str, ...]:
 
 
 def _pieces(block: Block, language: str) -> Iterator[tuple[str, bool]]:
-    """Yield the sentences of a block as written, and whether the snippet cuts each."""
+    """Yield each sentence of a block as written, and whether a part of it is missing."""
     for start, end in sentence_spans(block.text, language):
         parts = _GAP.split(block.text[start:end])
         for number, part in enumerate(parts):

@@ -1,6 +1,6 @@
-"""Answer a question about the rows of one table: which row has the most, which is the latest, and how many there are.
+"""Answer a question about the rows of one table: which row has the most, which is the latest, or how many there are.
 
-The rows are quoted, and nothing is computed that they do not show. Where the column or the rows are not certain, there is no
+The answer quotes the rows, so that a reader can see that it is true. If the column or the rows are not certain, there is no
 answer.
 """
 
@@ -21,9 +21,9 @@ from modules.llm_platform.domain.text.tokens import fold, words
 Extreme = Literal["highest", "lowest", "latest", "earliest"]
 EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest")
 
-MIN_ROWS: Final = 3  # of a table in which rows are compared or counted
-MAX_COUNTED: Final = 12  # rows that a count shows; more are no answer to read
-MAX_EQUAL: Final = 4  # rows that share the first place
+MIN_ROWS: Final = 3  # a smaller table is not compared or counted
+MAX_COUNTED: Final = 12  # a count shows all its rows; if there are more, there is no answer
+MAX_EQUAL: Final = 4  # if more rows share the first place, there is no answer
 
 _NUMBER = re.compile(r"-?\d[\d.,' \u00a0\u202f]*")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
@@ -33,9 +33,9 @@ _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 
 @dataclass(frozen=True, slots=True)
 class RowsFound:
-    """The rows that answer, and how many rows of the table were read.
+    """The rows that answer a question, and the number of rows that were compared or counted (`read`).
 
-    `extreme` and `column` say what they have most or least of; both are empty for a count.
+    `extreme` and `column` say in which column the rows have the highest or lowest value. Both are empty for a count.
     """
 
     rows: tuple[Candidate, ...]
@@ -45,7 +45,7 @@ class RowsFound:
 
 
 class _Table:
-    """The rows of one source below the same column names."""
+    """The rows of one source that have the same column names."""
 
     def __init__(self, rows: Sequence[Candidate]) -> None:
         self.rows = rows
@@ -56,7 +56,7 @@ class _Table:
         return [row.sentence.row[column] for row in self.rows]
 
     def matches(self, asked: Sequence[str]) -> int:
-        """Return how many of these words its names, title, heading or cells have."""
+        """Return how many of these words the title, the heading, the column names or the cells have."""
         texts = (self.rows[0].source.title, self.rows[0].sentence.heading, *self.columns, *self._all_cells())
         known = {word for text in texts for word in _split(text)}
         return sum(any(is_form(word, other) for other in known) for word in asked)
@@ -66,7 +66,7 @@ class _Table:
 
 
 def asks_about_rows(question: Question) -> bool:
-    """Return whether a question asks for the most, the latest or a number, without a "not"."""
+    """Return whether a question asks for the most, the latest or a number of rows. A question with a "not" does not."""
     asked = _fold_words(question.text)
     counts = not _load_list("counting").isdisjoint(asked)
     return (counts or _find_asked_extreme(asked) is not None) and not count_negators(asked)
@@ -77,9 +77,9 @@ def _find_asked_extreme(asked: Sequence[str]) -> Extreme | None:
 
 
 def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound | None:
-    """Return the rows that answer a question about the most, the latest or the number of rows; None for any other one.
+    """Return the rows that answer a question about the most, the latest or the number of rows; None if there is no answer.
 
-    Only tables of whole documents are asked: what a passage leaves out may have more.
+    Only tables of whole documents are used, because a passage may lack some of the rows.
     """
     if not asks_about_rows(question):
         return None
@@ -118,7 +118,7 @@ def _find_extreme(
 def _choose_column(
     table: _Table, comparable: Sequence[int], content: Sequence[str], asked: Sequence[str], *, by_date: bool
 ) -> int | None:
-    """Return the column that the question is about: by its name, by what its adjective measures, or the only one."""
+    """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
     named = [at for at in comparable if any(is_form(word, name) for word in content for name in table.names[at])]
     if len(named) == 1:
         return named[0]
@@ -131,7 +131,7 @@ def _choose_column(
 
 
 def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
-    """Return the rows whose cells the question names: all words of a cell, or the name of a column that says yes."""
+    """Return the rows that the question names: by all words of a cell, or by a column in which the cell says yes."""
     rows = list(table.rows)
     for column in range(1, len(table.columns)):
         cells = [_split(cell) for cell in table.cells(column)]
@@ -184,7 +184,7 @@ def _fold_words(text: str) -> list[str]:
 
 
 def _is_comparable(cells: Sequence[str], read: Callable[[str], float | None]) -> bool:
-    """Return whether all cells but one at most have a value."""
+    """Return whether the cells can be compared: at most one of them has no value."""
     values = [value for value in map(read, cells) if value is not None]
     return len(values) >= MIN_ROWS and len(values) >= len(cells) - 1
 
@@ -206,7 +206,7 @@ def _read_number(cell: str) -> float | None:
 
 
 def _read_date(cell: str) -> float | None:
-    """Return a date or a year as a number that grows with it."""
+    """Return a date or a year as a number such as 20240131, so that later dates are higher."""
     if iso := _ISO_DATE.search(cell):
         return float(iso[0].replace("-", "").ljust(8, "0"))
     if day_first := _DAY_FIRST_DATE.search(cell):

@@ -7,10 +7,10 @@ from typing import Final
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.conflicts import says_the_same
 
-NEIGHBOURS: Final = 2  # the sentences on each side that belong to the passage of a sentence
+NEIGHBOURS: Final = 2  # the passage of a sentence has this many sentences on each side of it
 SHINGLE_WORDS: Final = 3
-SAME_SUBJECT: Final = 0.5  # a voice has at least this share of the question's words in the disputed sentence
-SAME_PASSAGE: Final = 0.8  # copies share at least this share of the shorter passage's shingles
+SAME_SUBJECT: Final = 0.5  # a voice needs this share of the question's words that the disputed sentence has
+SAME_PASSAGE: Final = 0.8  # passages are copies if they share this much of the shingles of the shorter one
 
 
 @dataclass(frozen=True, slots=True)

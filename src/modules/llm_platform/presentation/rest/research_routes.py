@@ -1,6 +1,6 @@
-"""Research over HTTP: a cited answer, complete or streamed (docs/reference/http.md).
+"""Routes of research: answer a question, plan a report, and return the evidence and the stored sources of an answer.
 
-The plan of a report can be requested first and changed by a person.
+The answer is one JSON object or a stream of events (docs/reference/http.md).
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,12 +47,12 @@ WITH_FILES = BodyLimit(
     max_bytes=MAX_BODY_BYTES + ceil(MAX_FILES_BYTES / 3) * 4,  # base64 has four characters for three bytes
     timeout_s=60.0,
     refusal=f"The body is too large: the files of a request may have {MAX_FILES_BYTES // 1_000_000} MB all together.",
-    is_counted=False,  # `ServerState.uploads` limits their number
+    is_counted=False,  # `ServerState.uploads` already limits how many are received at once
 )
 MAX_SOURCE_INDEX = 1_000_000
 EVIDENCE_NOTE: Final = "One object a line; nothing for a shallow run, which keeps no ledger"
 ICON_CONTENT: Final = {"content": {"image/*": {"schema": {"type": "string", "format": "binary"}}}}
-ICON_HEADERS: Final[Mapping[str, str]] = {  # whoever opens the address itself gets an image that can do nothing
+ICON_HEADERS: Final[Mapping[str, str]] = {  # an SVG icon that a user opens directly must not run scripts
     "Content-Security-Policy": "default-src 'none'; sandbox",
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "private, max-age=86400",
@@ -65,14 +65,14 @@ def _need_query_or_message(schema: dict[str, Any]) -> None:
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    """Leave out a default that is shorter than what a client may send."""
+    """Remove the default "": a client may not send it, because it is shorter than `min_length`."""
     del schema["default"]
 
 
 class MessageRequest(BaseModel):
-    """A request that takes a `message` in the place of `query`: a text that may be longer than a question and contains one.
+    """A request that may have a `message` instead of a `query`: a text of any length that contains the question.
 
-    The question in it becomes `query`, and a text that is longer than a question `context`.
+    The question becomes `query`. If the message has more than the question, the whole message becomes `context`.
     """
 
     model_config = ConfigDict(json_schema_extra=_need_query_or_message)
@@ -89,7 +89,7 @@ class MessageRequest(BaseModel):
             return values
         if "query" in values:
             raise PydanticCustomError("message", "has both query and message: leave one out")
-        question, whole = split_message(message[:MAX_MESSAGE_CHARS])  # a longer message is refused as such
+        question, whole = split_message(message[:MAX_MESSAGE_CHARS])  # `message` refuses a longer text
         context = values.get("context")
         if whole is None or not isinstance(context, str | None):
             return {**values, "query": question}
@@ -147,7 +147,7 @@ class ResearchApiRequest(ResearchRequest, MessageRequest):
 
 
 class JsonLines(Response):
-    """Objects of JSON, each on a line of its own."""
+    """JSON Lines: one JSON object on each line."""
 
     media_type = "application/x-ndjson"
 
@@ -181,7 +181,7 @@ async def research(request: Request) -> Response:
 
 
 async def _read(request: Request) -> ResearchApiRequest:
-    """Return the body. A large one has files: few such bodies are received at once."""
+    """Return the body. Only a body with files may exceed MAX_BODY_BYTES, and only a few of these are received at once."""
     if read_declared_length(request.scope[HEADERS]) <= MAX_BODY_BYTES:
         return await read_body(request, ResearchApiRequest)
     async with server_state(request).uploads.slot():
@@ -194,7 +194,10 @@ async def _read(request: Request) -> ResearchApiRequest:
 async def _record(
     jobs: ResearchJobService, owner: str, body: ResearchApiRequest, events: Sequence[ResearchEvent]
 ) -> Degraded | None:
-    """Store a foreground run, whose text is in the last event. Return the entry for an answer that could not be stored."""
+    """Store a foreground run. If that fails, return the entry for `degraded`.
+
+    Tokens are not stored, because the last event has the whole text.
+    """
     stored = [event for event in events if not isinstance(event, Token)]
     is_stored = await jobs.record(body, stored, owner=owner, thread_id=body.thread_id)
     return None if is_stored or not jobs.is_storing else NOT_STORED

@@ -150,7 +150,7 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         being_read.read_cited((1, 2, 3))
         reader.released.set()
         await reads.wait_for([])  # has no time left, so it returns at once
-        while len(reads.read()) < 2:
+        while len(reads.get_pages()) < 2:
             await asyncio.sleep(0)
         taken = being_read.take_pages()
         await being_read.finish({2})
@@ -204,7 +204,7 @@ async def test_a_cited_page_is_waited_for_once_the_text_is_there() -> None:
         await reads.collect(urls("a"))
         reads.go_on(urls(HANGS))
         await reads.wait_for(urls("b"))
-        assert sorted(read_page.page.url for read_page in reads.read().values()) == urls("a", "b")
+        assert sorted(read_page.page.url for read_page in reads.get_pages().values()) == urls("a", "b")
 
 
 @in_virtual_time

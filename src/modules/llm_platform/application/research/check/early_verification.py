@@ -1,4 +1,4 @@
-"""The judge is asked about doubted sentences while the answer is still written, so that nobody waits for it."""
+"""Ask the judge about doubted sentences while the answer is still being written, so that the reader need not wait."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -15,12 +15,12 @@ MAX_EARLY_CALLS = 3  # Each call repeats the rules, about 350 tokens.
 class EarlyVerification:
     """Judges citations while the answer is written.
 
-    It makes at most MAX_EARLY_CALLS calls, one at a time, each about the doubted sentences that are complete by then. After a
-    call that fails, no further one is made.
+    It makes at most MAX_EARLY_CALLS calls, one at a time. Each call is about the doubted sentences that are complete by then.
+    After a failed call, there are no more calls.
 
-    `verdicts` are by claim and quote, so a sentence whose quote changes, because its page is read late, has none. Sentences
-    of a call that was too late are not asked about again: a text from the cache is there at once, so each repeat of its
-    question would pay for a call that is cancelled.
+    `verdicts` maps a claim with its quote to the verdict. If a page that is read late changes the quote, the old verdict does
+    not apply. The claims of a call that was too late are not asked about again: a cached answer leaves no time for a call, so
+    each repeat of its question would pay for a call that is then cancelled.
     """
 
     def __init__(self, verification: Verification) -> None:
@@ -51,11 +51,11 @@ class EarlyVerification:
             self._task = asyncio.create_task(self._ask(self._asked))
 
     def discard(self) -> None:
-        """Ask no more about sentences that were taken back."""
+        """Forget the waiting sentences, because their text was discarded."""
         self._waiting.clear()
 
     async def finish(self) -> None:
-        """Wait for the running call, for the share of the time so far that a reader waits; then it is cancelled."""
+        """Wait for the running call at most `max_wait_share` of the time so far, then cancel it."""
         share = self._verification.max_wait_share
         if self._task is not None and share is not None:
             elapsed = asyncio.get_running_loop().time() - self._began
@@ -66,8 +66,8 @@ class EarlyVerification:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cancel the running call, which is paid for; its tokens are unknown."""
-        # The traceback of a cancelled task refers to this object, and keeps its sources.
+        """Cancel the running call. It counts as a call, but the number of its tokens is unknown."""
+        # Without this, the traceback of the cancelled task would keep this object and its sources in memory.
         task, self._task = self._task, None
         if task is not None and not task.done():
             await cancel_and_wait(task)

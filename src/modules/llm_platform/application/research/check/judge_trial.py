@@ -1,4 +1,4 @@
-"""Try a language model as judge of citations on labelled pairs, against the comparison of words alone."""
+"""Compare a judge (a language model) with the comparison of words, on labelled pairs of sentence and source."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation, CitedClaim,
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 
-PAIRS_IN_A_CALL: Final = 20  # a long answer has as many
+PAIRS_IN_A_CALL: Final = 20  # about as many citations as a long answer has
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class LabelledPair:
 
 @dataclass(frozen=True, slots=True)
 class JudgeTrial:
-    """The verdicts of the words, and those after the judge, in the order of the pairs.
+    """The verdicts of the words, and the final verdicts with the judge, in the order of the pairs.
 
     `missing` counts the pairs on which the judge gave no verdict.
     """
@@ -65,7 +65,7 @@ async def try_judge(judge: ICitationJudge, pairs: Sequence[LabelledPair]) -> Jud
 
 
 def _checked(pair: LabelledPair) -> tuple[Citation, CitedClaim]:
-    """Return what the words say of a pair, and what a judge is shown of it."""
+    """Return the citation of a pair, checked by words, and the claim to ask the judge about."""
     source = Source(index=1, title=pair.title, url="https://example.org/", text=pair.source)
     answer = f"{pair.sentence} [1]"
     citation = CitationChecker([source], pair.language).check(answer).citations[-1]

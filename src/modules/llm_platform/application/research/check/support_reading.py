@@ -1,4 +1,7 @@
-"""A support model decides what the words of an answer leave in doubt, while the answer is written and at its end."""
+"""Let a support model decide the citations that the comparison of words leaves in doubt.
+
+It reads while the answer is written, and the rest at the end.
+"""
 
 import asyncio
 
@@ -9,14 +12,17 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from shared.exceptions import AppException
 
-PAIRS_AT_ONCE = 8  # the verdicts on the first ones need not wait for the last ones
-MAX_PAIRS = 400  # of one answer: 5 seconds of one core
+PAIRS_AT_ONCE = 8  # small batches, so that the first verdicts come early
+MAX_PAIRS = 400  # for one answer, about 5 seconds of one core
 LATE = "timeout: the support model did not read all sentences; the others keep the verdicts of their words"
 TOO_MANY = f"the support model reads {MAX_PAIRS} sentences of an answer; the others keep the verdicts of their words"
 
 
 class SupportReading:
-    """Reads the doubts of one checker, which only the event loop uses meanwhile. `degraded` says what it did not read."""
+    """Lets the model read the doubts of one checker. Meanwhile, no other thread may use the checker.
+
+    `degraded` says why some sentences were not read.
+    """
 
     def __init__(self, model: ISupportModel, checker: CitationChecker) -> None:
         self._model, self._checker = model, checker
@@ -68,7 +74,7 @@ class SupportReading:
                 self._checker.weigh(doubt, log_odds)
 
     def _give_up(self, reason: str) -> None:
-        """Let the words decide the rest."""
+        """Keep the verdicts of the words for all other sentences, and note the reason."""
         self._left = 0
         self._checker.drop_doubts()
         if not self.degraded:

@@ -1,6 +1,7 @@
 """Let a judge verify the citations of an answer after the comparison of words.
 
-A citation without a judgment keeps its verdict, until a support model reads it (`Draft.read_unjudged`).
+A citation that the judge does not decide keeps the verdict of the words. If the judge fails, a support model may decide it
+(`Draft.read_unjudged`).
 """
 
 import asyncio
@@ -48,20 +49,20 @@ INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged, and
 NOTHING_KNOWN: Final[Mapping[CitedClaim, ModelVerdict | None]] = {}
 NO_JUDGMENT: Final = JudgedClaims(verdicts=())
 
-# A callback with the citations of an answer, and the number of those that the judge has yet to verify.
+# Called with the citations of an answer, and with how many of them the judge has yet to verify.
 OnChecked = Callable[[tuple[Citation, ...], int], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The judge of the citations of one answer, and the conditions of its work.
+    """The judge for the citations of one answer, and its limits.
 
-    - `until` is its deadline, in event loop time.
-    - `question` and `language` belong to the answer, and `sources` have the titles that the judge reads.
-    - `doubted_only` is True if the judge gets only the citations that the words rate partial or unsupported.
+    - `until` is the deadline, in event loop time.
+    - `question` and `language` belong to the answer. The judge also gets the titles of the `sources`.
+    - `doubted_only` is True if the judge gets no citations that the words support.
     - `max_wait_share` limits how long the reader waits for verdicts after the text is complete, as a share of the time that
       the answer took; None waits until the deadline.
-    - `cancelled` has the questions and claims of calls that were too late. Later answers do not ask about them again.
+    - `cancelled` has the questions and claims of calls that were too late. Later answers do not ask about these again.
     """
 
     judge: ICitationJudge
@@ -91,9 +92,9 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """Citations with the final verdicts, the spending of the judge and its failures.
+    """The citations with their final verdicts, what the judge spent, and what failed.
 
-    `has_failed` is True if the call of the judge failed or was late.
+    `has_failed` is True if the call failed or missed the deadline.
     """
 
     citations: tuple[Citation, ...]
@@ -109,12 +110,12 @@ async def verify(
     on_checked: OnChecked,
     known: Mapping[CitedClaim, ModelVerdict | None] = NOTHING_KNOWN,
 ) -> Verified:
-    """Judge the citations of the answer in one call, except copies of their source.
+    """Ask the judge about the citations of an answer in one call. Copies of their source need no judge.
 
-    - `known` are verdicts from before the text was complete.
+    - `known` are verdicts from calls while the text was written.
     - `on_checked` is called with the citations before and after the call, unless there is nothing to judge.
 
-    If the reader does not wait for the judge (`max_wait_share`), only known and stored verdicts are used.
+    With `max_wait_share` there is no call: only known and stored verdicts are used.
     """
     asked = verification.claims_to_judge(answer, citations)
     if not asked:
@@ -250,11 +251,11 @@ class LLMCitationJudge(ICitationJudge):
 
 
 class CachedCitationJudge(ICitationJudge):
-    """A judge whose verdicts are stored for `ttl_s` seconds, so that no claim is paid for twice.
+    """A judge that stores its verdicts for `ttl_s` seconds, so that no claim is paid for twice.
 
-    `version` identifies the models behind the judge. A claim on which a model gave no readable verdict is not judged again
-    either: the next answer would cost the same and say no more. After the failure of a model it is, because the model may
-    answer the next time.
+    `version` names the models behind the judge. If a model answers without a readable verdict on a claim, this is stored too,
+    because asking again would cost the same and change nothing. If a model fails, nothing is stored for the claim, because the
+    model may answer the next time.
     """
 
     def __init__(self, judge: ICitationJudge, cache: ICache[StoredVerdicts], ttl_s: float, version: str = "") -> None:
@@ -333,7 +334,7 @@ def _line(number: int, claim: CitedClaim) -> str:
 
 
 def parse_verdicts(text: str, count: int) -> list[ModelVerdict | None]:
-    """Return the verdicts on claims 1 to `count`; None for a claim without a row, or whose rows contradict each other."""
+    """Return the verdicts on claims 1 to `count`; None for a claim without a row, or with rows that contradict each other."""
     found: dict[int, set[ModelVerdict]] = {}
     rows = [verdict for row in read_rows(text) for verdict in _read_row(row)]
     for number, verdict in rows or _read_lines(strip_reasoning(text)):

@@ -1,4 +1,4 @@
-"""Files of a request as sources of its research run: searched and read beside the others, and forgotten with the run."""
+"""Use the files of a request as sources of its run: search them, read them, and forget them when the run ends."""
 
 from __future__ import annotations
 
@@ -29,7 +29,11 @@ NO_FIT: Final = "no passage of the files has the words of the question: their be
 
 @dataclass(frozen=True, slots=True)
 class OpenedFiles:
-    """The search in the files of a request, what they begin with, the reader of their whole texts, and their addresses."""
+    """The files of a request, ready to be searched and read.
+
+    - `search` finds passages, and `beginnings` returns the beginning of each file.
+    - `reader` returns the whole text of a file by its address in `urls`.
+    """
 
     search: IWebSearchProvider
     beginnings: Callable[[], Awaitable[tuple[WebSearchResultItem, ...]]]
@@ -42,11 +46,11 @@ OpenFiles = Callable[[Sequence[UploadedFile]], AbstractAsyncContextManager[Opene
 
 
 class FilesSearch(IWebSearchProvider):
-    """Searches the files, together with the sources if `others` is given.
+    """Searches the files, and with `others` the other sources too.
 
-    Without other sources, files in which no passage fits the question (`Summarise this`) are found by their beginnings. If one
-    of the two searches fails, `degraded` says so and the other one answers; if both fail, the error of the sources is raised.
-    A document of the operator that has the address of a file is left out.
+    - Without `others`, and if no passage fits the question (`Summarise this`), the beginnings of the files are the result.
+    - If one of the two searches fails, `degraded` says so. If both fail, the error of `others` is raised.
+    - A document of the operator with the address of a file is left out.
     """
 
     def __init__(self, files: OpenedFiles, others: IWebSearchProvider | None) -> None:
@@ -67,7 +71,7 @@ class FilesSearch(IWebSearchProvider):
         failures: list[Degraded] = []
         for name, outcome in zip((FILES, self._others.name), outcomes, strict=True):
             if isinstance(outcome, WebSearchResponse):
-                if answers or failures:  # this is the answer of the sources, which must not replace a file
+                if answers or failures:  # this is the answer of `others`, which must not replace a file
                     others = tuple(item for item in outcome.results if item.url not in self._files.urls)
                     outcome = outcome.model_copy(update={"results": others})
                 answers.append(outcome)

@@ -1,4 +1,4 @@
-"""What a run found to answer its question from, and who writes the answer."""
+"""What the stage that finds hands to the stage that writes: the sources, and who writes and judges."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ class Found:
     """The sources of an answer.
 
     - `question` is the question to answer, and `questions` the searches of a quick run or the sections of a report.
-    - `sources` are numbered. Citations are checked against their texts. `raw` are their results, in the same order.
+    - `sources` are numbered. Citations are checked against their texts. `raw` has the result of each source, in order.
     - `excerpts` are the parts of the sources that the writer reads; None if it reads them whole.
-    - `reading` has the sources whose pages are still being read while the text is written.
-    - `ledger` has the questions of the run with their quotes. `evidence` are its rows whose answer takes sentences of several
-      sources.
+    - `reading` gives access to pages that are still being read while the text is written.
+    - `ledger` has the questions of the run with their quotes. `evidence` has its rows if the answer needs sentences of several
+      sources (`FurtherRounds.evidence`).
     - `stop_note` says why the search ended. It is shown below a text that does not answer.
     - `spent` and `degraded` belong to the search and its plan.
     """
@@ -52,11 +52,11 @@ class Writers:
     """Who writes an answer, and who judges its citations.
 
     - `fallback` replaces `writer` if it fails, is late or writes nothing.
-    - `max_tokens` is the longest length of the text.
-    - `by_model` is True if `writer` calls a language model, so that a late text has cost a call.
+    - `max_tokens` limits the length of the text.
+    - `by_model` is True if `writer` calls a language model. A text that comes too late then counts as one call.
     - `verification` judges the citations after the comparison of words; None skips it.
-    - `support_model` decides what the comparison of words leaves in doubt where there is no `verification`, or it fails; None
-      leaves it to the words.
+    - `support_model` decides what the comparison of words leaves in doubt, if there is no `verification` or the judge fails.
+      Without it, the verdicts of the words stand.
     """
 
     writer: ISynthesizer
@@ -68,9 +68,9 @@ class Writers:
 
 
 async def announce_sources(run: Run, found: Found, scores: Mapping[str, float | None] = NO_SCORES) -> None:
-    """Tell the caller the numbers of the sources, best first, and store the texts that quotes point into.
+    """Emit the sources with their numbers, best first, and store the texts that quotes point into.
 
-    `scores` are the scores of a report, by address.
+    `scores` maps the addresses of a report's sources to their scores.
     """
     kept = tuple(
         events.RankedResult(url=source.url, title=source.title, score=scores.get(source.url))

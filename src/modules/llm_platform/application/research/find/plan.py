@@ -1,7 +1,7 @@
-"""The plan of a research run: the three searches of a deep one (docs/reference/http.md).
+"""Plan the searches of a run: the question itself if it is shallow, up to three searches if it is deep (docs/reference/http.md).
 
-A model writes them; a decomposition by rules completes its list, and replaces it if no model is configured. The sub-questions
-of a report are planned in `report/planner.py`.
+A model writes the searches, and rules fill up the list. Without a model, or if it fails, rules write all of them. The
+sub-questions of a report are planned in `report/planner.py`.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ LATE_PLAN = "timeout: the model did not plan in time; the question was split wit
 class Plan:
     """Distinct questions to search, and what the plan cost.
 
-    `by_model` is True if a model wrote at least one of them, and its answer was not cut off.
+    `by_model` is True if a model wrote at least one of them and its answer is complete.
     """
 
     questions: tuple[str, ...]
@@ -39,10 +39,10 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class SearchPlanner:
-    """Plans the searches of shallow and deep research runs: with `llm` for at most `timeout_s`, by rules without it.
+    """Plans the searches of shallow and deep runs. `llm` gets `timeout_s` seconds; without it or after that, rules plan.
 
-    - `cache` has the questions of deep runs for `ttl_s`; None disables it.
-    - `models` names the models that plan, for its keys.
+    - `cache` keeps the searches of deep runs for `ttl_s` seconds. None caches nothing.
+    - `models` names the models that plan. It is part of the cache keys.
     """
 
     llm: ILLMProvider | None
@@ -52,13 +52,13 @@ class SearchPlanner:
     models: str = ""
 
     async def plan(self, run: Run) -> Plan:
-        """Return the question itself for a shallow run, else its searches, which are emitted."""
+        """Return the searches of the run, and emit them. A shallow run searches for its question and emits nothing."""
         question, language, follow_up = run.request.query, run.language, run.follow_up
         if run.request.depth == "shallow":
             return Plan((question,))
         if (
             follow_up and follow_up.questions
-        ):  # the model planned them when it read the question; the cost is counted there
+        ):  # the model that understood the follow-up planned them, and the cost is counted there
             planned = Plan(follow_up.questions, by_model=True)
         else:
             try:
@@ -74,7 +74,7 @@ class SearchPlanner:
         return planned
 
     async def _read_cached_plan(self, question: str, language: str) -> Plan:
-        """Return the cached plan of the same question, or a new one; a degraded plan is not cached."""
+        """Return the cached plan of the question, or a new one. Only a complete plan of a model is cached."""
         if self.cache is None or self.llm is None or self.ttl_s <= 0:
             return await plan(question, language, self.llm)
         key = store_key(version=PLAN_VERSION, model=self.models or self.llm.name, language=language, deep=question)
@@ -89,7 +89,7 @@ class SearchPlanner:
 
 @stage("plan")
 async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
-    """Return three questions. If the model fails, `degraded` reports it and the decomposition is used."""
+    """Return at most MAX_QUESTIONS searches. If the model fails, rules plan them, and `degraded` says why."""
     if llm is None:
         return Plan(distinct_questions(decompose_question(question, language), language, written=(question,)))
     try:
@@ -105,6 +105,6 @@ async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
 
 
 def usable_plan(stored: ResearchPlan | None, question: str, limit: int) -> ResearchPlan | None:
-    """Return a stored plan with its first `limit` questions that may be searched for; None without any."""
+    """Return a stored plan with its first `limit` questions that may be searched for; None if there are none."""
     questions = tuple(text for text in stored.questions if is_query(text, (question,))) if stored else ()
     return stored.model_copy(update={"questions": questions[:limit]}) if stored and questions else None

@@ -1,4 +1,4 @@
-"""The prompts of the plan, of a deep run and of a report, and the parser of their answers."""
+"""The prompts that plan the searches of a deep run and the sub-questions of a report, and the parser of the answers."""
 
 from collections.abc import Sequence
 
@@ -30,16 +30,16 @@ Question: {question}"""
 SUB_QUESTION_MARKS = {"ru": "ПОДЗАПРОС"}  # a mark in another script makes small models change the language
 SUB_QUESTION_MARK = "Sub-question"  # used for all other languages
 REJECTED = "The reader has seen and does not want these, so find other sides: {others}\n"
-MAX_REJECTED = 12  # sub-questions that the prompt names as rejected, the last ones
+MAX_REJECTED = 12  # the prompt names the last rejected sub-questions
 
 
 def plan_request(question: str, count: int) -> LLMRequest:
-    """Ask for the searches of a deep run."""
+    """Return the request for the searches of a deep run."""
     return list_request(PROMPT.format(count=count, question=question), PLAN_MAX_TOKENS)
 
 
 def sub_questions_request(question: str, language: str, count: int, rejected: Sequence[str]) -> LLMRequest:
-    """Ask for the sub-questions of a report, other ones than those that its reader rejected."""
+    """Return the request for the sub-questions of a report. They must differ from the ones that the reader rejected."""
     prompt = REPORT_PROMPT.format(
         count=count,
         rejected=REJECTED.format(others=" | ".join(map(one_line, rejected[-MAX_REJECTED:]))) if rejected else "",
@@ -51,7 +51,7 @@ def sub_questions_request(question: str, language: str, count: int, rejected: Se
 
 
 def parse_questions(text: str, question: str, language: str) -> list[str]:
-    """Return the questions of a model's answer, in any of its formats.
+    """Return the questions in the answer of a model, whatever its format.
 
     A plain line (`Sure, here they are:`) counts only if it shares a content word with the question.
     """

@@ -1,8 +1,9 @@
 """Read the best pages of a search, so that a shallow or deep answer cites pages and not excerpts.
 
-Reading begins with the first results, has a limited time before the writing, and never fails an answer. While the answer is
-written, late pages are still read, and so are the pages of further sources once the text cites them. The text is checked
-against what was read when it ends. A source whose page was not read by then keeps the excerpt of the search engine.
+Reading begins with the first results. The writer waits for it for a limited time, and a failed page never fails an answer.
+
+While the answer is written, late pages are still read, and pages of other sources are read once the text cites them. When the
+text is complete, it is checked against the pages read so far. A source without a page keeps the excerpt of the search engine.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
 from shared.exceptions import AppException
 
-READ_SHARE = 0.1  # the largest share of a run's time that is spent waiting for pages
+READ_SHARE = 0.1  # the writer waits for pages at most this share of the run's time limit
 PAGES = {"shallow": 3, "deep": 4}
 READ_S = {"shallow": 1.2, "deep": 2.5}
-FURTHER_PAGES = 2  # read while the answer is written, for each page read before
-LATE_SHARE = 0.5  # the share of each wait that is kept for pages cited at the end of the text
+FURTHER_PAGES = 2  # for each page of the limit, this many more may be read while the answer is written
+LATE_SHARE = 0.5  # this share of `seconds` is kept for further rounds and for pages that the text cites last
 MAX_STORED_TOKENS = 5000  # about 20,000 characters of a page are stored, sent in raw_results and compared
-PROMPT_GROWTH = 0.5  # pages make a prompt at most this share longer than the excerpts of the search engine
+PROMPT_GROWTH = 0.5  # with pages instead of excerpts, the prompt may grow by this share
 EXCERPT_CHARS = 500  # the beginning of a linked page, which has no excerpt of a search engine
 MAX_TITLE_CHARS = 300
-OTHER_TOKENS = 300  # the parts of a prompt that are not sources
-LINKED_PAGES = 2  # the first pages of a deep run keep their links; finding those costs as much as parsing the page
+OTHER_TOKENS = 300  # an estimate of the parts of a prompt that are not sources
+LINKED_PAGES = 2  # only the first pages of a deep run keep links, because finding links takes as long as parsing
 INLINE_CHARS = 30_000  # the passages of a longer page are selected in a thread
 
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """Settings of the reading: how many pages, and how many seconds to wait for them. None is the default of each depth."""
+    """How many pages a run reads, and how many seconds it waits for them. None means the default of the depth."""
 
     pages: int | None = None
     seconds: float | None = None
 
     def page_limit(self, run: Run) -> int:
-        """Return how many pages a run reads before the writing."""
+        """Return how many pages a run reads before the answer is written."""
         for limit in (run.request.pages, self.pages):
             if limit is not None:
                 return limit
@@ -66,7 +67,7 @@ DEFAULT_READING = ReadOptions()
 
 @dataclass(frozen=True, slots=True)
 class ReadCounts:
-    """The numbers of pages that were read, that could not be read, and that were not read in time."""
+    """How many pages were read, could not be read, and were not read in time."""
 
     read: int = 0
     failed: int = 0
@@ -78,17 +79,17 @@ NOTHING_READ = ReadCounts()
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """A page, cut to what is stored. `passages` are for the prompt; None for a page that is read during the writing."""
+    """A page, cut to MAX_STORED_TOKENS. `passages` are for the prompt; None if the prompt was built before."""
 
     page: Page
     passages: RankedPassages | None = None
 
 
 class PageReads:
-    """The pages that one run reads. At the end of the context manager, unfinished reads are cancelled.
+    """Reads the pages of one run concurrently. At the end of the context manager, unfinished reads are cancelled.
 
-    `limit` pages are read before the writing, which waits for them at most `seconds`, and not longer than the deadline of the
-    run.
+    Before the answer is written, at most `limit` pages are read. The writer waits for them at most `seconds`, and never longer
+    than the deadline of the run.
     """
 
     def __init__(self, reader: IPageReader | None, run: Run, limit: int, seconds: float) -> None:
@@ -116,15 +117,15 @@ class PageReads:
         self._start([url for url in urls if is_web_url(url)][: max(0, count)], self.limit)
 
     def allow(self, pages: int) -> None:
-        """Raise the limit by this many pages, and the time left to wait for them to LATE_SHARE of `seconds`."""
+        """Allow this many more pages, and at least LATE_SHARE of `seconds` to wait for them."""
         if self.limit:
             self.limit += pages
             self._left = max(self._left, self._seconds * LATE_SHARE)
 
     async def collect(self, urls: Sequence[str]) -> Mapping[str, ReadPage]:
-        """Return the pages that are read in time, by canonical address.
+        """Read these pages, and return the ones that arrive in time, by canonical address.
 
-        If a page cannot be read, the next address takes its place. A late page is still read after the return.
+        If a page cannot be read, the page of the next address is read instead. A late page is still read after the return.
         """
         until = self._now() + self._left
         while self.limit:
@@ -132,12 +133,12 @@ class PageReads:
             if not await self._wait(self._tasks.values(), until):
                 break
         wanted = {canonical_url(url) for url in urls}
-        return {address: page for address, page in self.read().items() if address in wanted}
+        return {address: page for address, page in self.get_pages().items() if address in wanted}
 
     async def follow(self, links: Sequence[PageLink], admits: Callable[[Page], bool]) -> list[WebSearchResultItem]:
-        """Read linked pages, and return as results those that are read in time and that `admits` accepts.
+        """Read linked pages, and return the ones that arrive in time as search results.
 
-        `admits` gets the page with its address after redirects.
+        A page is left out unless `admits` accepts it. `admits` gets the page with its address after redirects.
         """
         found = await self.collect([link.url for link in links]) if links else {}
         read = [(link, found[address].page) for link in links if (address := canonical_url(link.url)) in found]
@@ -153,20 +154,20 @@ class PageReads:
         ]
 
     async def read_sources(self, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
-        """Return the sources with the pages that are read in time, and the parts of them that a writer reads."""
+        """Return the sources with the pages that arrive in time, and the same sources cut to what a writer reads."""
         return with_pages(
             sources, await self.collect([source.url for source in sources if source.text_kind == "snippet"])
         )
 
     def go_on(self, urls: Iterable[str]) -> None:
-        """Begin to read these pages, up to FURTHER_PAGES more for each page of the limit, without waiting for them."""
+        """Begin to read these pages without waiting for them: in all, at most 1 + FURTHER_PAGES for each page of the limit."""
         self._start(urls, self.limit * (1 + FURTHER_PAGES), in_prompt=False)
 
     async def wait_for(self, urls: Sequence[str]) -> None:
         """Read these pages too, and wait for them.
 
-        The wait takes the time that is left, or LATE_SHARE of `seconds` if that is more, because reading a page that the end
-        of a text cites has only just begun. It ends when each page has had `seconds`.
+        The wait lasts as long as time is left, but at least LATE_SHARE of `seconds`, because a page that the end of a text
+        cites has only just been requested. It ends earlier when each page has had `seconds`.
         """
         self.go_on(urls)
         wanted = set(map(canonical_url, urls))
@@ -180,13 +181,13 @@ class PageReads:
         """Return the canonical addresses of the pages that are being read."""
         return [address for address, task in self._tasks.items() if not task.done()]
 
-    def read(self) -> Mapping[str, ReadPage]:
+    def get_pages(self) -> Mapping[str, ReadPage]:
         """Return the pages read so far, by canonical address."""
         done = ((address, task.result()) for address, task in self._tasks.items() if task.done())
         return {address: page for address, page in done if page is not None}
 
     def end(self) -> ReadCounts:
-        """Cancel the unfinished reads, and return the counts of all."""
+        """Cancel the unfinished reads, and return how many pages were read, failed or came too late."""
         late = [task for task in self._tasks.values() if not task.done()]
         for task in late:
             self._emit(task.get_name(), ResearchTimeoutError.code)
@@ -242,7 +243,7 @@ class PageReads:
 class SourcesBeingRead:
     """The numbered sources of an answer, while some of their pages are still being read.
 
-    `store` is called with the sources again when further pages were read.
+    `store` is called again with all sources when more pages have been read.
     """
 
     def __init__(
@@ -264,7 +265,7 @@ class SourcesBeingRead:
         return frozenset(source.index for source in snippets if canonical_url(source.url) in addresses)
 
     async def finish(self, cited: Collection[int]) -> None:
-        """Wait for the pages of these sources as long as there is time, and store the texts that quotes point into."""
+        """Wait for the pages of the cited sources while there is time. Store the sources again if pages came."""
         await self._reads.wait_for(self._unread(cited))
         if self.take_pages() != self._stored:
             await self._store(self._sources)
@@ -274,7 +275,7 @@ class SourcesBeingRead:
 
     def take_pages(self) -> tuple[Source, ...]:
         """Return the sources with the pages read so far. Without a new page, the result is the same tuple as before."""
-        pages = self._reads.read()
+        pages = self._reads.get_pages()
         if len(pages) > self._pages_taken:
             self._pages_taken = len(pages)
             self._sources = tuple(with_page(source, pages.get(canonical_url(source.url))) for source in self._sources)

@@ -1,7 +1,7 @@
-"""The further rounds of a research run: what the first search leaves open is searched for with what it revealed.
+"""Further rounds of a run: search for what the first search left unanswered, using what it found.
 
-The loop is code, its state is a ledger of quotes (docs/explanation/rounds.md). After each search a run asks `FurtherRounds`
-for the next queries, and ends when there are none.
+A ledger has a row for each question, with the quotes that answer it (docs/explanation/rounds.md). After each search, the run
+asks `FurtherRounds` for the next queries. It stops searching when there are none.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ ROUNDS_VERSION = (
     "4"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
 )
 MAX_ROWS = 6  # questions of one ledger
-KEPT_OF_FIRST_ROUND = 2  # its best results stay, whatever later rounds find
-TIME_FACTOR = 1.5  # a round starts only if this many times the last one is left
+KEPT_OF_FIRST_ROUND = 2  # this many of its best results stay, whatever later rounds find
+TIME_FACTOR = 1.5  # a round starts only if the time left is this many times the duration of the last one
 INLINE_CHARS = 30_000  # longer sources are read in a thread
-SPARE_QUERIES = 4  # queries beyond the limit, in place of those that may not be searched for
-QUESTION_ENDS = " .?？؟。"  # the sentence that lists questions has an end of its own
-MIN_GAIN = 0.01  # growth of a row's coverage that counts
+SPARE_QUERIES = 4  # extra candidates, because some queries may not be searched for
+QUESTION_ENDS = " .?？؟。"  # removed from listed questions: the sentence around the list has its own end
+MIN_GAIN = 0.01  # a smaller growth of a row's coverage is no progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def get_round_limits(run: Run) -> RoundLimits:
 
 
 def select_ledger_questions(question: str, planned: Iterable[str], language: str) -> tuple[str, ...]:
-    """Return the questions that get a row: the reader's and a model's, not the aspects that rules add to a topic."""
+    """Return the questions that get a row: those of the reader and of a model, but no aspects that rules add to a topic."""
     clauses = aspect_questions(question, language)
     own = [clause for clause in clauses if clause.rstrip("?？").casefold() in question.casefold()]
     by_rules = {*clauses, *decompose_question(question, language)}
@@ -72,11 +72,12 @@ def select_ledger_questions(question: str, planned: Iterable[str], language: str
 
 
 class FurtherRounds:
-    """Keeps the ledger of a run, and decides after each search what is searched for next.
+    """Keeps the ledger of a run, and decides after each search what to search for next.
 
-    `deadline` is the event loop time before which the last round must end. The model behind `ask` adds queries to those of the
-    rules, with one call a round; where `llm_may_stop`, it ends the rounds by adding none. `has_budget` says
-    whether the limits of the request leave room for another round.
+    - `deadline` is the event loop time by which the last round must end.
+    - `ask` calls a model, once a round, which adds queries to the queries of the rules.
+    - `llm_may_stop` is True if the rounds end when the model says that nothing is missing.
+    - `has_budget` returns whether the limits of the request allow another round.
     """
 
     def __init__(
@@ -111,10 +112,10 @@ class FurtherRounds:
         stopped: StopReason | None = "asked" if self._run.early_finish.is_due else self._stopped
         return Ledger(rows=tuple(read.row for read in self._rows), rounds=self._number, stopped=stopped)
 
-    async def read(self, questions: Sequence[str], sources: Sequence[Source]) -> None:
-        """Fill the rows of these questions from all known sources.
+    async def fill_ledger(self, questions: Sequence[str], sources: Sequence[Source]) -> None:
+        """Fill the rows of these questions with quotes from the sources.
 
-        The text of a page that was read stays, even if a later search has an excerpt of the page.
+        A page that was read is quoted even if a later search returns only an excerpt of it.
         """
         if not self.limits.rounds:
             return
@@ -185,7 +186,10 @@ class FurtherRounds:
         return queries
 
     async def _ask_model(self, searched: Sequence[str]) -> tuple[str, ...]:
-        """Return the queries of the model; none without a model, and where it fails or is late."""
+        """Return the queries of the model; empty without a model, or if it fails or is late.
+
+        If the caller asks for an early finish during the call, there are no further rounds.
+        """
         if self._ask is None:
             return ()
         quoted = [
@@ -214,9 +218,10 @@ class FurtherRounds:
         return ()
 
     def links_to_follow(self, pages: Iterable[Page], known: Iterable[str]) -> list[PageLink]:
-        """Return the links of read pages that bear on open rows, best first: half of the pages of a round.
+        """Return the links of the pages that promise most for open rows, at most half of the pages of a round.
 
-        `known` are addresses that were found. A request for a time follows none: the date of a link is not known.
+        `known` are addresses that searches found already. A request with a time range follows no links, because the date of a
+        linked page is not known.
         """
         request = self._run.request
         if request.time_range or request.freshness or set(request.sources) <= {DOCUMENTS}:
@@ -225,14 +230,15 @@ class FurtherRounds:
         return links_to_follow(pages, self._rows, addresses, request.domains, (self.limits.pages + 1) // 2)
 
     def admits(self, page: Page) -> bool:
-        """Return whether a page that a link led to, redirects included, is of the sites that the request admits."""
+        """Return whether the request allows the site of a linked page, after redirects."""
         return admits_host(host_of(page.url), self._run.request.domains)
 
     def message(self, language: str, text: str) -> str:
-        """Return the end of a report.
+        """Return the paragraphs below a report.
 
-        It has the quotes that disagree, unless `text` shows them with their voices, the questions without a quote with the
-        queries for them, and why the search ended.
+        - Quotes that disagree, unless `text` already shows each of them with its number of sources.
+        - Questions without an agreed answer, and the queries that looked for one.
+        - Why the search ended.
         """
         messages = messages_for(language)
         paragraphs: list[str] = []
@@ -252,13 +258,13 @@ class FurtherRounds:
         return "".join(f"\n\n{neutralised(paragraph)}" for paragraph in paragraphs)
 
     def stop_note(self, language: str) -> str:
-        """Return why the search ended; empty for a run that had no reason to go on."""
+        """Return why the search ended; empty if the first search answered everything."""
         ledger = self.ledger
         is_told = self._number or ledger.open_questions or ledger.stopped == "asked"
         return messages_for(language).stopped(ledger.stopped) if ledger.stopped and is_told else ""
 
     def best_first(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
-        """Return the best results of the first search, then those with quotes, best first, then the others as they are."""
+        """Return at most `limit` results: the best of the first search, then the quoted ones, then the others in their order."""
         if not self._number:
             return list(items[:limit])
         first = [address for address, number in self._rounds_of.items() if not number]
@@ -272,14 +278,14 @@ class FurtherRounds:
         return sorted(items, key=order)[:limit]
 
     def list_quoted_addresses(self) -> list[str]:
-        """Return the addresses of the passages that bear on the rows, quoted passages first."""
+        """Return the addresses of all passages that match a row, quoted passages first."""
         quotes = [quote.url for read in self._rows for quote in read.row.quotes]
         return list(dict.fromkeys((*quotes, *(address for read in self._rows for address in read.addresses))))
 
     def evidence(self) -> tuple[EvidenceRow, ...]:
-        """Return the rows with quotes if a further round ran and the answer takes sentences of several sources.
+        """Return the rows with quotes if a further round ran and the answer needs sentences of several sources.
 
-        Otherwise the result is empty, and the writer selects.
+        The result is empty otherwise, and if quotes disagree. The writer then selects sentences itself.
         """
         rows = [row for row in self.ledger.rows if row.state != "open"]
         is_chain = self._number and any(row.is_chain for row in rows)
@@ -289,7 +295,7 @@ class FurtherRounds:
 
 
 def _has_gained(before: Sequence[ReadRow], after: Sequence[ReadRow]) -> bool:
-    """Return whether the last round closed a word of a row."""
+    """Return whether the last round raised the coverage of a row, or found one of its missing words."""
     return any(
         new.row.coverage >= old.row.coverage + MIN_GAIN or new.words_met - old.words_met
         for old, new in zip(before, after, strict=False)

@@ -29,14 +29,14 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_ope
 from shared.exceptions import AppException
 
 PROVIDER_SEPARATOR = "+"  # joins the names of the providers of one answer
-RECENT = "month"  # the `time_range` that is tried first for a question about the latest
+RECENT = "month"  # the `time_range` that is tried first if a question asks for the latest
 RRF_K = 60  # the constant of reciprocal rank fusion (Cormack, Clarke, Büttcher 2009)
 MAX_TITLE_CHARS = 300
 MAX_RESULT_CHARS = 20_000  # a snippet or summary
-MAX_REUSED = 5  # the earlier sources that answer a follow-up question
+MAX_REUSED = 5  # sources of the earlier run that a follow-up question may use
 MIN_REUSED_SCORE = 3.0  # a keyword score, 0 to 10
 CONCURRENT_FURTHER = 2  # small, because one provider answers all queries of a further round
-INLINE_CHARS = 30_000  # longer sources, all together, are searched in a thread
+INLINE_CHARS = 30_000  # sources that are longer in total are searched in a thread
 LATE = "timeout: no answer before the deadline of the research run"
 
 _WANTS_LATEST = re.compile(
@@ -59,7 +59,7 @@ class SearchResults:
     - `answers` are in the order of their questions.
     - `degraded` reports the searches that failed.
     - `searches` counts the requests to providers.
-    - `earlier` are the sources of an earlier research run. If there are any, the last answer consists of them.
+    - `earlier` are the reused sources of an earlier run. If there are any, one of the answers wraps them.
     """
 
     answers: tuple[dtos.WebSearchResponse, ...]
@@ -81,7 +81,7 @@ class SearchResults:
 
 
 def list_providers(answer: dtos.WebSearchResponse) -> tuple[str, ...]:
-    """Return the names of the providers of an answer; two if documents and the web were searched together."""
+    """Return the names of the providers of an answer. There are two if documents and the web were searched together."""
     return tuple(name for name in answer.provider.split(PROVIDER_SEPARATOR) if name)
 
 
@@ -95,8 +95,8 @@ async def run_searches(
 ) -> SearchResults:
     """Search for all questions, `count` results each, and begin to read the first pages found.
 
-    A follow-up question also has the sources of earlier answers. If these answer a shallow question, nothing is searched, and
-    with them a failed search does not fail the run.
+    A follow-up question can reuse sources of the earlier run. If they answer a shallow question, nothing is searched. If there
+    are any, a failed search does not fail the run.
     """
     follow_up = run.follow_up
     earlier = select_reusable_sources(follow_up, run.language) if follow_up else ()
@@ -278,8 +278,8 @@ def select_reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source,
 async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: str) -> bool:
     """Return whether sentences of the sources answer the question. A question about the latest is never answered.
 
-    The sources have to answer the question both as asked and as understood: the topic alone, which the latter adds, fits the
-    sources of any earlier answer on it.
+    They must answer the question both as asked and as understood. The question as understood is not enough: it repeats the
+    topic, which the earlier sources are about anyway.
     """
     if not sources or wants_latest(follow_up.asked) or wants_latest(follow_up.query):
         return False
@@ -304,12 +304,12 @@ def wrap_earlier_sources(sources: Sequence[Source]) -> dtos.WebSearchResponse:
 
 
 def wrap_linked_results(items: Sequence[dtos.WebSearchResultItem]) -> SearchResults:
-    """Return pages that links led to as search results, with no request counted."""
+    """Return linked pages as search results. They count no request."""
     return SearchResults((dtos.WebSearchResponse(query="", results=tuple(items)),) if items else (), (), 0)
 
 
 def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[dtos.WebSearchResultItem]:
-    """Return the best `limit` results by reciprocal rank fusion. Of results with one canonical URL, the longest text stays."""
+    """Return the best `limit` results by reciprocal rank fusion. Of results with one canonical URL, the longest text is kept."""
     scores: dict[str, float] = {}
     best: dict[str, dtos.WebSearchResultItem] = {}
     for answer in answers:
@@ -324,7 +324,7 @@ def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[
 
 
 def fuse_answers(request: dtos.WebSearchRequest, answers: Sequence[dtos.WebSearchResponse]) -> dtos.WebSearchResponse:
-    """Return the answers of several providers to one request as one answer. At equal ranks, the first provider leads."""
+    """Join the answers of several providers to one request. At equal ranks, the first provider leads."""
     first = answers[0]
     # A name may come twice, because the web may fail over to documents.
     names = dict.fromkeys(name for answer in answers for name in list_providers(answer))
@@ -345,8 +345,8 @@ def number_sources(
 ) -> tuple[tuple[Source, ...], tuple[RawResult, ...]]:
     """Return the sources, numbered from 1, and their raw results: `raw_results[n - 1].content` is the text of source n.
 
-    `known` are sources of an earlier research run, which may be among the items. They keep the kind of their text: a page
-    that was read then is not a snippet now.
+    `known` are sources of an earlier run. An item that is one of them keeps the kind of its text: a page that was read then is
+    still a page.
     """
     raw = tuple(RawResult.of(item) for item in items)
     known_sources = {(source.url, source.text): source for source in known}

@@ -74,17 +74,19 @@ async def search_open_questions(
         return collected
     query = run.request.query
     # The questions of a plan that a person gave are what is asked; the topic above them seldom has an answer of its own.
-    rows = (run.request.plan or select_ledger_questions(query, collected.explored.questions, run.language))[:MAX_ROWS]
-    await rounds.read(rows, _texts(collected))
+    ledger_questions = (run.request.plan or select_ledger_questions(query, collected.explored.questions, run.language))[
+        :MAX_ROWS
+    ]
+    await rounds.fill_ledger(ledger_questions, _texts(collected))
     is_refused = False
     while queries := await rounds.next_queries((), is_refused=is_refused):
         explored, is_refused = await explorer.search_further(query, queries)
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
         collected = Collected(explored, list(best), collected.pages)
-        await rounds.read(rows, _texts(collected))
+        await rounds.fill_ledger(ledger_questions, _texts(collected))
         if pages := await _read_quoted(run, reader, rounds, collected):
             collected.pages += pages
-            await rounds.read(rows, _texts(collected))
+            await rounds.fill_ledger(ledger_questions, _texts(collected))
     collected.pages = _put_quoted_first(rounds, collected.pages)[:page_limit]
     return collected
 

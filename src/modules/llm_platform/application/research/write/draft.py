@@ -1,6 +1,6 @@
-"""The text of an answer while it is written: sanitised, completed with the markers that it lacks, and checked once.
+"""The text of an answer while it is written: it is sanitised, gets its missing markers, and is checked.
 
-The work is spread over the time in which a model writes, whether the reader sees a stream or waits for the whole text.
+Most of this happens while the model is still writing, also for a reader who waits for the whole text.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
 
-PREPARED_IN_THREAD_CHARS = 150_000  # all sources together; the checker prepares fewer in about 15 ms
+PREPARED_IN_THREAD_CHARS = 150_000  # preparing this much takes about 15 ms; more is prepared in a thread
 REMEMBERED_ANSWERS = (
     64  # complete texts with their sources, at most about 20 MB; about 0.1 MB each where pages were read
 )
@@ -36,10 +36,10 @@ REMEMBERED_ANSWERS = (
 
 @dataclass(frozen=True, slots=True)
 class _CheckedText:
-    """A text as it is shown.
+    """A finished text and its citations.
 
     - `added` are the offsets of the markers that the platform added.
-    - `sources` are the sources that it was checked against, and `checked` its citations.
+    - `sources` are the sources that the text was checked against.
     """
 
     text: str
@@ -48,24 +48,25 @@ class _CheckedText:
     checked: CheckedAnswer
 
 
-# A text from the cache is often the same: checking it took two thirds of a request's CPU.
+# A cached answer is often the same text again, and checking it took two thirds of a request's CPU time.
 _REMEMBERED: LRUCache[Hashable, _CheckedText] = LRUCache(REMEMBERED_ANSWERS)
 
 
 class Draft:
-    """The answer of a run while it is written, checked and judged. A reset takes the text back.
+    """The answer of a run while it is written, checked and judged. A reset discards the text.
 
-    A context manager: at its end, the judge is asked nothing more. `write` and `check` of `writing.py` fill it in.
+    `write` and `check` in `writing.py` fill it in. It is a context manager: at its end, calls of the judge and the support
+    model that still run are cancelled.
 
-    - `sources` are replaced by their pages, as far as these are read while the answer is written.
+    - `sources` get the text of their pages when these are read while the answer is written.
     - `lacks_markers` is True if the writer may have left markers out, so that the platform adds them.
     - `synthesis` is the text of the writer, set by `write`.
     - `checked` has the citations with their verdicts, set by `check`.
     - `spent` counts the writers and the judge, and `degraded` says what failed.
 
-    The caller gets the parts of the text as they are written if it reads a stream, else the whole text at its end. Long sources
-    are prepared for the checker in a thread while the writer starts; others are prepared when they are first needed. A text
-    that was checked before with the same sources is neither sanitised nor checked again.
+    A caller that streams gets each part of the text when it is written. Other callers get the whole text at the end. Long
+    sources are prepared for the checker in a thread while the writer starts. A text that was checked before with the same
+    sources is neither sanitised nor checked again.
     """
 
     synthesis: Synthesis
@@ -85,7 +86,7 @@ class Draft:
         self._checker = CitationChecker(self.sources, run.language)
         model = writers.support_model
         self._support = SupportReading(model, self._checker) if model is not None else None
-        self._is_judged = verification is not None  # a judge reads the same doubts
+        self._is_judged = verification is not None  # the judge decides the same doubts
         self._is_long = sum(len(source.text) for source in self.sources) > PREPARED_IN_THREAD_CHARS
         loop = asyncio.get_running_loop()
         self._preparing = loop.run_in_executor(None, self._checker.prepare) if self._is_long else None
@@ -105,7 +106,7 @@ class Draft:
         self._completer = MarkerCompleter(self._checker, self.run.language)
         self._unchecked: list[AnswerSentence] = []
         self._written: list[str] = []  # parts of the text that the writer has sent
-        self._waiting = ""  # a text that is known as a whole, until its end is known
+        self._waiting = ""  # the only part so far, held back while it may be a text of _REMEMBERED
         self._parts: list[str] = []
         self._is_finished = False
         self._known: _CheckedText | None = None
@@ -138,7 +139,7 @@ class Draft:
         self._add_written(map(self._completer.feed, units) if self.lacks_markers else units)
 
     async def finish(self) -> None:
-        """The writer has ended."""
+        """Complete the text when the writer has ended. A caller that does not stream gets it now."""
         self._known = _REMEMBERED.get(self._key()) if self._waiting else None
         if self._known is not None:
             self._add_written((self._known.text,))
@@ -158,7 +159,7 @@ class Draft:
         self.run.emit(events.Token(request_id=self.run.request_id, text=text))
 
     async def check_words(self) -> CheckedAnswer:
-        """Check the citations of the finished text; the pages that it cites are waited for."""
+        """Wait for the pages that the finished text cites, then check its citations."""
         if self.found.reading is not None:
             await self.found.reading.finish(cited_numbers(self.text))
             await self._take_pages()
@@ -169,7 +170,7 @@ class Draft:
         return checked
 
     async def read_unjudged(self, citations: tuple[Citation, ...]) -> tuple[Citation, ...]:
-        """Let the support model decide about citations to which a judge that failed gave no verdict."""
+        """After the judge failed, let the support model decide the citations that the judge left without a verdict."""
         if self._support is None or not await self._support.finish(self.run.deadline):
             return citations
         self.degraded += self._support.degraded
@@ -191,12 +192,12 @@ class Draft:
         return checked
 
     async def _compare(self) -> CheckedAnswer:
-        """Return the verdicts of the words, and of the support model as far as it has read."""
+        """Check the text by its words. Verdicts that the support model has given so far replace verdicts of the words."""
         if not self._is_long:
             return self._checker.check(self.text, self.added)
         await self._take_pages()
         if self._support is not None:
-            await self._support.settle()  # the thread has the checker to itself
+            await self._support.settle()  # nothing else may use the checker while the thread does
         return await asyncio.to_thread(self._checker.check, self.text, self.added)
 
     def add(self, safe: str) -> None:
@@ -207,7 +208,7 @@ class Draft:
                 self._emit(safe)
 
     def reset(self, reason: str) -> None:
-        """Take back the text so far."""
+        """Discard the text so far. A caller that has seen it is told `reason`."""
         was_shown = bool(self._parts) and (self.run.is_streamed or self._is_finished)
         self._begin()
         self._checker.drop_doubts()
@@ -217,9 +218,9 @@ class Draft:
             self.run.emit(events.Reset(request_id=self.run.request_id, reason=reason))
 
     async def _take_pages(self) -> None:
-        """Check against the pages that are read by now, in place of the excerpts of the search engine."""
+        """Replace the excerpts of sources by the pages that have been read by now. Later checks use the pages."""
         if self._preparing is not None:
-            await self._preparing  # the thread reads the sources
+            await self._preparing  # the thread still reads the old sources
         before, self.sources = self.sources, self.found.reading.take_pages() if self.found.reading else self.sources
         if before is not self.sources:
             for old, new in zip(before, self.sources, strict=True):
@@ -238,7 +239,10 @@ class Draft:
             self._check_early(self.found.reading.being_read())
 
     def _check_early(self, awaited: frozenset[int]) -> None:
-        """Check the sentences that have ended and cite none of the `awaited` sources. The judge gets the doubted ones."""
+        """Check the finished sentences, and let the judge and the support model begin with the doubted ones.
+
+        Sentences that cite one of the `awaited` sources are checked later, because their pages are still being read.
+        """
         checked = self._checker.check_early(
             [sentence for sentence in self._unchecked if awaited.isdisjoint(sentence.cited)]
         )
@@ -249,7 +253,7 @@ class Draft:
             self._support.begin()
 
     def _key(self) -> Hashable:
-        """Return all that the checked text depends on."""
+        """Return everything that the checked text depends on, as the key of _REMEMBERED."""
         is_read = self._support is not None and not self._is_judged
         return "".join(self._written), self.found.sources, self.run.language, self.lacks_markers, is_read
 

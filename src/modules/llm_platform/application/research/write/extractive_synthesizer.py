@@ -31,17 +31,18 @@ from modules.llm_platform.domain.text.messages import Messages, messages_for
 from shared.exceptions import AppException
 
 RULES_VERSION = "11"  # part of the keys of stored reports: raise it when the selection or the rendering changes
-INLINE_CHARS = 30_000  # all sources together, about 5 ms of work; longer sources are processed in a thread
+INLINE_CHARS = 30_000  # about 5 ms of work; sources that are longer in total are processed in a thread
 
 Result = TypeVar("Result")
 
 
 class ExtractiveSynthesizer(ISynthesizer):
-    """Verbatim sentences of the sources, each with its marker; headings and lead-ins are in the requested language.
+    """Quotes sentences of the sources verbatim, each with its marker. Headings and lead-ins are in the requested language.
 
-    `encoder` finds the sentences near a question, and `model` reads in English whether they answer it. Without them, the words
-    of both decide; so they do if both models together, which may have to wait for other answers, take longer than `reading_s`
-    seconds. Needs no configuration and does not fail. `instructions` and `context` have no effect, because no text is generated.
+    `encoder` finds the sentences that are close in meaning to the question, and `model` reads whether they answer it (English
+    only). Without these models, or if they take longer than `reading_s` seconds, shared words decide.
+
+    Needs no configuration and does not fail. `instructions` and `context` have no effect, because no text is generated.
     """
 
     name = "extractive"
@@ -83,7 +84,7 @@ class ExtractiveSynthesizer(ISynthesizer):
             return self._answer(await _run(request, lambda: _write_quotes(request, named, [])), messages)
         chosen, degraded = await self._read(selection)
         if chosen.ordered and not chosen.selection.chosen and not _has_later_quote(request):
-            evidence = []  # words alone: what the models read does not answer
+            evidence = []  # it was chosen by words only, and the models found that no sentence answers
         text = await _run(request, lambda: _write_quotes(request, chosen.selection, evidence))
         synthesis = self._answer(text, messages).model_copy(update={"degraded": degraded})
         if text or not chosen.ordered:
@@ -95,7 +96,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         return Synthesis(text=text or messages.not_answered, synthesizer=self.name, answered=bool(text))
 
     async def _read(self, selection: Selection) -> tuple[Chosen, tuple[Degraded, ...]]:
-        """Let the models read the sentences. Where one fails or is late, the words decide."""
+        """Let the models read the sentences. If a model fails or is late, the words decide."""
         question, near = selection.question, list_quotable(selection)
         if self._encoder is None or not near:
             return Chosen(selection, []), ()
@@ -129,7 +130,7 @@ async def _run(request: SynthesisRequest, work: Callable[[], Result]) -> Result:
 
 
 def _has_later_quote(request: SynthesisRequest) -> bool:
-    """Return whether a further round found a part of the evidence: that may answer in two steps."""
+    """Return whether a further round found a part of the evidence, which may then answer in two steps."""
     return any(one.round for row in request.evidence for one in row.quotes)
 
 
@@ -146,9 +147,9 @@ def _write_report(request: SynthesisRequest, evidence: Sequence[Quote]) -> str:
 
 
 def _write_quotes(request: SynthesisRequest, selection: Selection, evidence: Sequence[Quote]) -> str:
-    """Return the chosen quotes. Evidence that answers in part stands behind the first quote of a source that it lacks.
+    """Return the chosen quotes. If there is evidence, return one chosen quote from another source, then the evidence.
 
-    If there are MAX_QUOTES of evidence already, the last one gives way to that quote.
+    That is at most MAX_QUOTES quotes, so the last quote of the evidence may be left out.
     """
     extraction = quote(selection)
     if not evidence:

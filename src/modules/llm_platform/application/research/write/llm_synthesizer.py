@@ -27,19 +27,19 @@ CONTEXT_CUT = Degraded(
     component="context",
     reason="length: the model read its beginning and its end alone: shorten it, or use a model with a larger context window",
 )
-WRITING_TEMPERATURE = 0.2  # a little variety in a text; the other stages have none
-WHOLE_TEXT_STEP_S = 0.2  # Sentences are checked while the model writes, and several at a time cost less.
-INLINE_CHARS = 30_000  # all sources together, about 10 ms of packing; longer sources are packed in a thread
+WRITING_TEMPERATURE = 0.2  # allows some variety in the text; other stages use 0
+WHOLE_TEXT_STEP_S = 0.2  # larger parts, because checking several sentences at once costs less
+INLINE_CHARS = 30_000  # packing this much takes about 10 ms; sources that are longer in total are packed in a thread
 
 
 class LLMSynthesizer(StreamingSynthesizer):
-    """Sends the numbered sources with the rules of the answer prompt to a model, in one call.
+    """Asks a language model for the answer in one call, with the rules and the numbered sources in the prompt.
 
-    - `llm` may be a router: its resets and its spending are passed on.
-    - `context_tokens` is the context length of the smallest model behind it, prompt and answer together.
-    - `sources_tokens` is the part of it for the sources of a short answer.
+    - `llm` may be a router. Its resets and its spending are passed on.
+    - `context_tokens` is the context length of the smallest model behind `llm`, for prompt and answer together.
+    - `sources_tokens` limits the sources of a short answer.
 
-    Raises the errors of the port of language models.
+    Raises the errors of the LLM port.
     """
 
     version = ANSWER_VERSION
@@ -105,7 +105,7 @@ class LLMSynthesizer(StreamingSynthesizer):
 
 
 class _AnswerReader:
-    """Takes what the model writes in pieces and returns the answer in it."""
+    """Extracts the answer from the stream of a model, without template tokens, the NO_ANSWER mark and echoes."""
 
     def __init__(self) -> None:
         self._tokens, self._mark = TemplateTokenRemover(), NoAnswerReader()

@@ -1,6 +1,6 @@
-"""Equal calls share one call while it runs, and caches keep what came of it (docs/reference/settings.md).
+"""Share one call of the writer among equal requests, and cache its text (docs/reference/settings.md).
 
-Failures are never cached. Processes that share a cache share a lock too: of equal calls at once, one process does the work.
+Failures are never cached. Processes that share a cache also share a lock, so only one of them writes a text.
 """
 
 import hashlib
@@ -21,11 +21,12 @@ from modules.llm_platform.domain.research.store_key import digest
 
 
 class SharedSynthesizer(StreamingSynthesizer):
-    """Writes one text at a time for equal requests over equal sources, and caches it for `ttl_s` seconds.
+    """Calls the writer once for equal requests with equal sources, and caches the text for `ttl_s` seconds.
 
-    The key holds all that shapes the text: the request, the writer's name and version, and `version` for what the caller
-    knows of it (the models). Only a complete text with nothing degraded is stored; without a `cache` none is. A text that
-    comes from the cache, or from the call of another caller, is marked as `cached` and spends nothing.
+    - The cache key has everything that shapes the text: the request, the name and version of the writer, and `version`,
+      which names the models.
+    - Only a complete text with nothing degraded is cached.
+    - A text from the cache or from the call of another caller is marked as `cached` and costs nothing.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class SharedSynthesizer(StreamingSynthesizer):
     async def _read_or_write(
         self, key: str, request: SynthesisRequest, cache: ICache[Synthesis]
     ) -> AsyncIterator[SynthesisPart]:
-        """Yield the cached answer, else what another process has written meanwhile, else what the writer writes."""
+        """Yield the cached text. If there is none, wait for a process that is writing it, or else let the writer write it."""
         hit = await _find_entry(cache, key)
         if hit is None:
             async with self._lock.hold(key) as has_waited:
@@ -77,9 +78,9 @@ class SharedSynthesizer(StreamingSynthesizer):
         yield _mark_reused(hit)
 
     def _key(self, request: SynthesisRequest) -> str:
-        """Return a digest of each field that shapes the text, so that a new field is part of the key by itself."""
+        """Return the cache key. It has all fields of the request but `is_streamed`, so it needs no change for a new field."""
         shaping = {field.name: getattr(request, field.name) for field in fields(request)}
-        del shaping["is_streamed"]  # it changes the parts in which a text comes
+        del shaping["is_streamed"]  # it only changes how the text is divided into parts
         shaping["sources"] = [_digest_text(source) for source in request.sources]
         return "synthesis:" + digest([shaping, self._version, self.version, self.name])
 

@@ -1,4 +1,4 @@
-"""The text of a run that its reader stopped while it was written: its citations are compared by words with their sources."""
+"""Check the text of a run that its reader stopped before the end. Only words are compared."""
 
 import json
 from collections.abc import Sequence
@@ -13,9 +13,9 @@ from modules.llm_platform.domain.text.language import detect
 def check_stopped_text(
     request_id: str, events: Sequence[JobEvent], sources: Sequence[Source], language: str | None
 ) -> Verified | None:
-    """Return the verdicts on the text that the events have; None for a text without citations.
+    """Return the verdicts on the text in these events; None if the text has no citations.
 
-    `language` is the one that the request asks for.
+    `language` is the language of the request. If it is None, the language of the text is detected.
     """
     text = _join_tokens(events)
     checked = CitationChecker(sources, language or detect(text) or "en").check(text)

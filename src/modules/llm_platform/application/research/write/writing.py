@@ -41,14 +41,14 @@ EMPTY_TEXT = "its text contained nothing that can be shown"
 NOTHING_CITED = "uncited: the model cited nothing: {found} of its sentences match a source, {count} were not checked"
 UNCITED = "uncited: {count} sentences cite no source and were not checked"
 CUT_OFF = "length: the answer was cut off at its maximum length; raise LLM_MAX_TOKENS for a longer one"
-# Values of `finish_reason`: the writer was stopped, or its model repeated itself.
+# Values of `finish_reason`: the writer was stopped (CUT), or its model repeated itself.
 CUT = "timeout"
 REPETITION = "repetition"
-UNFINISHED = frozenset({CUT, REPETITION})  # texts that are not reused for the next request
+UNFINISHED = frozenset({CUT, REPETITION})  # the reader is told that such a text is cut off, and it is not stored
 
 
 async def write_and_check(run: Run, found: Found, writers: Writers) -> Draft:
-    """Return the answer of a run to what it found, with checked citations."""
+    """Write the answer from what the run found, check its citations, and return the finished draft."""
     async with Draft(run, found, writers) as draft:
         await write(draft)
         await check(draft)
@@ -56,21 +56,21 @@ async def write_and_check(run: Run, found: Found, writers: Writers) -> Draft:
 
 
 async def write(draft: Draft) -> None:
-    """Write the text of the answer: with the writer, or with the fallback if the writer fails, is late or writes nothing.
+    """Let the writer write the text. If the writer fails, is late or writes nothing, the fallback writes.
 
-    The finished sentences of a text that is late stay; the fallback writes if there are none.
+    If the writer is late, its finished sentences are kept. The fallback writes only if there are none.
     """
     draft.synthesis = await _write_in_time(draft)
     draft.spent += draft.synthesis.spent
 
 
 async def check(draft: Draft) -> None:
-    """Check the citations of the written text, add below the text what it lacks, and let the judge verify the citations."""
+    """Check the citations, add messages below the text about what it lacks, and let the judge verify the citations."""
     text, synthesis = draft.text, draft.synthesis
     is_fallback = _is_by_fallback(draft)
     by_model = draft.lacks_markers and not is_fallback
     draft.checked = await draft.check_words()
-    if not synthesis.answered:  # the first uncited sentence says so, and needs no source
+    if not synthesis.answered:  # the first one only says that the sources do not answer
         draft.checked = replace(draft.checked, uncited=draft.checked.uncited[1:])
     if not synthesis.answered and not render_markers(text):
         await _add_closest_passages(draft)
@@ -88,7 +88,7 @@ def _is_by_fallback(draft: Draft) -> bool:
 async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
     """Let the judge verify the citations: the only thing a streaming client still waits for.
 
-    A text of the fallback is not judged, but calls about the writer's text before it are paid for.
+    A text of the fallback is not judged. Calls about the discarded text of the writer still count.
     """
     if draft.writers.verification is None:
         return
@@ -105,7 +105,7 @@ async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
 
     known = early.verdicts if early else NOTHING_KNOWN
     verified = await verify(draft.writers.verification, text, draft.checked.citations, emit_checked, known)
-    # A judge that answers, though late or without some verdicts, is not replaced: that would cost each answer 30 ms.
+    # The support model only replaces a judge that failed. If it also completed missing verdicts, each answer would wait 30 ms.
     has_failed = verified.has_failed or bool(early and early.degraded)
     citations = await draft.read_unjudged(verified.citations) if has_failed else verified.citations
     if citations != verified.citations:
@@ -144,7 +144,7 @@ def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> I
 
 
 async def _add_closest_passages(draft: Draft) -> None:
-    """Add the quotes that are closest to a question that the sources do not answer, and list their sources as cited."""
+    """Add the quotes that are closest to the question, which the sources do not answer, and count their sources as cited."""
     closest = draft.synthesis.closest or await asyncio.to_thread(_render_closest_passages, draft)
     draft.add(closest and f"\n\n{closest}")
     named = {number for _, _, number in render_markers(closest)}
@@ -161,7 +161,7 @@ def _render_closest_passages(draft: Draft) -> str:
 
 @stage("write")
 async def _write_in_time(draft: Draft) -> Synthesis:
-    """Return the text of the writer, what it wrote until the deadline, or the text of the fallback."""
+    """Return the text of the writer, or its finished sentences at the deadline, or the text of the fallback."""
     writers, name = draft.writers, draft.writers.writer.name
     try:
         async with deadline_at(draft.run.deadline):
@@ -209,7 +209,7 @@ async def _fall_back(draft: Draft, reason: str, spent: Spending) -> Synthesis:
 async def _stream(draft: Draft, writer: ISynthesizer) -> Synthesis:
     """Feed the draft with the stream of the writer."""
     synthesis: Synthesis | None = None
-    # Texts of quotes have all their markers.
+    # Without a model, the fallback is the only writer, and it sets all markers itself.
     draft.lacks_markers = writer is not draft.writers.fallback or draft.writers.by_model
     async with aclosing(_describe_text(draft).stream_with(writer)) as stream:  # type: ignore[type-var]  # an async generator
         async for part in stream:
@@ -226,7 +226,7 @@ async def _stream(draft: Draft, writer: ISynthesizer) -> Synthesis:
 
 
 def _describe_text(draft: Draft) -> SynthesisRequest:
-    """Return what a writer is asked for."""
+    """Return the request to the writer."""
     run, found = draft.run, draft.found
     return SynthesisRequest(
         question=found.question,

@@ -45,10 +45,10 @@ _LINE_CUT = re.compile(r"(?<!\s)\s*\n\s*")
 class Passage:
     """One to three adjacent sentences of a source that fit a claim best.
 
-    - `span` delimits them in the source.
-    - `sentences` are the best sentence, then others of the source that are nearly as good.
-    - `matched` are the words of the claim that the passage has, as bits.
-    - `known` is the share of the weight of the claim's words that the whole source has, 0 to 1.
+    - `span` delimits the passage in the source.
+    - `sentences` has the best sentence, then other sentences of the source that are nearly as good.
+    - `matched` has the words of the claim that occur in the passage, as bits.
+    - `known` is the share of the claim's words, by weight, that occur anywhere in the source, 0 to 1.
     - `masks` maps each sentence of the source to the words of the claim that it has, as bits.
     - `ranked` are the sentences that share most with the claim, best first.
     """
@@ -87,7 +87,7 @@ class SourceText:
 
     @cached_property
     def _spells_numbers(self) -> bool:
-        """True if the source may spell a number out. It may if it is not ASCII: the index has only bigrams of some scripts."""
+        """True if the source may have numbers in words. The index cannot tell for text that is not ASCII, so that is True."""
         return not (self.text.isascii() and self._postings.keys().isdisjoint(spelling_words()))
 
     @cached_property
@@ -140,11 +140,11 @@ class SourceText:
         return found
 
     def knows(self, word: str, written: str) -> bool:
-        """Return whether the source has the word, or spells out the initials that it consists of."""
+        """Return whether the source has the word, or spells it out if it is an acronym."""
         return bool(self.sentences_with(word)) or (written.isupper() and self._spells_out(written))
 
     def known_share(self, claim: Claim) -> float:
-        """Return the share of the weight of the claim's words that the source has, 0 to 1."""
+        """Return the share of the claim's words, by weight, that the source has, 0 to 1."""
         known = sum(word.weight for word in claim.words if word.is_content and self.knows(word.key, word.written))
         return known / claim.total if claim.total else 0.0
 
@@ -158,7 +158,7 @@ class SourceText:
     def _initials(self) -> tuple[str, str]:
         """The first letters of all words, and of the words without "of" and "the". A word of one letter is a blank.
 
-        They are read once, because a search of the whole text for each acronym takes seconds.
+        They are cached, because searching the whole text for each acronym would take seconds.
         """
         words = [word.casefold() for word in _WORDS.findall(self.text)]
         letters = [word[0] if len(word) > 1 else " " for word in words]
@@ -236,7 +236,7 @@ def prepare(text: str, title: str, language: str) -> SourceText:
 
 
 def _is_table(text: str) -> bool:
-    """Return whether each of several lines is the row of a table, which is a sentence of its own."""
+    """Return whether the text is several rows of a table. Each row is then a sentence of its own."""
     return "|" in text and text.count("\n") > 0 and all("|" in line for line in text.splitlines())
 
 

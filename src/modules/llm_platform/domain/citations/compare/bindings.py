@@ -1,7 +1,8 @@
-"""Find claims that join words of one sentence which belong to different things there.
+"""Find claims that take all words from one sentence of the source, but attribute an act or a description wrongly.
 
-All words of such a claim stand in the source, so neither the score nor the facts differ. Only the order of the words shows
-it: the act of a subordinate clause is given to the subject of the main one, or the description of one option to another.
+The source has all words of such a claim, so the score and the facts do not show the error. Only the order of the words does.
+Either the claim gives an act from a subordinate clause to the subject of the main clause, or it gives one option the
+description of another option.
 """
 
 import re
@@ -14,9 +15,9 @@ from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, WordNumber
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
-MAX_CLAIM_WORDS: Final = 60  # longest claim about one act; aligning words takes the square of their number
+MAX_CLAIM_WORDS: Final = 60  # longer claims are not compared, because aligning words takes quadratic time
 MAX_SUBJECT_WORDS: Final = 5  # longest subject at the beginning of a claim
-MIN_DESCRIBING_WORDS: Final = 2  # words of a claim about an option that one entry must have
+MIN_DESCRIBING_WORDS: Final = 2  # an entry must share this many words with the claim to describe its option
 
 _ENTRY_END = re.compile(r"\n|;\s|[.!?]\s")  # divides a list of options in a sentence
 _CODE = re.compile(r"`([^`\n]+)`")
@@ -25,7 +26,7 @@ _STATEMENT_END = re.compile(r"[.!?;:]")
 
 
 def is_act_of_another(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether the sentence has the act of the claim in a subordinate clause behind the subject of the claim.
+    """Return whether the act of the claim belongs to another subject: it is in a subordinate clause of the sentence.
 
     "Ina Berg was elected" does not follow from "Ina Berg opened the meeting, in which Ole Hansen was elected". It does follow
     from "Ina Berg, who opened the meeting, was elected" and from "Ina Berg opened the meeting and was elected".
@@ -62,9 +63,9 @@ def _has_break(sentence: TextFacts, begin: WordNumber, end: WordNumber) -> bool:
 
 
 def is_of_another_entry(claim: Claim, position: ClaimWordNumber, sentence: TextFacts) -> bool:
-    """Return whether an entry of a list describes another option than the one at `position` in the words of the claim.
+    """Return whether the claim describes the option at `position` with words that a list has for another option.
 
-    A different entry of that list has the option of the claim.
+    The option of the claim must be in a different entry of the list.
     """
     texts = [text for text in _ENTRY_END.split(sentence.text) if text.strip()]
     if len(texts) == 1:

@@ -20,12 +20,12 @@ _FIGURES = re.compile(r"[0-9](?:[0-9.,'’:/\u00a0\u202f]*[0-9])?")
 _HAN_FIGURES = re.compile("[零〇一二三四五六七八九十百千万亿两点]{1,24}")
 _WORD = re.compile(r"[^\s.,;:!?()\"“”]+")
 _ENTITY = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});?")
-_REMOVED: Final = "\x00"  # stands for a sign that the claim does not have
+_REMOVED: Final = "\x00"  # stands for a character that the claim does not have
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`claimed` is a place in the text of the claim, `found` the place in the source that says otherwise."""
+    """A difference: `claimed` is a span of the claim, and `found` is the span of the source that says otherwise."""
 
     kind: DifferenceKind
     claimed: Span
@@ -33,13 +33,13 @@ class Change:
 
 
 def find_figures(text: str, at: Offset) -> Span:
-    """Return the place of the number that begins at `at`, in figures or as a word."""
+    """Return the span of the number that begins at `at`, in figures or in words."""
     found = _FIGURES.match(text, at) or _HAN_FIGURES.match(text, at) or _WORD.match(text, at)
     return found.span() if found else (at, at + 1)
 
 
 def find_word(text: str, position: WordNumber) -> Span:
-    """Return the place of a word, counted as in `TextFacts.words`; the whole text where it has fewer."""
+    """Return the span of the word with this index in `TextFacts.words`; the whole text if there are fewer words."""
     for number, found in enumerate(WORD_WITH_APOSTROPHE.finditer(text)):
         if number == position:
             return found.span()
@@ -47,13 +47,13 @@ def find_word(text: str, position: WordNumber) -> Span:
 
 
 def place_of(text: str, written: str) -> Span:
-    """Return the first place of a word or phrase; the whole text where it does not stand."""
+    """Return the span of the first occurrence of a word or phrase; the whole text if there is none."""
     at = text.find(written)
     return (at, at + len(written)) if written and at >= 0 else (0, len(text))
 
 
 def words_place(text: str, words: Sequence[str]) -> Span:
-    """Return the place from the first to the last of these words, which stand together."""
+    """Return the span from the first to the last of these words, which are adjacent."""
     if not words:
         return 0, len(text)
     start, end = place_of(text, words[0])[0], place_of(text, words[-1])[1]
@@ -65,7 +65,10 @@ def shifted(span: Span, by: int) -> Span:
 
 
 def claimed_place(sentence: AnswerSentence, claimed: Span) -> Span | None:
-    """Return the place in the answer of a place in the claim, which has no markup; None where they cannot be aligned."""
+    """Convert a span of the claim, which has no markup, into a span of the answer.
+
+    Return None if the two texts cannot be aligned.
+    """
     written = sentence.written
     if written == sentence.claim and "&" not in written:
         return sentence.start + claimed[0], sentence.start + claimed[1]

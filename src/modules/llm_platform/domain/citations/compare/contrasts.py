@@ -1,4 +1,6 @@
-"""Find where a claim and its source say opposite things in words that no other comparison reads.
+"""Find opposites between a claim and its source that no other comparison finds.
+
+Each line has words of a claim, then words of its source:
 
 - all positions, 74 of the 90 positions
 - for the budget, against it
@@ -8,7 +10,7 @@
 - grew by 12 percent in the south, "grew by 12 percent in the north and fell by 4 percent in the south"
 - opens on 14 May, "was planned for 14 May. It has been moved to 2 September"
 
-Each comparison asks for the same words around both, and says nothing where a text has both sides. A set of words is folded.
+Each comparison requires the same words around the two, and finds nothing if one text has both. All words are folded.
 """
 
 import re
@@ -26,21 +28,21 @@ from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE
 
-NOUN_REACH: Final = 4  # words behind a quantifier or preposition among which its noun is looked for
-VERB_REACH: Final = 3  # words before or behind "for" among which a verb of voting is looked for
-PERIOD_REACH: Final = 8  # words behind an amount among which its period is looked for
-BOUND_REACH: Final = 3  # words before a number among which its bound is looked for
+NOUN_REACH: Final = 4  # a noun is looked for in this many words behind its quantifier or preposition
+VERB_REACH: Final = 3  # a verb of voting is looked for in this many words on each side of "for"
+PERIOD_REACH: Final = 8  # a period is looked for in this many words behind its amount
+BOUND_REACH: Final = 3  # a bound is looked for in this many words before its number
 CLAUSES_COMPARED: Final = 2
-SUBJECT_SIGNS: Final = 2  # signs of a Chinese word before a verb that name who does it
+SUBJECT_SIGNS: Final = 2  # the two characters before a Chinese verb name its subject
 
 _SHARE = re.compile(r"(?:of|von|der|sur|de|di|из|z|out of)(?: the| den| les| los| las)?$")
 _HAN_CLAUSE_END = re.compile(r"[，。；！？,;.!?]|但|而|不过|不過")
 
-Places = tuple[Span, Span]  # a place in the claim, and the place in the sentence that says otherwise
+Places = tuple[Span, Span]  # a span of the claim, and the span of the sentence that says otherwise
 
 
 def find_contrast(claim: Claim, sentence: TextFacts) -> Places | None:
-    """Return the places where a claim and one sentence of its source say opposite things; None where they do not."""
+    """Return where a claim and one sentence of its source say opposite things; None if they do not."""
     comparisons: tuple[Callable[[Claim, TextFacts], Places | None], ...] = (
         _find_quantity,
         _find_stance,
@@ -54,9 +56,9 @@ def find_contrast(claim: Claim, sentence: TextFacts) -> Places | None:
 
 
 def find_replaced_date(claim: Claim, sentence: TextFacts, later: TextFacts) -> Places | None:
-    """Return the date of a claim and the date that replaced it, if the sentence has the date and the next one moves it.
+    """Return the date of a claim and the date that replaced it; None if it was not replaced.
 
-    The second place is in `later`, the next sentence.
+    `sentence` has the date of the claim, and `later`, the next sentence, says that it was moved. The second span is in `later`.
     """
     replaced = load_words("contrasts", "replaced")
     if replaced.isdisjoint(later.folded) or not replaced.isdisjoint(claim.facts.folded):
@@ -168,9 +170,9 @@ def _find_bound(claim: Claim, sentence: TextFacts) -> Places | None:
 def _compare_at_numbers(
     claim: Claim, sentence: TextFacts, read: Callable[[TextFacts, Offset], tuple[Hashable, WordNumber] | None]
 ) -> Places | None:
-    """Return the words beside a number that both have, if `read` returns other kinds of words in the sentence.
+    """Compare the words beside a number that both texts have. Return both words if they are of different kinds.
 
-    `read` gets the offset of the number, and returns the kind of a word beside it and the word's position.
+    `read` gets the offset of a number. It returns the kind of the word beside it and the position of that word.
     """
     for number in claim.numbers:
         mine = read(claim.facts, number.offset)
@@ -198,7 +200,7 @@ def _find_period_behind(facts: TextFacts, offset: Offset) -> tuple[str, WordNumb
 
 
 def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumber] | None:
-    """Return the side and the position of the word before a number that bounds it."""
+    """Return the side and the position of a bound ("at least", "at most") before a number."""
     at = _find_position(facts, offset)
     for position in range(max(0, at - BOUND_REACH), at):
         for side, words in enumerate(_sides("bound")):
@@ -208,10 +210,10 @@ def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumbe
 
 
 def _find_other_clause(claim: Claim, sentence: TextFacts) -> Places | None:
-    """Compare a claim about one number with a sentence that joins two clauses with a number each.
+    """Compare a claim that has one number with a sentence of two clauses that have a number each.
 
-    The claim is about the other clause if it has the words behind the other number and none behind its own, or the word before
-    the other number and none of the words before its own.
+    The claim is wrong if it has the number of one clause and the words of the other: the words behind the other number and
+    none behind its own, or the word before the other number and none before its own.
     """
     if len(claim.numbers) != 1:
         return None
@@ -237,7 +239,7 @@ def _find_other_clause(claim: Claim, sentence: TextFacts) -> Places | None:
 
 
 class _NumberedClause(NamedTuple):
-    """A clause with one number: the content words before and behind it, and the word right behind it, its unit."""
+    """A clause with one number. `before` and `behind` are content words around it; `unit` is the word right behind it."""
 
     reading: Reading
     offset: Offset
@@ -252,7 +254,7 @@ class _NumberedClause(NamedTuple):
 
 
 def _split_numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
-    """Return the clauses of a sentence that "and" and the like join; empty unless each has just one number."""
+    """Split a sentence at "and" and similar words. The result is empty unless each clause has exactly one number."""
     joining = load_words("contrasts", "joining")
     cuts = [at for at, word in enumerate(sentence.folded) if word in joining]
     numbers = [(reading, offset, _find_position(sentence, offset)) for reading, offset in sentence.figures]
@@ -272,7 +274,7 @@ def _split_numbered_clauses(sentence: TextFacts) -> list[_NumberedClause]:
 
 
 def _has_any(words: Sequence[str], claimed: Sequence[str], other: Sequence[str]) -> bool:
-    """Return whether the claim has one of these words, which the other clause does not have."""
+    """Return whether the claim has one of these words that the other clause lacks."""
     return any(is_form_of_any(word, claimed) and not is_form_of_any(word, other) for word in words)
 
 

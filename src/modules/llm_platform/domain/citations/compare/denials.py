@@ -21,11 +21,11 @@ from modules.llm_platform.domain.text.positions import WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 
-SAME_STATEMENT: Final = 0.9  # share of a claim's content words in a sentence that differs by a negation only
+SAME_STATEMENT: Final = 0.9  # a sentence with this share of the claim's content words says the same but for a negation
 
 
 def is_denied(claim: Claim, sentence: TextFacts) -> bool:
-    """Return whether only one of the two denies the same predicate, or one has a word where the other has its opposite."""
+    """Return whether only one of the two denies the same predicate, or whether they have opposite words."""
     mine, theirs = claim.denied_words, sentence.denied_words
     if has_undenied_opposite(claim, sentence) or _is_negated_copy(claim, sentence):
         return True
@@ -39,14 +39,14 @@ def is_denied(claim: Claim, sentence: TextFacts) -> bool:
 
 
 def has_undenied_opposite(claim: Claim, facts: TextFacts) -> bool:
-    """Return whether one has a word where the other, among the same neighbours, has its opposite, and neither is denied."""
+    """Return whether the two have opposite words between the same neighbours, and neither word is denied."""
     return has_opposite(_without(claim.denied_words, claim.keys), _without(facts.denied_words, facts.folded))
 
 
 def _denies_rest(claim: Claim, sentence: TextFacts) -> bool:
     """Return whether the claim affirms what a short clause denies: "it covers breakage, but no water damage".
 
-    The verb of such a clause stands before it, so the claim must share a word with the rest of the sentence.
+    The clause has no verb of its own, so the claim must also share a word with the rest of the sentence.
     """
     if count_negators(claim.facts.folded) or not count_negators(sentence.folded):
         return False
@@ -75,7 +75,7 @@ def _without(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
 
 
 def denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
-    """Return where a claim and a sentence deny each other: the negation that one has, or the opposites that both have."""
+    """Return where a claim and a sentence deny each other: the negation in one of them, or the opposite words in both."""
     known = negation_words()
     mine = _first(claim.facts.folded, known.negators)
     theirs = _first(sentence.folded, known.negators)

@@ -38,15 +38,15 @@ from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, 
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
 
-MIN_CONTEXT: Final = 2  # a clause with fewer content words besides the fact gives way to the whole claim as the context
+MIN_CONTEXT: Final = 2  # if a clause has fewer content words besides the fact, the whole claim is the context
 NEARLY_BEST: Final = 0.9  # a confirming sentence needs this share of the best sentence's score
 OWN_WEIGHT, BEFORE_WEIGHT = 2, 1  # the weights of a word in the sentence and in the two sentences before it
 WORD_BEFORE_CHARS: Final = 24  # the word before a number is searched in this many characters
 MAX_COMPUTED: Final = 12  # numbers of a passage
 MAX_LISTED_COUNT: Final = 4  # "three ways" may count what the passage lists
 
-# A claim copies a sentence but for a replaced word if it has at least MIN_COPIED_WORDS of its words, and if at most
-# MAX_REPLACING_WORDS of the claim stand in the place of at most MAX_REPLACED_WORDS of the source.
+# A claim is a copy with replaced words if it shares at least MIN_COPIED_WORDS with a sentence, and if at most
+# MAX_REPLACING_WORDS of the claim replace at most MAX_REPLACED_WORDS of the sentence.
 MIN_COPIED_WORDS: Final = 3
 MAX_REPLACING_WORDS: Final = 2
 MAX_REPLACED_WORDS: Final = 5
@@ -93,7 +93,7 @@ class FactComparison:
     def change(self) -> Change | None:
         """Return the first fact that refutes the claim: a number, unit, date, name, identifier or denial. None without one.
 
-        It differs in a sentence that otherwise says the same.
+        The sentence with the other fact must otherwise say the same.
         """
         return (
             self._changed_number()
@@ -109,7 +109,7 @@ class FactComparison:
         return self.missing_numbers > 0 or self._is_act_of_another()
 
     def replacement(self) -> Change | None:
-        """Return the first words that replace others in a claim that otherwise copies a sentence; None without them."""
+        """Return the first replaced words of a claim that otherwise copies a sentence; None if it is no such copy."""
         for sentence in self.passage.sentences:
             facts = self._read_facts(sentence)
             if pairs := replaced_words(self.claim, facts):
@@ -122,12 +122,12 @@ class FactComparison:
 
     @cached_property
     def missing_numbers(self) -> int:
-        """The number of the claim's numbers that no sentence about the claim has."""
+        """How many numbers of the claim are missing in all sentences about the claim."""
         return sum(not self._has_number(number) for number in self.claim.numbers)
 
     @cached_property
     def missing_names(self) -> int:
-        """The number of the claim's names and identifiers that the whole source lacks."""
+        """How many names and identifiers of the claim are missing in the whole source."""
         names = (word for word in self.claim.words if word.is_name or word.is_identifier)
         return sum(not self._source.knows(word.key, word.written) for word in names)
 
@@ -165,7 +165,7 @@ class FactComparison:
         return Change("number", find_figures(self.claim.text, number.offset), found)
 
     def _changed_figures(self, number: ClaimNumber) -> Change | None:
-        """Return the change of a number in figures: another unit, or another number of its kind in a sentence about it.
+        """Return the change of a number in figures: another unit, or another number of the same kind in a sentence about it.
 
         It is reported as a change of a date if both numbers may be years.
         """
@@ -200,7 +200,7 @@ class FactComparison:
     def _is_computed(self, number: ClaimNumber) -> bool:
         """Return whether two numbers of the passage differ by this one, and the claim compares: "24 million more".
 
-        Without a word that compares, a number that happens to be a difference is a changed one.
+        Without a comparing word, a number that happens to equal a difference counts as changed.
         """
         if self._has_in_passage(number.reading) or load_words("connectives", "comparing").isdisjoint(self.claim.keys):
             return False
@@ -250,9 +250,9 @@ class FactComparison:
         return None
 
     def _other_identifier(self, position: ClaimWordNumber) -> Span | None:
-        """Return the place of the identifier that the source has instead; None if the source has the claim's.
+        """Return the span of the identifier that the source has instead; None if the source confirms the claim's identifier.
 
-        If there is none instead, it is the place of the sentence that should have it.
+        If the source has no other identifier there, return the span of the sentence that should have it.
         """
         word = self.claim.words[position]
         best = self._source.spans[self.passage.sentences[0]]
@@ -269,7 +269,7 @@ class FactComparison:
         return best if is_elsewhere else None
 
     def _other_name(self, position: ClaimWordNumber) -> Span | None:
-        """Return the place of the name that the source has beside the same word: "of Keller", "of Strabag"."""
+        """Return the span of another name that the source has beside the same word: "of Keller", "of Strabag"."""
         word, sentences = self.claim.words[position], self.passage.sentences
         if self._source.knows(word.key, word.written):
             sentences = tuple(self._sentences_lacking(position))
@@ -293,7 +293,7 @@ class FactComparison:
         return None
 
     def _check_contrast(self) -> Change | None:
-        """Return the opposite that the best sentence has; None if a sentence that is nearly as good has none."""
+        """Return the opposite in the best sentence; None if another sentence shares the same words and has no opposite."""
         best, *others = self.passage.sentences
         found = find_contrast(self.claim, self._read_facts(best))
         if found is None:
@@ -305,7 +305,7 @@ class FactComparison:
         return Change("negation", found[0], shifted(found[1], self._source.spans[best][0]))
 
     def _check_replaced_date(self) -> Change | None:
-        """Return the later date if the sentence behind the best one moves the date of the claim."""
+        """Return the new date if the sentence after the best one says that the date of the claim was moved."""
         best = self.passage.sentences[0]
         behind = SentenceNumber(best + 1)
         if behind >= len(self._source.spans):
@@ -314,7 +314,7 @@ class FactComparison:
         return Change("date", found[0], shifted(found[1], self._source.spans[behind][0])) if found else None
 
     def _is_act_of_another(self) -> bool:
-        """Return whether each sentence that has most of the claim is about another subject."""
+        """Return whether the best sentences all give the act of the claim to another subject."""
         masks, (best, *others) = self.passage.masks, self.passage.sentences
         alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
         return all(is_act_of_another(self.claim, self._read_facts(sentence)) for sentence in (best, *alike))
@@ -354,7 +354,7 @@ class FactComparison:
     def _best_sentences(self, context: int) -> list[SentenceNumber]:
         """Return the sentences that share most of these words, or nearly as many.
 
-        Words that only the two sentences before have count less.
+        Words that stand only in the two sentences before count less.
         """
         scores: dict[SentenceNumber, int] = {}
         for sentence, words, words_before in self._ranked_masks:
@@ -366,7 +366,7 @@ class FactComparison:
 
     @cached_property
     def _ranked_masks(self) -> list[tuple[SentenceNumber, int, int]]:
-        """Each ranked sentence, the words of the claim that it has, and those that the two sentences before it have, as bits."""
+        """Each ranked sentence, with the words of the claim in it and in the two sentences before it, as bits."""
         masks = self.passage.masks
         return [
             (sentence, masks[sentence], masks[SentenceNumber(sentence - 1)] | masks[SentenceNumber(sentence - 2)])
@@ -404,9 +404,9 @@ def _with_unit(text: str, offset: Offset) -> Span:
 
 
 def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFacts) -> WordNumber | None:
-    """Return the position of another name beside the word that stands beside the claim's name at `position`.
+    """Return the position of a name that the source has instead of the claim's name at `position`; None if there is none.
 
-    It is None without such a name, and at the beginning of a sentence in languages that capitalise other words too.
+    Both names stand beside the same word. In languages that capitalise all nouns, the first word of a claim is not compared.
     """
     if not position and not claim.capitals_name:
         return None
@@ -456,7 +456,7 @@ def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
 
 
 def _quantity(facts: TextFacts, start: WordNumber, end: WordNumber) -> list[str]:
-    """Return these words, and the percent sign behind the last one, which is no word."""
+    """Return these words, and the percent sign if one follows the last word."""
     words = facts.words[start:end]
     is_percentage = PERCENT in facts.text and re.search(rf"(?<!\w){re.escape(words[-1])}\s?{PERCENT}", facts.text)
     return [*words, PERCENT] if is_percentage else words

@@ -1,7 +1,7 @@
-"""Decide about a sentence by its words and by what a support model reads in the passage.
+"""Combine the verdict of the words with the result of a support model, which reads the claim and a passage of the source.
 
-The words keep the last word on what they can prove: a changed fact, a copy, a number that the source lacks. The model decides
-where the source may say the same in other words: the less the words agree, the surer it must be.
+Words decide what they can prove: a changed fact, a copy, a number that the source lacks. The model decides whether the source
+says the same in other words. The less the words agree, the more certain the model must be.
 """
 
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ Key = tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int]
 
 
 class Limits(NamedTuple):
-    """The least log-odds of the support model for two verdicts, for sentences with one verdict of the words."""
+    """The log-odds from which a support model gives each verdict. Each verdict of the words has its own limits."""
 
     supported: float
     partial: float
@@ -30,7 +30,7 @@ class Limits(NamedTuple):
 class Doubt:
     """A claim and a passage that a support model may decide.
 
-    `span` and `judgement` are what the words say, and `highest` is the highest verdict that they allow.
+    `span` and `judgement` are the result of the words, and `highest` is the highest verdict that the model may give.
     """
 
     key: Key
@@ -48,7 +48,7 @@ def read_limits(words: Verdict) -> Limits:
 
 
 def decide(doubt: Doubt, log_odds: float) -> Judgement:
-    """Return the judgement of words and model together. The score stays the score of the words."""
+    """Return the judgement with the verdict of the model, limited by `doubt.highest`. The score of the words stays."""
     judgement = doubt.judgement
     limits = read_limits(judgement.verdict)
     verdict: Verdict = "unsupported"

@@ -1,4 +1,4 @@
-"""Limit what the verdict of a language model may change in a citation that was checked by its words.
+"""Limit what the verdict of a language model may change in a citation that was checked by words.
 
 A model reads untrusted text and may follow instructions in it. It may lower any verdict, but not raise one past a changed
 number or identifier: such a sentence is at best partial.
@@ -26,7 +26,7 @@ from modules.llm_platform.domain.text.tokens import fold
 
 _RANK: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 0, "partial": 1, "supported": 2}
 _LITERAL = re.compile(r"(?<!`)`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  # code, paths and flags
-_ALSO_VERBS = frozenset({"may", "march"})  # months only where they are capitalised
+_ALSO_VERBS = frozenset({"may", "march"})  # these are months only if they are capitalised
 
 
 def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
@@ -38,14 +38,14 @@ def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
 
 
 def can_be_judged(citation: Citation, claim: str) -> bool:
-    """Return whether a model can add something: there is a quote, and it is no copy that supports the claim."""
+    """Return whether a model can add something: there is a quote, and the claim is not a supported copy of it."""
     if not citation.quote.strip() or not claim.strip():
         return False
     return citation.verdict != "supported" or not citation.is_verbatim
 
 
 def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -> Citation:
-    """The citation with the verdict of a model, limited by `highest_verdict`; the verdict of the words stays beside it."""
+    """Return the citation with the verdict of a model, limited by `highest_verdict`. `word_verdict` keeps the old one."""
     by_words = citation.word_verdict or citation.verdict
     highest = highest_verdict(by_words, claim, citation.quote)
     final: Verdict = min(verdict, highest, key=_RANK.__getitem__)
@@ -65,9 +65,12 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
 def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
     """Return the highest verdict that a model may give to a claim.
 
-    It is `supported` for a claim that its words support, and for one without figures, dates and identifiers. A claim that its
-    words found partial, or could not compare, may be supported if the quote has all of these. One that they found unsupported
-    may be if the quote has exactly the same ones in the same order: the change that the words found is then none of these.
+    It is `supported` if the words support the claim, or if the claim has no figures, dates and identifiers. Otherwise it depends
+    on the verdict of the words:
+
+    - `partial` or `unchecked`: `supported` if the quote has all figures, dates and identifiers of the claim, else `partial`.
+    - `unsupported`: `supported` if the quote has exactly the same ones in the same order, because then the words found another
+      difference; else `partial`.
     """
     if word_verdict == "supported":
         return "supported"
@@ -120,7 +123,7 @@ def _date(number: int) -> Reading:
 
 
 def _is_identifier(written: str) -> bool:
-    """Return whether the word has a figure, capitals alone, or a hyphen. Too many do no harm: the claim only stays partial."""
+    """Return whether the word has a figure, only capitals, or a hyphen. If it is no identifier, a claim may stay partial."""
     if written[0].isdigit() or is_unspaced(written):
         return False
     hyphenated = "-" in written and written.isascii()

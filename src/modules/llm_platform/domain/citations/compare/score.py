@@ -1,4 +1,4 @@
-"""The probability that a source supports a sentence: a logistic regression of a few shares and counts.
+"""The probability that a source supports a sentence: a logistic regression over a few shares and counts.
 
 `scripts/fit_citation_check.py` fits the weights of `citation_weights.json` to labelled sentences.
 """
@@ -19,19 +19,19 @@ MIN_CLAUSE_WORDS: Final = 2  # content words
 class Features(NamedTuple):
     """The inputs of the score. Shares are 0..1. Counts are logarithms, so that the first one weighs most."""
 
-    grams: float  # share of the sentence's runs of four characters that the passage has: sees other forms of a word
-    weakest_clause: float  # share of the content words that the passage has, of the clause where it is least
+    grams: float  # share of the sentence's runs of four characters in the passage; also matches inflected forms
+    weakest_clause: float  # share of content words in the passage, for the clause with the lowest share
     numbers: float  # numbers of the claim
-    missing_numbers: float  # numbers that no sentence about the claim has
+    missing_numbers: float  # numbers that are in no sentence about the claim
     missing_names: float  # names that the whole source lacks
-    replaced: float  # 1: it copies a sentence but for a word in the place of another one
+    replaced: float  # 1 if the claim copies a sentence with a word replaced
 
 
 class Weights(NamedTuple):
     """The weights of the features, and the scores of verdicts.
 
-    - `partial` and `supported` are the least scores of these verdicts.
-    - `refuted` is the score of a changed fact.
+    - `partial` and `supported` are the lowest scores that give these verdicts.
+    - `refuted` is the highest score of an unsupported sentence.
     """
 
     bias: float
@@ -69,7 +69,7 @@ def probability(features: Sequence[float]) -> float:
 
 
 def _weakest_clause(claim: Claim, matched: int) -> float:
-    """Return the lowest share of matched content words in a clause of the claim; short clauses do not count."""
+    """Return the lowest share of matched content words among the clauses of the claim. Short clauses do not count."""
     clauses = [claim.content & clause for clause in claim.clauses]
     long = [clause for clause in clauses if clause.bit_count() >= MIN_CLAUSE_WORDS] or [claim.content]
     return min((clause & matched).bit_count() / clause.bit_count() for clause in long)

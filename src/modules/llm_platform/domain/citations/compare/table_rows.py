@@ -12,17 +12,17 @@ from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
 BAR: Final = "|"
-MIN_BARS: Final = 2  # bars of a row; one bar may be any sign
+MIN_BARS: Final = 2  # a line with only one bar need not be a table row
 
 
 def find_other_cell(
     claim: Claim, reading: Reading, source: SourceText, ranked: Sequence[SentenceNumber]
 ) -> Span | None:
-    """Return the place of the cell that a claim gives another number; None where it does not.
+    """Return the span of the table cell that contradicts a number of the claim; None if there is none.
 
-    The claim names the first cell of just one row, and neither this row nor the head of its table has the number. The cell is
-    in the column with most words of the claim, if its head has one, else the first cell with a number. `ranked` are the
-    sentences of the source that share most with the claim.
+    The claim must name the first cell of exactly one row, and neither this row nor the head of the table may have the number.
+    Of the cells with a number, the result is the one whose column head shares most words with the claim, else the first one.
+    `ranked` are the sentences of the source that share most with the claim.
     """
     named = [sentence for sentence in ranked if _is_row(source, sentence) and _is_named(claim, source, sentence)]
     if len(named) != 1:
@@ -61,7 +61,7 @@ def _is_row(source: SourceText, sentence: SentenceNumber) -> bool:
 
 
 def _cells(source: SourceText, row: SentenceNumber) -> list[Span]:
-    """Return the places of the cells in the source, without the bars and blanks around them."""
+    """Return the spans of the cells in the source, without the bars and blanks around them."""
     start, end = source.spans[row]
     cells: list[Span] = []
     for cell in source.text[start:end].strip(BAR + " ").split(BAR):

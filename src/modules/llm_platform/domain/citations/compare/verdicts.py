@@ -1,7 +1,7 @@
 """The verdict on a sentence and a passage: the probability that it is supported, and whether a fact was changed.
 
-One wrong number, unit, name, identifier, date or negation refutes a sentence, however much else agrees. A number that no
-sentence about it has leaves it partial at best, and so does an act that the source tells of another subject.
+One wrong number, unit, name, identifier, date or negation refutes a sentence, even if everything else agrees. If the source
+lacks a number of the sentence, or gives its act to another subject, the sentence is partial at best.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Judgement:
 
     - `score` is the probability that the source supports the sentence, 0 to 1.
     - `is_refuted` is True if a fact of the sentence was changed.
-    - `is_verbatim` is True if the source has the sentence word for word; of a row that is compared by its cells, each cell.
+    - `is_verbatim` is True if the source has the sentence word for word, or each cell of a table row.
     - `cells` are the judgements on the cells of a table row that the source does not support as one sentence.
-    - `highest` is the highest verdict that a reading by meaning may give: the words have the last word on numbers and doers.
-    - `word_verdict` is the verdict of the words if a reading by meaning gave `verdict`, else None.
+    - `highest` is the highest verdict that a support model may give. Words decide about numbers and about who did something.
+    - `word_verdict` is the verdict of the words if a support model gave `verdict`, else None.
     """
 
     verdict: Verdict
@@ -54,7 +54,7 @@ class Judgement:
 
     @property
     def is_final(self) -> bool:
-        """True if a reading by meaning has nothing to decide: a copy, a changed fact, a row of cells, nothing in common."""
+        """True if a support model has nothing to decide: a copy, a changed fact, a row of cells, nothing in common."""
         return (
             self.verdict == "unchecked"
             or self.is_verbatim
@@ -101,7 +101,8 @@ def judge(
 ) -> tuple[Span, Judgement]:
     """Return the quote and the verdict. `language` is the language of the answer.
 
-    `cells` of a table row: each as it stands there, and together with its heads. Their weakest verdict is the verdict on the row.
+    `cells` are the cells of a table row, each by itself and with its heads. If the source does not support the row as one
+    sentence, the weakest verdict on a cell is the verdict on the row.
     """
     span, judgement = _judge(claim, source, language)
     if cells and judgement.verdict in ("partial", "unsupported"):
@@ -157,9 +158,9 @@ def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
 
 
 def support_of(claim: Claim, source: SourceText, least: float) -> float:
-    """Return the score that `judge` gives a claim which the source supports, 0 below `least` and for any other verdict.
+    """Return the score of a claim that `judge` would call supported; 0 for other verdicts and for scores below `least`.
 
-    What costs most is compared last: most sources of an answer do not support a sentence that names none of them.
+    This is faster than `judge`: the most expensive comparison comes last, and most sources fail before it.
     """
     passage = source.best_passage(claim) if source.text.strip() else None
     if passage is None:
@@ -174,7 +175,10 @@ def support_of(claim: Claim, source: SourceText, least: float) -> float:
 
 
 def _unless_foreign(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
-    """Words of two languages are not compared: only figures and names that the source lacks tell against the claim."""
+    """Return `unchecked` if claim and source are in different languages, else `judgement`.
+
+    Words of two languages cannot be compared. But if the source lacks a figure or name of the claim, `judgement` stays.
+    """
     primary = language.partition("-")[0].lower()
     if source.language in (None, primary) or detect(claim.text) != primary or _lacks_figure_or_name(claim, source):
         return judgement
@@ -182,9 +186,9 @@ def _unless_foreign(claim: Claim, source: SourceText, language: str, judgement: 
 
 
 def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
-    """Return whether the source lacks a figure or name of a claim in another language that would be written alike there.
+    """Return whether the source lacks a figure, identifier or name that both languages write alike.
 
-    Names count in a claim of another alphabet, identifiers in any claim.
+    Names count only if they are in Latin letters and the claim is in another alphabet.
     """
     known = TextFacts(source.text, frozenset()).numbers
     for reading, at, spelled in claim.numbers:

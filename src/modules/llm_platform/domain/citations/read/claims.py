@@ -1,7 +1,7 @@
-"""A sentence of an answer and a part of a source, read for comparison: words with weights, numbers, names, negations.
+"""Read a sentence of an answer and a part of a source for comparison: words with weights, numbers, names, negations.
 
-`Claim` is the sentence of the answer. `TextFacts` is a sentence or passage of a source; a claim has its own as `facts`, so that
-both sides are compared word by word. A set of words or sentences is an integer: bit i stands for the i-th one.
+`Claim` is a sentence of the answer, and `TextFacts` is a sentence or passage of a source. A claim also has `facts`, so that
+both sides can be compared word by word. A set of words or sentences is an integer: bit i stands for word or sentence i.
 """
 
 import itertools
@@ -33,7 +33,7 @@ from modules.llm_platform.domain.text.numbers import (
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, WordNumber
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
 
-COUNT_REACH: Final = 5  # words behind a number word among which the counted thing is looked for
+COUNT_REACH: Final = 5  # the noun that a number word counts is less than this many words behind it
 MAX_CLAIM_CHARS: Final = 2000  # a longer sentence is judged by its beginning
 
 _RUN = re.compile(r"\S+")
@@ -55,10 +55,10 @@ class ClaimNumber(NamedTuple):
 class Claim:
     """A sentence of the answer, independent of any source.
 
-    - `words` have weights, `keys` are their folded forms, and `offsets` say where they begin in the text. A position is an
+    - `words` have weights, `keys` are their folded forms, and `offsets` are where they begin in the text. A position is an
       index in these lists.
-    - `facts` has the words as sources have them, to align a claim with a sentence.
-    - `capitals_name` is True if a capital makes a word a name, as in every language but German.
+    - `facts` has the claim read in the same way as a source, to align it with a sentence of the source.
+    - `capitals_name` is True if a capital makes a word a name. It does not in languages that capitalise all nouns, like German.
     """
 
     def __init__(self, text: str, stop_words: frozenset[str], *, capitals_name: bool) -> None:
@@ -68,7 +68,7 @@ class Claim:
         self.words: list[Word] = []
         self.offsets: list[Offset] = []
         self._read_words(stop_words, capitals_name)
-        if not any(word.is_content for word in self.words):  # "It is what it is."
+        if not any(word.is_content for word in self.words):  # such as "It is what it is."
             self.words = [replace(word, weight=1.0, is_content=True) for word in self.words]
         self.weights = [word.weight for word in self.words]
         self.total = sum(self.weights)
@@ -96,7 +96,7 @@ class Claim:
 
     @cached_property
     def numbers(self) -> list[ClaimNumber]:
-        """The numbers in figures, then those in words."""
+        """The numbers in figures, then the numbers in words."""
         known, compounds = number_words(), compound_numbers(self.text, self.keys)
         spelled = [ClaimNumber(reading, Offset(start), self.text[start:end]) for reading, (start, end) in compounds]
         spelled += [
@@ -210,7 +210,7 @@ class TextFacts:
         )
 
     def find_counted(self, noun: str | None) -> WordNumber | None:
-        """Return the place of the number word that stands before this noun or figure, as in `words`; None without one."""
+        """Return the index in `words` of a number word that counts this noun; None if there is none."""
         words, known = self.folded, number_words()
         return next(
             (

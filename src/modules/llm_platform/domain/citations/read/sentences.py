@@ -17,7 +17,7 @@ from modules.llm_platform.domain.markdown.markers import LINE, LINK_TARGET, mask
 from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
 from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, sentence_spans
 
-MAX_TRAILED_SENTENCES = 200  # the sentences above a trailing marker that it may cite
+MAX_TRAILED_SENTENCES = 200  # a trailing marker may cite at most this many sentences above it
 
 _MARKUP_BEFORE = re.compile(r"[ \t>]*(?:(?:[-*+]|[0-9]{1,9}[.)])[ \t]+|>[ \t]*)*(?:\[[ xX]\][ \t]+)?")
 _BRACKETS = re.compile(r"\([^().!?\n]{1,200}\)(?= {3,}[.!?])")  # without a sentence end
@@ -46,8 +46,8 @@ class TableCell:
     """A cell of a table row that is not empty.
 
     - `start` and `end` delimit it in the answer, without the markers at its end.
-    - `text` is its text without markup, and `with_heads` the text behind the heads of its row and its column.
-    - `cited` are the sources that the cell itself cites, if more than one cell of the row has markers; else it is empty.
+    - `text` is its text without markup. `with_heads` is the text after the heads of its row and its column.
+    - `cited` are the sources of the markers in the cell. It is empty unless more than one cell of the row has markers.
     """
 
     start: int
@@ -71,7 +71,7 @@ class AnswerSentence:
 
     - `start` and `end` delimit it in the answer, without the markers at its end.
     - `claim` is its text without markup and markers, and `written` its text as it stands in the answer.
-    - `cited` are the sources that it cites, and `found` those of them whose markers the platform added.
+    - `cited` are the sources that it cites. `found` is the part of them for which the platform added the markers.
     - `cells` are the cells of a table row, without the first one, which is the head of the row.
     - `clauses` are its parts if it has markers in its middle.
     """
@@ -90,7 +90,7 @@ class AnswerSentence:
         return tuple(clause for clause in self.clauses if number in clause.cited)
 
     def cells_for(self, number: int) -> tuple[TableCell, ...]:
-        """Return the cells that cite this source; all cells if none cites it by itself."""
+        """Return the cells that cite this source. If no cell does, the source belongs to the row, so return all cells."""
         return tuple(cell for cell in self.cells if number in cell.cited) or self.cells
 
     @property
@@ -135,7 +135,7 @@ def read_answer(
     - `blocks` is the state of the Markdown before the text. It is changed to the state after the text.
     """
     masked, markers = _mask(answer, blocks or BlockTracker())
-    # The splitter takes a bracket before a removed marker for the beginning of a sentence.
+    # Without this, the splitter would see the beginning of a sentence in a bracket before a removed marker.
     joined = _BRACKETS.sub(lambda found: "x" * len(found[0]), masked) if "(" in masked else masked
     spans = _in_table_rows(masked, sentence_spans(joined, language))
     text = _Reader(answer, masked, markers, added).read(spans)
@@ -145,7 +145,7 @@ def read_answer(
 
 
 def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
-    """Return the sentences. Those that are table rows have their cells."""
+    """Return the sentences, and add the cells to the ones that are table rows."""
     rows: list[
         tuple[int, int, list[str]]
     ] = []  # the end of each line, the start of its text, and the heads of its table
@@ -194,9 +194,9 @@ def _cell_with_heads(row: str, position: Span) -> str:
 
 
 def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
-    """Return the text with everything but prose replaced by line ends and blanks, at the same offsets, and its markers.
+    """Return the text with everything but prose replaced by line ends and blanks, and the markers of the text.
 
-    The line ends in the place of headings, code and list markers separate the blocks of prose.
+    Offsets do not change. Headings, code and list markers become line ends, which separate the blocks of prose.
     """
     at = 0
     lines: list[tuple[str, list[Marker], str]] = []  # the text, the markers and the end of each line
@@ -237,7 +237,7 @@ def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
 
 
 def _in_table_rows(masked: str, spans: list[Span]) -> list[Span]:
-    """Return the spans, with those in one table row joined."""
+    """Join the spans that belong to one table row."""
     joined: list[Span] = []
     for start, end in spans:
         if joined and "\n" not in masked[joined[-1][0] : end] and "|" in masked[joined[-1][0] : end]:
@@ -311,7 +311,10 @@ class _Reader:
         self._in_list = is_item
 
     def _add_trailing(self, numbers: tuple[int, ...], *, of_all: bool = False) -> None:
-        """Assign the markers of a line of their own to the paragraph or list above, or to all sentences (`Sources: [1]`)."""
+        """Assign markers on a line of their own to the paragraph or list above.
+
+        With `of_all` (`Sources: [1]`), they belong to all sentences so far.
+        """
         last = len(self._text.sentences)
         if numbers and last:
             first = max(0 if of_all else self._group_first, last - MAX_TRAILED_SENTENCES)

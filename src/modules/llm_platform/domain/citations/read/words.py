@@ -1,4 +1,7 @@
-"""Read the words of a sentence for comparison: parts of joined words, code whole, pairs of signs of scripts without blanks."""
+"""Split a sentence into words for comparison.
+
+Joined words are split into their parts, and code is kept whole. Scripts without blanks are split into pairs of characters.
+"""
 
 import re
 from collections.abc import Sequence
@@ -36,9 +39,9 @@ _POSSESSIVE = re.compile(r"['’](?:s|S)?\Z")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of a claim: folded for comparison (`key`) and as it was written.
+    """A word of a claim: folded for comparison (`key`), and as it was written.
 
-    Of "Ina Berg calls `open()`": `berg` is a name, `open` an identifier. Function words such as "the" are no content.
+    In "Ina Berg calls `open()`", `berg` is a name and `open` is an identifier. Function words such as "the" are not content.
     """
 
     key: str
@@ -50,7 +53,7 @@ class Word:
 
 
 def identifiers_in(text: str) -> list[str]:
-    """Names of program parts (`max_size`, `runAll`, `run()`) and options (`--quiet`) in a text."""
+    """Return the names of program parts (`max_size`, `runAll`, `run()`) and the options (`--quiet`) in a text."""
     found = [word for word in WORD.findall(text) if IDENTIFIER.match(word)]
     return found + [option.lstrip("-") for option in _OPTION.findall(text)] if "--" in text else found
 
@@ -66,9 +69,9 @@ Words = Memoized[tuple[FoundWord, ...]]
 
 @cache
 def words_of_runs(stop_words: frozenset[str], capitals_name: bool) -> tuple[Words, Words]:
-    """Return the words of each run of characters between blanks: of the first run of a claim, and of later ones.
+    """Return two caches of the words in a run of characters between blanks: for the first run of a claim, and for later ones.
 
-    Most runs occur again, so each is read once.
+    Most runs occur again and again, so each is split only once.
     """
 
     def reader(*, begins_claim: bool) -> Words:
@@ -87,7 +90,10 @@ def words_of(
     *,
     begins_claim: bool = True,
 ) -> list[FoundWord]:
-    """The words of a text, those within `literals` (code, paths, options) whole. A capital at the beginning is no name."""
+    """Return the words of a text with their offsets. Words within `literals` (code, paths, options) are not split.
+
+    A capital does not make the first word a name, unless `begins_claim` is False.
+    """
     found: list[FoundWord] = []
     for match in WORD.finditer(text):
         at, written = match.start(), match[0]
@@ -103,7 +109,7 @@ def words_of(
 
 
 def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[FoundWord, ...]:
-    """Return the words to compare in one match of WORD, each with its offset: its parts where it is joined."""
+    """Return the words in one match of WORD, each with its offset. A joined word gives its parts."""
     written = _POSSESSIVE.sub("", written).replace("’", "'")
     folded = fold(written)
     if not folded:
@@ -130,7 +136,7 @@ def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[
 
 
 def _pair(pair: str, stop_words: frozenset[str]) -> Word:
-    """Two neighbouring characters of a script without blanks; no content word with a function word among them."""
+    """Return two adjacent characters as a word. It is not content if the pair or one character is a function word."""
     is_content = pair not in stop_words and unspaced_function_signs().isdisjoint(pair)
     return Word(pair, pair, 1.0 if is_content else 0.0, is_content=is_content)
 
