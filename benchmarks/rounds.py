@@ -37,9 +37,9 @@ from shared.config import Settings  # noqa: E402
 
 MEASURED = (
     "fill_ledger",
-    "next_queries",
+    "plan_next_queries",
     "links_to_follow",
-    "best_first",
+    "select_best",
     "list_quoted_addresses",
     "evidence",
     "message",

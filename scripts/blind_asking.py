@@ -16,7 +16,7 @@ from scripts.blind_sheet import Asked
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from shared.config import Settings
 from shared.exceptions import AppException
 
@@ -141,7 +141,7 @@ def _request(variant: Variant, settings: Settings, asked: Asked) -> ResearchRequ
 def _shown(response: ResearchResponse, began: float) -> Answer:
     """Return the answer with its sources, less our own sentences that would give its depth away."""
     sources = [f"- [{source.index}] {' '.join(source.title.split())} {source.url}" for source in response.sources]
-    own = messages_for(response.metadata.language)
+    own = get_messages(response.metadata.language)
     text = response.synthesis.replace(own.go_deeper, "").replace(own.quotes_only, "").strip()
     parts = [text, *(["Sources:", "\n".join(sources)] if sources else [])]
     meta = response.metadata

@@ -34,7 +34,7 @@ from scripts import quality  # noqa: E402
 from modules.llm_platform.domain.citations.checker import NOUNS_ARE_CAPITALISED  # noqa: E402
 from modules.llm_platform.domain.citations.compare.alignment import prepare  # noqa: E402
 from modules.llm_platform.domain.citations.compare.facts import FactComparison  # noqa: E402
-from modules.llm_platform.domain.citations.compare.score import Features, features_of  # noqa: E402
+from modules.llm_platform.domain.citations.compare.score import Features, compute_features  # noqa: E402
 from modules.llm_platform.domain.citations.compare.verdicts import is_verbatim  # noqa: E402
 from modules.llm_platform.domain.citations.read.claims import Claim  # noqa: E402
 from modules.llm_platform.domain.citations.read.sentences import read_answer  # noqa: E402
@@ -99,7 +99,7 @@ def examine(pair: quality.Pair) -> Labelled | None:
         if passage is None or not sentence.cited:
             continue
         compared = FactComparison(claim, source, passage)
-        rows.append(features_of(compared))
+        rows.append(compute_features(compared))
         verbatim.append(is_verbatim(claim, source))
         is_kept = not compared.change() and not compared.is_partial_at_best()
         refuted |= not verbatim[-1] and not is_kept

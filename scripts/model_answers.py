@@ -36,7 +36,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation  # noqa: E40
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest  # noqa: E402
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest  # noqa: E402
 from modules.llm_platform.domain.exceptions import WebSearchTimeoutError  # noqa: E402
-from modules.llm_platform.domain.text.messages import messages_for  # noqa: E402
+from modules.llm_platform.domain.text.messages import get_messages  # noqa: E402
 from shared.config import Settings  # noqa: E402
 from shared.exceptions import AppException  # noqa: E402
 
@@ -148,7 +148,7 @@ def _result(question: Question, response: ResearchResponse) -> Result:
     """An answer without a statement declines; so does one with the closest passages below."""
     metadata = response.metadata
     is_silent = not (response.citations or metadata.uncited_sentences)
-    if is_silent or messages_for(metadata.language).closest in response.synthesis:
+    if is_silent or get_messages(metadata.language).closest in response.synthesis:
         return "declined"
     return "right" if has_facts(question.facts, response.synthesis) else "wrong"
 

@@ -20,7 +20,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
 from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
 from modules.llm_platform.domain.extractive.reading import describe_sentence
-from modules.llm_platform.domain.extractive.sentences import blocks_of
+from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 
 HELD_OF_CLAPNQ, HELD_OF_WRITTEN = 3, 6  # one of so many
 TITLED = 0.4  # share of the written passages that get a title, which is no part of them
@@ -37,7 +37,7 @@ def list_sentences(question: str, text: str, title: str) -> list[Candidate]:
     """Return the sentences of a passage that the product could quote."""
     read = read_question(question, "en")
     source = Source(index=1, title=title, url="https://set.test/", text=text)
-    found = find_candidates(read, [source], [blocks_of(text)], TermMatcher(read.terms))
+    found = find_candidates(read, [source], [read_source_blocks(text)], TermMatcher(read.terms))
     return [candidate for candidate in found if candidate.fit]
 
 

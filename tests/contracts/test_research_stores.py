@@ -10,12 +10,12 @@ from tests.support.clock import Clock
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore, NoResearchStore
 from modules.llm_platform.testing import MemoryResearchStore, ResearchStoreContract, sample_page
 from modules.llm_platform.testing.research_store_contract import TTL_DAYS
 
-TOPIC = topic_of("What is kept?")
+TOPIC = make_topic("What is kept?")
 DAY_S = 86_400
 
 

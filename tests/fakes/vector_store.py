@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
 )
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.bm25 import SparseVector, passage_words, question_words
-from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
+from modules.llm_platform.domain.retrieval.mean_centering import subtract_mean
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.index.payloads import (
     embedder_mismatch,
@@ -75,7 +75,7 @@ class MemoryVectorStore(IVectorStore):
         kept = [
             _StoredPassage(
                 _round_trip(passage.passage),
-                mean_centered(passage.vector, stored.collection.mean, stored.collection.dimension),
+                subtract_mean(passage.vector, stored.collection.mean, stored.collection.dimension),
                 _word_weights(passage),
             )
             for passage in passages
@@ -106,7 +106,7 @@ class MemoryVectorStore(IVectorStore):
         kept = [
             passage for _, passages in stored.documents.values() for passage in passages if _matches(passage, filters)
         ]
-        query_vector = mean_centered(vector, stored.collection.mean, stored.collection.dimension)
+        query_vector = subtract_mean(vector, stored.collection.mean, stored.collection.dimension)
         scores = [_keyword_scores(kept, question_words(text))]
         if query_vector is not None:
             scores.append([max(0.0, _dot(query_vector, stored.vector)) for stored in kept])

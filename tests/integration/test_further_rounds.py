@@ -21,7 +21,7 @@ from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, StopRea
 from modules.llm_platform.domain.exceptions import SourceNotHeldError, WebSearchBlockedError
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.testing import FakeLLM
 from shared.config import Settings
 
@@ -170,16 +170,16 @@ async def test_a_report_says_why_its_search_ended(reason: StopReason, world: Wor
     answer, _ = await asked(world, depth="report", language="de", **fields)
     assert answer.metadata.stopped == reason
     *_, last = answer.synthesis.split("\n\n")
-    assert last == messages_for("de").stopped(reason)
+    assert last == get_messages("de").stopped(reason)
     assert all(citation.end <= len(answer.synthesis) - len(last) for citation in answer.citations)
 
 
 async def test_a_deep_answer_says_why_its_search_ended_only_where_it_does_not_answer() -> None:
     """Below the closest passages; an answer has its citations and no such note."""
     open_answer, _ = await asked(World(), "Which gardener planted the hedge of Quoxberg?")
-    assert open_answer.synthesis.endswith(messages_for("en").stopped("no_gain"))
+    assert open_answer.synthesis.endswith(get_messages("en").stopped("no_gain"))
     answer, _ = await asked(World())
-    assert messages_for("en").stopped("answered") not in answer.synthesis
+    assert get_messages("en").stopped("answered") not in answer.synthesis
 
 
 HOSTILE = (
@@ -353,6 +353,6 @@ async def test_a_report_ends_with_what_stayed_open_and_where_it_was_looked_for()
     answer, events = await asked(World(), "Which gardener planted the hedge of Quoxberg?", depth="report")
     begun = [event for event in events if isinstance(event, RoundStarted)]
     note, stopped = answer.synthesis.split("\n\n")[-2:]
-    assert stopped == messages_for("en").stopped("no_gain")
+    assert stopped == get_messages("en").stopped("no_gain")
     assert "Which gardener planted the hedge of Quoxberg. " in note
     assert all(query in note for event in begun for query in event.queries)

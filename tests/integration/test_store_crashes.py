@@ -15,11 +15,11 @@ import pytest
 from tests.support.forked_command import PIPE, ForkedPython
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 from modules.llm_platform.testing import sample_page
 
-TOPIC = topic_of("What survives?")
+TOPIC = make_topic("What survives?")
 SIZES = (100, 5_000, 200_000, 600_000)  # characters; the last is written in a thread
 PATIENCE_S = 120
 
@@ -27,12 +27,12 @@ WORKER = """
 import asyncio, sys
 from pathlib import Path
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 from modules.llm_platform.testing import sample_page
 
 store = DiskResearchStore(Path(sys.argv[1]), 30)
-topic = topic_of("What survives?")
+topic = make_topic("What survives?")
 sizes = {sizes}
 
 def page(name, number):

@@ -37,7 +37,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 
 REQUEST = ResearchRequest(query=QUESTION, depth="report")
@@ -67,7 +67,7 @@ def spoilt_text(report: StoredReport, text: str) -> StoredReport:
 async def carried(folder: Path, spoil: Spoil) -> list[ResearchEvent]:
     """Return what is told of a report that somebody spoilt in the store, as an archive might bring it."""
     store = DiskResearchStore(folder / "store", 30.0)
-    topic = topic_of(QUESTION)
+    topic = make_topic(QUESTION)
     await World(Web(some_pages()), ReportModel(), store).events()
     (report,) = await store.values(topic, "answers", StoredReport)
     for entry in await store.entries(topic.name):

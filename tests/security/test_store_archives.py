@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.store_dtos import Imported
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.stores.research_runs import archive as archive_module
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 from modules.llm_platform.infrastructure.stores.research_runs.entry_files import (
@@ -29,7 +29,7 @@ from modules.llm_platform.infrastructure.stores.research_runs.entry_files import
 )
 from modules.llm_platform.testing import sample_page
 
-TOPIC = topic_of("What do strangers send?")
+TOPIC = make_topic("What do strangers send?")
 MADE_AT = 1_790_000_000.0
 DAY_S = 86_400
 VALUE = sample_page("https://example.org", "text").model_dump_json().encode()

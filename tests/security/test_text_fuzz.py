@@ -15,7 +15,7 @@ from tests.support.growth import is_linear
 
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.model_verdicts import claims_of, highest_verdict, within_limits
+from modules.llm_platform.domain.citations.compare.model_verdicts import are_within_limits, highest_verdict, list_claims
 from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
 from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -128,10 +128,10 @@ def verdicts(claim: str, source: str, language: str) -> None:
         sources[citation.source_index - 1].text[citation.quote_start : citation.quote_end] == citation.quote
         for citation in citations
     )
-    claims = claims_of(answer, language)
+    claims = list_claims(answer, language)
     for citation in citations:
         highest_verdict(citation.verdict, claims[citation.start, citation.end], citation.quote)
-    assert within_limits(citations, answer, language)
+    assert are_within_limits(citations, answer, language)
 
 
 def source_of(text: str, index: int = 1) -> Source:

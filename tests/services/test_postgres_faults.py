@@ -25,7 +25,7 @@ from modules.llm_platform.domain.exceptions import OutcomeStoreError, StoreError
 from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.domain.telemetry.metrics import POSTGRES_UP
 from modules.llm_platform.infrastructure.stores.database import migrations
 from modules.llm_platform.infrastructure.stores.database import postgres as pool
@@ -43,7 +43,7 @@ WORKERS = 4
 REQUESTS = 200
 CALL_S = 60.0  # limit of a call that has to wait for the test, and of a new connection on a busy machine
 BUSY_S = 3.0  # a call waits this long for one of the connections
-TOPIC = topic_of("What is stored?")
+TOPIC = make_topic("What is stored?")
 TEXT = "A consumer group shares the partitions of a topic among its members."
 
 

@@ -24,7 +24,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.store_dtos import StoreStage
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore
 
 COMMAND = ("research", QUESTION, "--depth", "report", "--yes", "--json")
@@ -66,7 +66,7 @@ def kind_of(name: str) -> str:
 
 async def stored_counts(data: Path) -> Counter[str]:
     """Return how many answers of each kind the store of the report has."""
-    store, topic = DiskResearchStore(data / "store", TTL_DAYS), topic_of(QUESTION)
+    store, topic = DiskResearchStore(data / "store", TTL_DAYS), make_topic(QUESTION)
     return Counter(
         {
             kind: sum([len(await store.values(topic, stage, model)) for stage, model in entries])

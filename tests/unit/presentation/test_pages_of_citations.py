@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, page_label
-from modules.llm_platform.domain.citations.show.styles import cited_text
+from modules.llm_platform.domain.citations.show.source_pages import list_cited_pdf_pages, page_label
+from modules.llm_platform.domain.citations.show.styles import render_citations
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, Verdict
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagCitation, RagQuestion
@@ -76,11 +76,11 @@ def printed(response: ResearchResponse) -> str:
         (research_html, (">[1]</a>, p. 15:", f'href="{URL}#page=15"')),
         (printed, ("“Owls hunt mice” — [1], p. 15", "[1], p. 9 does not say")),
         (csl_json, ('"note": "pp. 3, 15"', f'"URL": "{URL}"')),
-        (lambda response: cited_text(response, "numbered"), (f"[1] Report. Pp. 3, 15. <{URL}>",)),
-        (lambda response: cited_text(response, "apa"), ("mice (“Report,” n.d., p. 15)", "day (“Report,” n.d., p. 3)",
+        (lambda response: render_citations(response, "numbered"), (f"[1] Report. Pp. 3, 15. <{URL}>",)),
+        (lambda response: render_citations(response, "apa"), ("mice (“Report,” n.d., p. 15)", "day (“Report,” n.d., p. 3)",
                                                        "meadows (“Report,” n.d.).")),
-        (lambda response: cited_text(response, "mla"), ("mice (“Report” 15)", "day (“Report” 3)", "meadows (“Report”).")),
-        (lambda response: cited_text(response, "chicago"), ("mice (“Report” n.d., 15)", "meadows (“Report” n.d.).")),
+        (lambda response: render_citations(response, "mla"), ("mice (“Report” 15)", "day (“Report” 3)", "meadows (“Report”).")),
+        (lambda response: render_citations(response, "chicago"), ("mice (“Report” n.d., 15)", "meadows (“Report” n.d.).")),
         (research_text, (f"[1] Report, pp. 3, 15 — {URL}#page=15", "not found in [1], p. 9: Both")),
         (lambda response: json.dumps(tavily._sources(response)), (f'"url": "{URL}#page=15"',)),
         (lambda response: json.dumps(list(marker_annotations('{"says": "Mice [1]."}', response))), (f"{URL}#page=15",)),
@@ -137,5 +137,5 @@ def test_an_answer_of_the_index_names_the_page(url: str, shown: str) -> None:
 
 def test_pages_of_sources() -> None:
     """In the order of the text, each once; a quote that bears nothing out has none."""
-    assert cited_pdf_pages([CITATIONS[1], *CITATIONS]) == {1: (15, 3)}
+    assert list_cited_pdf_pages([CITATIONS[1], *CITATIONS]) == {1: (15, 3)}
     assert [page_label(pages) for pages in ((), (3,), (15, 3, 3))] == ["", "p. 3", "pp. 3, 15"]

@@ -11,7 +11,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 
 ASKED = Question("Which port?", "git", "git-daemon.html", (("9418",),))
 
@@ -51,7 +51,7 @@ def test_each_answer_has_one_result() -> None:
     tally = Tally()
     assert tally.add(ASKED, response("It is 80.", citation(0, "supported")), 1.0) == "wrong"
     assert tally.add(ASKED, response("The sources do not say it."), 1.0) == "declined"
-    closest = f"Not said. {messages_for('en').closest} It is 9418."
+    closest = f"Not said. {get_messages('en').closest} It is 9418."
     assert tally.add(ASKED, response(closest, citation(30, "supported")), 1.0) == "declined"
     assert tally.add(ASKED, response("It is 9418.", citation(0, "supported")), 1.0, failed=True) == "failed"
     assert (tally.asked, tally.right, tally.wrong, tally.declined, tally.failed) == (4, 0, 1, 2, 1)

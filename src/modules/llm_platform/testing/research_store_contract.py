@@ -8,7 +8,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic, Imported, StoredTopic, StoreStage, Topic
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.testing.page_reader import sample_page
 from modules.llm_platform.testing.waiting import Elapse, error_of
 
@@ -30,8 +30,8 @@ UNKNOWN_TOPICS: Final = (
     "unheard-of-0123456789",
 )
 
-_FIRST: Final = topic_of("What is the first question?")
-_SECOND: Final = topic_of("А это второй вопрос?")
+_FIRST: Final = make_topic("What is the first question?")
+_SECOND: Final = make_topic("А это второй вопрос?")
 _STAGES: Final[tuple[StoreStage, ...]] = get_args(StoreStage)
 
 
@@ -125,7 +125,7 @@ class ResearchStoreContract:
     async def test_case_and_spaces_do_not_change_the_topic(self, store: IResearchStore) -> None:
         """Questions that differ in case or spaces have the same topic."""
         await store.put(_FIRST, "docs", "a", _page("x"))
-        assert await store.get(topic_of(" what is  the FIRST question? "), "docs", "a", Page) == _page("x")
+        assert await store.get(make_topic(" what is  the FIRST question? "), "docs", "a", Page) == _page("x")
 
     async def test_entries_are_sorted_by_stage(self, store: IResearchStore) -> None:
         """Entries are listed in the order of the stages, whatever the order in which they were put."""

@@ -24,7 +24,7 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreConfigError,
     VectorStoreError,
 )
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.testing import FakeLLM, sample_page
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
 
@@ -333,7 +333,7 @@ async def test_a_model_that_finds_no_answer_says_so() -> None:
     """`answered` is False; what it says stays, above the passages that come closest."""
     world = await RagWorld(llm=FakeLLM(["NO_ANSWER The sources do not tell."])).indexed()
     answer = await world.answer(QUESTION)
-    assert answer.answer.startswith(f"The sources do not tell.\n\n{messages_for('en').closest}\n\n- ")
+    assert answer.answer.startswith(f"The sources do not tell.\n\n{get_messages('en').closest}\n\n- ")
     assert not answer.answered
     assert answer.citations == ()
 

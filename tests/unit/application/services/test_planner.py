@@ -11,7 +11,7 @@ from tests.support.report_world import QUESTION, ReportModel, Web, World, some_p
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 ASKED = PlanRequest(query=QUESTION)
@@ -77,7 +77,7 @@ async def test_invalid_imported_plan_is_ignored(questions: tuple[str, ...], tmp_
     kept = store(tmp_path)
     service = World(Web(some_pages()), ReportModel(), kept).service()
     await service.accept_plan(ASKED, OWN)
-    topic = topic_of(QUESTION)
+    topic = make_topic(QUESTION)
     (entry,) = await kept.entries(topic.name)
     assert await kept.get(topic, "search_queries", entry.key, AcceptedPlan)
     await kept.put(topic, "search_queries", entry.key, Carried(questions=questions))

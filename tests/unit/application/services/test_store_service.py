@@ -9,10 +9,10 @@ import pytest
 
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.testing import MemoryResearchStore, sample_page
 
-TIDES, TIDES_TOO, LOOPS = map(topic_of, ("What are tides?", "What are tides for?", "How do loops run?"))
+TIDES, TIDES_TOO, LOOPS = map(make_topic, ("What are tides?", "What are tides for?", "How do loops run?"))
 PAGE = sample_page("https://example.org", "text")
 
 

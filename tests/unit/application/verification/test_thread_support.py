@@ -77,9 +77,9 @@ def test_the_sentences_of_a_text_are_decided_by_the_model() -> None:
     ):
         check = SentenceCheck(read_citations(text), "en", read_support=lambda pairs: [50.0 for _ in pairs])
         check.settle([source])
-        check.find_sources(check.uncited())
+        check.find_sources(check.list_uncited())
         assert ("supported", "encoder") in [(c.verdict, c.checked_by) for c in check.checked().citations], text
         check = SentenceCheck(read_citations(text), "en", read_support=lambda pairs: ())
         check.settle([source])
-        check.find_sources(check.uncited())
+        check.find_sources(check.list_uncited())
         assert {found.checked_by for found in check.checked().citations} == {"words"}

@@ -12,7 +12,7 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.sentences import sentence_spans
 
 BRIDGE = (
@@ -151,8 +151,8 @@ def test_only_an_empty_source_is_unchecked() -> None:
         ("Yes indeed. Salmon return in autumn [4].", 0),
         ("YES", 1),
         ("No. Never.", 2),
-        (messages_for("en").model_failed, 0),
-        (messages_for("de").not_answered, 0),
+        (get_messages("en").model_failed, 0),
+        (get_messages("de").not_answered, 0),
     ],
 )
 def test_statements_without_a_source_are_counted(answer: str, uncited: int) -> None:

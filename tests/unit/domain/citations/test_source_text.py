@@ -54,7 +54,7 @@ def test_every_word_is_found_where_it_stands(text: str) -> None:
         wanted = [
             position for position, keys in enumerate(held) if word in keys or any(is_form(word, key) for key in keys)
         ]
-        found = source.sentences_with(word)
+        found = source.find_sentences(word)
         assert all(found >> position & 1 for position in wanted), word
 
 
@@ -64,7 +64,7 @@ def test_any_text_can_be_indexed(text: str) -> None:
     source = prepare(text, "", "en")
     for position, sentence in enumerate(sentences(source)):
         for word in keys_of(sentence):
-            assert source.sentences_with(word) >> position & 1
+            assert source.find_sentences(word) >> position & 1
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=80))
@@ -92,7 +92,7 @@ def test_numbers_of_a_sentence_are_those_of_its_text(text: str) -> None:
     """Sources without number words are not searched for them sentence by sentence."""
     source = prepare(text, "", "en")
     for span in source.spans:
-        assert source.facts_of(span).values == TextFacts(text[slice(*span)], frozenset()).values
+        assert source.read_facts(span).values == TextFacts(text[slice(*span)], frozenset()).values
 
 
 def test_one_word_in_many_spellings_takes_linear_time() -> None:

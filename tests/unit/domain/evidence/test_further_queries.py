@@ -5,11 +5,11 @@ from modules.llm_platform.domain.evidence.ledger import (
     LedgerReader,
     ReadRow,
     evidence_quotes,
-    located_rows,
+    locate_quotes,
     pick_queries,
     words_left,
 )
-from modules.llm_platform.domain.evidence.statements import names_of
+from modules.llm_platform.domain.evidence.statements import list_names
 
 QUESTION = "Which waterfall is in the country where the Bubye River is found?"
 RIVER = Source(index=1, title="Bubye River", url="https://river.example/", text="The Bubye River is found in Zimbabwe.")
@@ -48,7 +48,7 @@ def test_a_query_that_was_asked_is_not_asked_again() -> None:
 def test_an_answer_takes_the_sentence_of_the_bridge_and_then_the_one_that_it_leads_to() -> None:
     """Both are verbatim, at their offsets, in this order."""
     read = row_of(QUESTION, OTHER, RIVER, FALLS)
-    quotes = located_rows([read.row], [OTHER, RIVER, FALLS])[0].quotes[:2]
+    quotes = locate_quotes([read.row], [OTHER, RIVER, FALLS])[0].quotes[:2]
     assert [quote.text for quote in quotes] == [RIVER.text, FALLS.text]
     assert [(quote.start, quote.end) for quote in quotes] == [(0, len(RIVER.text)), (0, len(FALLS.text))]
     assert read.row.is_chain
@@ -101,14 +101,14 @@ def test_the_place_of_a_quote_is_the_one_in_the_text_that_the_answer_has() -> No
     """A page that was read after its excerpt moves the quote; one whose source the answer leaves out has no place."""
     row = row_of(QUESTION, RIVER, FALLS).row
     page = RIVER.model_copy(update={"text": f"About the river. {RIVER.text}"})
-    first, second = located_rows([row], [page])[0].quotes[:2]
+    first, second = locate_quotes([row], [page])[0].quotes[:2]
     assert page.text[first.start : first.end] == first.text == RIVER.text
     assert (second.text, second.start, second.end) == (FALLS.text, 0, 0)
 
 
 def test_names_are_capitalised_words_and_identifiers_without_function_words() -> None:
     """A name that begins a sentence loses its article."""
-    names = names_of("The University of Oslo and Ada Moor use the valve XR-200, built in the Harz.")
+    names = list_names("The University of Oslo and Ada Moor use the valve XR-200, built in the Harz.")
     assert names == ["University of Oslo and Ada Moor", "XR-200", "Harz"]
 
 

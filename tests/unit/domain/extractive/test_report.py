@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.blocks import read_blocks
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 
 TASKS = """\
 # Tasks
@@ -75,7 +75,7 @@ SOURCES = pages(TASKS, THREADS)
 def report(
     *questions: str, sources: list[Source] = SOURCES, question: str = QUESTION, language: str = "en", tokens: int = 2048
 ) -> str:
-    return write_report(question, questions or QUESTIONS, sources, language, messages_for(language), tokens)
+    return write_report(question, questions or QUESTIONS, sources, language, get_messages(language), tokens)
 
 
 def quotes(text: str) -> list[str]:
@@ -87,7 +87,7 @@ def quotes(text: str) -> list[str]:
 def test_each_question_has_a_section_in_order() -> None:
     """Our word, an opening, then the questions as headings, in the plan's order."""
     text = report()
-    assert text.startswith(messages_for("en").quotes_only)
+    assert text.startswith(get_messages("en").quotes_only)
     assert re.findall(r"^## (.+)$", text, re.MULTILINE) == list(QUESTIONS)
 
 
@@ -122,7 +122,7 @@ def test_every_citation_is_supported() -> None:
 def test_unanswered_questions_are_listed() -> None:
     """An unanswered question has no empty section: it is named at the end."""
     text = report(QUESTIONS[0], MARS, "Weather on Venus")
-    messages = messages_for("en")
+    messages = get_messages("en")
     assert text.endswith(f"## {messages.not_found}\n\n{messages.unanswered}\n\n- {MARS}\n- Weather on Venus?")
     assert f"## {MARS}" not in text
 
@@ -137,8 +137,8 @@ def test_question_answered_above_is_not_unanswered() -> None:
     only = pages("# Heat pumps\n\nHeat pumps move heat from outside into a house.")
     text = report("How do heat pumps move heat?", "What moves heat into a house?", sources=only, question="Heat pumps?")
     assert text.count("Heat pumps move heat from outside into a house") == 1
-    assert messages_for("en").quoted_above in text
-    assert messages_for("en").not_found not in text
+    assert get_messages("en").quoted_above in text
+    assert get_messages("en").not_found not in text
 
 
 def test_opening_leaves_the_only_answer_to_its_section() -> None:
@@ -157,7 +157,7 @@ def test_contradicting_sources_are_quoted_together() -> None:
     text = report(
         "How long does the session token stay valid?", sources=both, question="How long is a session token valid?"
     )
-    messages = messages_for("en")
+    messages = get_messages("en")
     assert f"### {messages.disagreements}\n\n{messages.disagree}" in text
     assert text.count("30 minutes") == text.count("45 minutes") == 1
 
@@ -166,7 +166,7 @@ def test_contradicting_sources_are_quoted_together() -> None:
 def test_messages_are_in_the_requested_language(language: str) -> None:
     """Quotes stay in the language of the source, what we say is in the reader's."""
     text = report(QUESTIONS[0], MARS, language=language)
-    messages = messages_for(language)
+    messages = get_messages(language)
     assert text.startswith(messages.quotes_only)
     assert f"## {messages.not_found}" in text
     assert "create_task() wraps a coroutine" in text

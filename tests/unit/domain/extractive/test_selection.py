@@ -11,7 +11,7 @@ from modules.llm_platform.domain.extractive.conflicts import find_conflict, find
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.rendering import render_answer
 from modules.llm_platform.domain.extractive.selection import MAX_QUOTES, Extraction, select_quotes
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 
 TEXTS = st.lists(st.text(alphabet="abn .!?:\n-`#[]()1中。", max_size=150), max_size=4)
 
@@ -187,8 +187,8 @@ def test_token_limit_is_respected() -> None:
         question,
         sources("Pumps work by pressing water through a pipe.", "Filters work by keeping sand out of the water."),
     )
-    whole = render_answer(question, extraction, messages_for("en"), 2048)
-    short = render_answer(question, extraction, messages_for("en"), 5)
+    whole = render_answer(question, extraction, get_messages("en"), 2048)
+    short = render_answer(question, extraction, get_messages("en"), 5)
     assert whole.count("[") == 2
     assert short.count("[") == 1
     assert whole.startswith(short)
@@ -208,7 +208,7 @@ def test_token_limit_is_respected() -> None:
 def test_markers_are_before_the_full_stop(text: str, shown: str) -> None:
     """The sentence keeps its end, behind the marker; code keeps a fence that holds it."""
     question = read_question("What do pumps press?", "en")
-    assert render_answer(question, select_quotes(question, sources(text)), messages_for("en"), 2048) == shown
+    assert render_answer(question, select_quotes(question, sources(text)), get_messages("en"), 2048) == shown
 
 
 TABLE = "# Exit codes\n\nThe saw ends with one.\n\n| Code | When |\n|---|---|\n| 0 | all is cut |\n| 3 | the motor is hot |\n"
@@ -244,7 +244,7 @@ saw sharpen
 
 def answer_to(question: str, text: str, title: str = "Saw") -> str:
     asked = read_question(question, "en")
-    return render_answer(asked, select_quotes(asked, sources(text, titles=(title,))), messages_for("en"), 2048)
+    return render_answer(asked, select_quotes(asked, sources(text, titles=(title,))), get_messages("en"), 2048)
 
 
 def test_one_row_answers_a_question_about_one_thing() -> None:
@@ -296,7 +296,7 @@ def test_each_part_of_a_question_finds_its_own_kind_of_answer() -> None:
     """Code for the `how`, a row for the `when`, each from the source that has it."""
     asked = read_question("How do I install the saw, and when is the motor hot?", "en")
     written = render_answer(
-        asked, select_quotes(asked, sources(TABLE, SAW, titles=("Codes", "Saw"))), messages_for("en"), 2048
+        asked, select_quotes(asked, sources(TABLE, SAW, titles=("Codes", "Saw"))), get_messages("en"), 2048
     )
     assert "Installation [2]:\n\n```shell\npip install saw\n```" in written
     assert "| 3 | the motor is hot [1] |" in written

@@ -8,9 +8,9 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import find_candidates
 from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows
-from modules.llm_platform.domain.extractive.sentences import blocks_of
+from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.tables import RowsFound, find_rows
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 
 BOATS = """# Boats
 
@@ -32,7 +32,7 @@ ORDERS = """| Bestellung | Kunde | Menge | Einzelpreis_EUR | Lieferdatum |
 def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
     asked = read_question(question, language)
     source = Source(index=1, title="boats", url="https://a.example/", text=text, is_whole=is_whole)
-    return find_rows(asked, find_candidates(asked, [source], [blocks_of(text)], TermMatcher(asked.terms)))
+    return find_rows(asked, find_candidates(asked, [source], [read_source_blocks(text)], TermMatcher(asked.terms)))
 
 
 def names(found: RowsFound | None) -> list[str] | None:
@@ -98,7 +98,7 @@ def test_the_answer_says_what_was_compared() -> None:
     """The rows are quoted below a line that names the column and how many rows there were."""
     found = found_in(BOATS, "Which canoe is the cheapest?")
     assert found is not None
-    lead, _, head, _, row = render_rows(found, messages_for("en")).splitlines()
+    lead, _, head, _, row = render_rows(found, get_messages("en")).splitlines()
     assert lead == "Lowest “Price” of 2 rows:"
     assert head == "| Boat | Type | Seats | Price | Bought | Insured |"
     assert row == "| Bella | canoe | 3 | £950 | 2019-06-11 | no [1] |"

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.ledger import LedgerReader
 from modules.llm_platform.domain.evidence.lines import evidence_lines
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 
 QUESTION = "How long is the Meridian bridge?"
 LONG = "The Meridian bridge is 512 metres long in total."
@@ -104,7 +104,7 @@ async def test_an_answer_without_a_model_shows_both_sides_with_dates_and_voices(
 )
 def test_a_note_is_recognised_in_every_language(language: str) -> None:
     """A sentence with other words is none."""
-    messages = messages_for(language)
+    messages = get_messages(language)
     for published in (None, "2024-05", "2024-05-01T08:00:00Z"):
         assert messages.is_voices_note(messages.voices_note(published, 12))
     assert not messages.is_voices_note(messages.voices_note(None, 12).replace("12", "many"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.markdown.addresses import KnownAddresses, address_at, as_target
+from modules.llm_platform.domain.markdown.addresses import KnownAddresses, format_target, read_address
 
 
 @for_each(
@@ -29,7 +29,7 @@ from modules.llm_platform.domain.markdown.addresses import KnownAddresses, addre
 )
 def test_where_an_address_begins_and_ends(text: str, sign: str, expected: str | None) -> None:
     """From its scheme, host or mailbox to the last character that is no punctuation of the sentence."""
-    span = address_at(text, text.index(sign), 0)
+    span = read_address(text, text.index(sign), 0)
     assert (text[slice(*span)] if span else None) == expected
 
 
@@ -45,5 +45,5 @@ def test_only_addresses_of_sources_are_known() -> None:
 
 def test_brackets_in_a_target_are_fenced() -> None:
     """A target with round brackets is put in angle ones."""
-    assert as_target("https://a.example/x_(y)") == "<https://a.example/x_(y)>"
-    assert as_target("https://a.example/x") == "https://a.example/x"
+    assert format_target("https://a.example/x_(y)") == "<https://a.example/x_(y)>"
+    assert format_target("https://a.example/x") == "https://a.example/x"

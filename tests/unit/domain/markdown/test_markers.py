@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
-from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, mask_code_spans, render_markers
+from modules.llm_platform.domain.markdown.markers import MARKER, mask_code_spans, parse_numbers, render_markers
 
 CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)")  # the rule of CommonMark, which is slow to search for
 KNOWN = (1, 2, 3, 5, 8)
@@ -32,13 +32,13 @@ KNOWN = (1, 2, 3, 5, 8)
 )
 def test_lists_and_ranges(listed: str, expected: list[int] | None) -> None:
     """Each number once, in its order; ranges give the sources in them; an interval from 0 is no citation."""
-    assert cited_numbers(listed, KNOWN) == expected
+    assert parse_numbers(listed, KNOWN) == expected
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=5), st.sampled_from([", ", "-", "–", ";"]))
 def test_only_known_numbers_are_cited(numbers: list[int], sign: str) -> None:
     """Whatever is listed, what comes out are sources."""
-    assert set(cited_numbers(sign.join(map(str, numbers)), KNOWN) or []) <= set(KNOWN)
+    assert set(parse_numbers(sign.join(map(str, numbers)), KNOWN) or []) <= set(KNOWN)
 
 
 @for_each("text", ["[a]", "[1.5]", "[-1]", "[1/2]", "[ ]", "[]", "(1)", "[1a]"])

@@ -5,14 +5,14 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.research.decomposition import aspect_questions, decompose_question
-from modules.llm_platform.domain.research.question_selector import distinct_questions
+from modules.llm_platform.domain.research.question_selector import select_questions
 
 
 @for_each("language", ["en", "de", "ru", "zh", "ja", "xx"])
 @for_each("question", ["fusion energy", "量子纠错 进展", "Как работает asyncio и потоки?", "a vs b", "???abc"])
 def test_every_question_gives_three_searches(question: str, language: str) -> None:
     """Any language, any script, with or without parts: three different questions."""
-    assert len(distinct_questions(decompose_question(question, language), language, written=(question,))) == 3
+    assert len(select_questions(decompose_question(question, language), language, written=(question,))) == 3
 
 
 @for_each(

@@ -13,9 +13,9 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.research.long_message import (
     MAX_MESSAGE_CHARS,
+    find_question,
     is_excerpt,
     join_context,
-    question_of,
     split_message,
 )
 
@@ -114,7 +114,7 @@ def test_the_last_question_else_the_last_instruction_else_the_first_line(text: s
 def test_a_text_that_is_marked_as_the_question_is_the_question(text: str, question: str) -> None:
     """Prompts of agents name it: in a quotation, a tag, a last line, or a field; also where it has no question mark."""
     assert len(text) > MAX_QUERY_CHARS
-    assert question_of(text) == question
+    assert find_question(text) == question
 
 
 @for_each(
@@ -133,7 +133,7 @@ def test_a_text_that_is_marked_as_the_question_is_the_question(text: str, questi
 )
 def test_other_marks_are_not_the_question(text: str, question: str) -> None:
     """What is asked behind them, what they point to, or a tag alone."""
-    assert question_of(text) == question
+    assert find_question(text) == question
 
 
 @for_each("text", ["x" * MAX_QUERY_CHARS, "  What is tea?\n"])
@@ -168,14 +168,14 @@ def test_any_message_of_the_longest_length_makes_a_request(text: str) -> None:
     question, context = split_message(text)
     assert 1 <= len(question) <= MAX_QUERY_CHARS
     assert len(context or "") <= MAX_CONTEXT_CHARS
-    assert question_of(text) == question
+    assert find_question(text) == question
 
 
 @for_each("line", ["a\n", "ab cd\n", "a   \n", "> a\n", "\u00e4\r\n"])
 def test_a_sentence_of_many_lines_takes_linear_time(line: str) -> None:
     """The event loop waits for it: ten times the lines take no hundred times the CPU time."""
     began = time.process_time()
-    assert len(question_of((line * MAX_MESSAGE_CHARS)[:MAX_MESSAGE_CHARS])) <= MAX_QUERY_CHARS
+    assert len(find_question((line * MAX_MESSAGE_CHARS)[:MAX_MESSAGE_CHARS])) <= MAX_QUERY_CHARS
     assert time.process_time() - began < 2  # 0.01 s; with the whole text looked at for each line 11 s
 
 

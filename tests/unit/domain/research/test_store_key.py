@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.report_dtos import SearchQueries
-from modules.llm_platform.domain.research.store_key import is_entry_key, is_topic_name, store_key, topic_of
+from modules.llm_platform.domain.research.store_key import is_entry_key, is_topic_name, make_topic, store_key
 
 MAX_FILE_NAME_BYTES = 255
 
@@ -37,27 +37,27 @@ MAX_FILE_NAME_BYTES = 255
 )
 def test_a_topic_can_be_read(query: str, slug: str) -> None:
     """The name shows the question's words in any script, and ends in a hash."""
-    name, _, digest = topic_of(query).name.rpartition("-")
+    name, _, digest = make_topic(query).name.rpartition("-")
     assert name == slug
     assert len(digest) == 10
-    assert topic_of(query).query == query
+    assert make_topic(query).query == query
 
 
 def test_questions_that_differ_are_topics_that_differ() -> None:
     """Where the slug is the same, the hash is not; case and blanks make no difference."""
-    assert topic_of("c++?").name != topic_of("c#?").name
-    assert topic_of("Straße  NOW").name == topic_of(" STRASSE now ").name
-    assert topic_of("ﬁne").name == topic_of("FINE").name
+    assert make_topic("c++?").name != make_topic("c#?").name
+    assert make_topic("Straße  NOW").name == make_topic(" STRASSE now ").name
+    assert make_topic("ﬁne").name == make_topic("FINE").name
 
 
 @given(st.text(min_size=1, max_size=600))
 def test_any_question_gives_the_name_of_one_folder(query: str) -> None:
     """The name is one that topics bear, leads nowhere else and fits into every file system."""
-    name = topic_of(query).name
+    name = make_topic(query).name
     assert is_topic_name(name)
     assert not set(name) & set('/\\:*?"<>|\0. ')
     assert len(name.encode()) < MAX_FILE_NAME_BYTES - len(".json")
-    assert topic_of(query).name == name
+    assert make_topic(query).name == name
 
 
 @given(st.text(max_size=80))

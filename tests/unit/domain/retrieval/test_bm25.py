@@ -11,7 +11,7 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.retrieval.bm25 import (
     MAX_QUESTION_WORDS,
     SparseVector,
-    matched_words,
+    match_words,
     passage_words,
     question_words,
 )
@@ -100,10 +100,10 @@ def test_any_text(text: str) -> None:
 
 @given(st.text(), st.text())
 def test_the_words_of_a_question_weigh_as_much_as_in_the_whole_vector(text: str, asked: str) -> None:
-    """`matched_words` is the part of the passage's vector that a question can match, read run by run, in any script."""
+    """`match_words` is the part of the passage's vector that a question can match, read run by run, in any script."""
     text = f"{text} {asked} setUpClass"
     wanted = frozenset(question_words(f"{asked} class").indices)
     vector = passage_words(text)
     whole = {index: value for index, value in zip(vector.indices, vector.values, strict=True) if index in wanted}
-    part = matched_words(text.split(), wanted)
+    part = match_words(text.split(), wanted)
     assert dict(zip(part.indices, part.values, strict=True)) == whole

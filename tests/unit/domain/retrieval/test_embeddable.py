@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.retrieval.embeddable import beginnings
-from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens
+from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 
 
 @for_each("text", ["", " \n\t\u00a0", "\u200b\ufeff", "\0\x1b", "\u00ad\u202e"])
@@ -24,6 +24,6 @@ def test_cut_to_the_window() -> None:
 @given(st.text(), st.integers(1, 20))
 def test_first_tokens(text: str, limit: int) -> None:
     """A beginning of the text that counts as many tokens as are allowed, or all of it."""
-    cut = first_tokens(text, limit)
+    cut = cut_to_tokens(text, limit)
     assert text.startswith(cut)
     assert count_tokens(cut) == min(limit, count_tokens(text))

@@ -9,7 +9,7 @@ from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, RankedCandidate, Score
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
-from modules.llm_platform.domain.retrieval.ranking import keyword_score, mean, pick_top, ranked_order
+from modules.llm_platform.domain.retrieval.ranking import keyword_score, mean, pick_top, sort_best_first
 
 QUESTION, DIRECTION = "How do solar sails work?", "Who builds solar sails?"
 
@@ -140,7 +140,7 @@ def test_reserves_follow_the_first_results() -> None:
 def test_of_equals_the_one_found_first_is_first() -> None:
     """The order is the same each time."""
     same = [ranked("one", 5), ranked("two", 5), ranked("three", 5)]
-    assert names(ranked_order(same)) == names(pick_top(same, 3, ("a",))) == "one two three"
+    assert names(sort_best_first(same)) == names(pick_top(same, 3, ("a",))) == "one two three"
 
 
 @given(

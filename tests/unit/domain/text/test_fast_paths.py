@@ -35,7 +35,7 @@ def test_the_fast_path_counts_the_same_letters(given_text: str) -> None:
 def test_the_fast_path_counts_the_same_function_words(given_text: str) -> None:
     """They are looked for between blanks."""
     lowered = given_text.lower()
-    assert list(language._counted(lowered).items()) == list(Counter(language._WORD.findall(lowered)).items())
+    assert list(language._count_words(lowered).items()) == list(Counter(language._WORD.findall(lowered)).items())
 
 
 @given(

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.citations.read.words import identifiers_in
+from modules.llm_platform.domain.citations.read.words import find_identifiers
 from modules.llm_platform.domain.text.language import stop_words
-from modules.llm_platform.domain.text.negation import contradicts_unspaced, denied_words, has_opposite, undenied_words
+from modules.llm_platform.domain.text.negation import (
+    contradicts_unspaced,
+    has_opposite,
+    list_denied_words,
+    list_undenied_words,
+)
 
 
 @for_each(
@@ -26,12 +31,12 @@ def test_denied_words(text: str, language: str, heads: list[str]) -> None:
     """The word that a negation is about, behind it or, at the end of a clause, before it."""
     words = text.split()
     content = [word not in stop_words(language) for word in words]
-    assert denied_words(words, content) == heads
+    assert list_denied_words(words, content) == heads
 
 
 def test_clauses_are_denied_one_by_one() -> None:
     """Each clause has its own "not"."""
-    words = undenied_words("It works, but it does not sleep.")
+    words = list_undenied_words("It works, but it does not sleep.")
     assert "works" in words
     assert "sleep" not in words
 
@@ -60,11 +65,11 @@ def test_chinese_and_japanese_negation() -> None:
 
 def test_identifiers() -> None:
     """Names of parts of a program and of options, however they stand in a text."""
-    assert identifiers_in("Pass --no-wait to run() or set max_size, readLine or WAL2.") == [
+    assert find_identifiers("Pass --no-wait to run() or set max_size, readLine or WAL2.") == [
         "run()",
         "max_size",
         "readLine",
         "WAL2",
         "no-wait",
     ]
-    assert identifiers_in("A well-known saw - or an axe -- cuts.") == []
+    assert find_identifiers("A well-known saw - or an axe -- cuts.") == []

@@ -6,10 +6,10 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.text.numbers import (
     compound_numbers,
+    find_other_date,
     is_same_number,
     list_numbers,
     number_words,
-    other_date,
 )
 
 
@@ -92,7 +92,7 @@ def test_digits_in_names_and_long_runs_have_no_value() -> None:
 )
 def test_months_are_compared_with_months_and_weekdays_with_weekdays(mine: str, theirs: str, differs: bool) -> None:
     """A month is compared with months, a weekday with weekdays, across languages; "may" is a month with its capital only."""
-    assert (other_date(mine.split(), theirs.split()) is not None) is differs
+    assert (find_other_date(mine.split(), theirs.split()) is not None) is differs
 
 
 @for_each(

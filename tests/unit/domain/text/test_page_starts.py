@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from modules.llm_platform.domain.text.page_starts import moved_starts, numbered, page_at, part_starts
+from modules.llm_platform.domain.text.page_starts import find_page, move_starts, number_pages, part_starts
 
 STARTS = ((0, 1), (10, 2), (20, 3), (20, 4))  # page 3 has no text
 
 
 @pytest.mark.parametrize(("offset", "page"), [(0, 1), (9, 1), (10, 2), (19, 2), (20, 4), (99, 4)])
 def test_page_of_an_offset(offset: int, page: int) -> None:
-    assert page_at(STARTS, offset) == page
+    assert find_page(STARTS, offset) == page
 
 
 def test_text_without_pages_has_none() -> None:
-    assert page_at((), 5) is None
+    assert find_page((), 5) is None
     assert part_starts((), 0, 5) == ()
-    assert numbered([]) == ()
+    assert number_pages([]) == ()
 
 
 def test_part_begins_with_the_page_of_its_first_character() -> None:
     """Every offset of the part has the page that it has in the whole."""
     part = part_starts(STARTS, 5, 25, shift=100)
     assert part == ((100, 1), (105, 2), (115, 3), (115, 4))
-    assert [page_at(part, offset - 5 + 100) for offset in range(5, 25)] == [
-        page_at(STARTS, offset) for offset in range(5, 25)
+    assert [find_page(part, offset - 5 + 100) for offset in range(5, 25)] == [
+        find_page(STARTS, offset) for offset in range(5, 25)
     ]
 
 
@@ -33,6 +33,6 @@ def test_starts_move_with_what_is_removed() -> None:
     """What cannot be followed has no pages, rather than wrong ones."""
     text = " a\u00adb\u00adc\u00ad d"
     starts = ((0, 1), (4, 2))
-    assert moved_starts(text, starts, lambda part: part.replace("\u00ad", ""), "abc d") == ((0, 1), (2, 2))
-    assert moved_starts("aa", ((0, 1), (1, 2)), lambda part: part.replace("aa", "b"), "b") == ()
-    assert moved_starts("same", STARTS, str.upper, "same") == STARTS
+    assert move_starts(text, starts, lambda part: part.replace("\u00ad", ""), "abc d") == ((0, 1), (2, 2))
+    assert move_starts("aa", ((0, 1), (1, 2)), lambda part: part.replace("aa", "b"), "b") == ()
+    assert move_starts("same", STARTS, str.upper, "same") == STARTS

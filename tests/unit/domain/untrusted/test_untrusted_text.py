@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise
 
 HIDDEN = ("\u200b", "\u2060", "\ufeff", "\u202e", "\u2066", "\U000e0041")
 
@@ -13,13 +13,13 @@ HIDDEN = ("\u200b", "\u2060", "\ufeff", "\u202e", "\u2066", "\U000e0041")
 @for_each(("text", "shown"), [("as said [{}1].", "as said (1)."), ("<{}system>", "‹system>"), ("pl{}ain", "plain")])
 def test_invisible_characters_hide_nothing(hidden: str, text: str, shown: str) -> None:
     """A marker or a role with a sign in it that no reader sees is one all the same."""
-    assert neutralised(text.format(hidden)) == shown
+    assert neutralise(text.format(hidden)) == shown
 
 
 @for_each("text", ["x = values[0]", "values[0][1]", "f(x)[1]", "a < b", "<b>bold"])
 def test_code_and_prose_stay(text: str) -> None:
     """An index behind a name and a comparison are no marker and no role."""
-    assert neutralised(text) == text
+    assert neutralise(text) == text
 
 
 def test_a_fence_is_in_none_of_its_parts() -> None:

@@ -10,7 +10,7 @@ from modules.llm_platform.domain.urls.canonical_url import (
     MAX_URL_CHARS,
     admits_host,
     canonical_url,
-    host_of,
+    get_host,
     is_openable,
     is_web_url,
     quote_url,
@@ -61,7 +61,7 @@ def test_other_schemes_are_unchanged(url: str) -> None:
 def test_no_text_makes_it_fail(url: str) -> None:
     """Keys exist for any text, and blanks around it do not matter."""
     assert canonical_url(f" {url}\n") == canonical_url(url)
-    assert bool(host_of(url)) == is_web_url(url)
+    assert bool(get_host(url)) == is_web_url(url)
 
 
 @for_each(
@@ -119,13 +119,13 @@ def test_web_addresses(url: str) -> None:
 def test_unsafe_addresses_are_refused(url: str) -> None:
     """Other schemes, no host, white space, invisible characters and what two parsers would read differently are refused."""
     assert not is_web_url(url)
-    assert host_of(url) == ""
+    assert get_host(url) == ""
 
 
 def test_the_host_alone() -> None:
     """Without user, port and case."""
-    assert host_of("https://Me:secret@WWW.Example.org.:8443/a@b") == "www.example.org"
-    assert host_of("http://[2001:DB8::1]/") == "[2001:db8::1]"
+    assert get_host("https://Me:secret@WWW.Example.org.:8443/a@b") == "www.example.org"
+    assert get_host("http://[2001:DB8::1]/") == "[2001:db8::1]"
 
 
 @for_each("url", ["https://example.org/a", "http://[::1]:80/", "doc:notes/a%20b.md", "doc:ä.md"])
@@ -149,7 +149,7 @@ def test_the_fast_way_agrees_with_the_slow_one(url: str) -> None:
     with_user = url.replace("https://", "https://me@", 1)
     if "@" not in url:
         assert is_web_url(url) == is_web_url(with_user)
-        assert host_of(url) == host_of(with_user)
+        assert get_host(url) == get_host(with_user)
 
 
 @for_each(

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, Passage, Vector
-from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
+from modules.llm_platform.domain.retrieval.mean_centering import subtract_mean
 from modules.llm_platform.infrastructure.index.payloads import prepare_points
 
 COLLECTION_INFO = Collection(name="n", embedder="e", dimension=3, mean=(0.25, 0.0, -0.5))
@@ -28,7 +28,7 @@ def vectors_of(collection_info: Collection, vectors: list[Vector | None]) -> lis
 def test_centred_as_one_by_one(vectors: list[Vector | None]) -> None:
     """Each is what the domain makes of it, whatever stands beside it."""
     for found, vector in zip(vectors_of(COLLECTION_INFO, vectors), vectors, strict=True):
-        expected = mean_centered(vector, COLLECTION_INFO.mean, COLLECTION_INFO.dimension)
+        expected = subtract_mean(vector, COLLECTION_INFO.mean, COLLECTION_INFO.dimension)
         if vector and max(map(abs, vector)) > 1e150:  # beyond that one of the two ways may give up
             assert found is None or all(map(math.isfinite, found))
         else:

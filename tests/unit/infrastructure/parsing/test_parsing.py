@@ -12,7 +12,7 @@ from tests.support.cases import for_each
 from tests.support.growth import is_linear
 from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
-from modules.llm_platform.domain.text.page_starts import numbered, page_at
+from modules.llm_platform.domain.text.page_starts import find_page, number_pages
 from modules.llm_platform.infrastructure.parsing import pdf as pdf_parser
 from modules.llm_platform.infrastructure.parsing.child import serve
 from modules.llm_platform.infrastructure.parsing.html_page import html_text, page_text
@@ -139,7 +139,7 @@ def test_pages_of_a_pdf_begin_where_their_first_words_stand(tmp_path: Path) -> N
     assert len(starts) == len(pages)
     for number, words in ((1, "The first page"), (2, "The option"), (4, "The fourth page"), (5, "goes on")):
         offset = text.index(words)
-        assert page_at(numbered(starts), offset) == number, (number, starts)
+        assert find_page(number_pages(starts), offset) == number, (number, starts)
     assert starts == sorted(starts)
 
 

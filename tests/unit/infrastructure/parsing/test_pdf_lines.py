@@ -8,7 +8,7 @@ import pytest
 from pypdf import PageObject
 from tests.unit.infrastructure.parsing.pdf_samples import laid_out_pdf
 
-from modules.llm_platform.domain.text.page_starts import numbered, page_at
+from modules.llm_platform.domain.text.page_starts import find_page, number_pages
 from modules.llm_platform.infrastructure.parsing.pdf import pdf_text
 
 REPORT = (
@@ -58,8 +58,8 @@ def test_headings_rows_and_gaps_end_a_block() -> None:
 def test_pages_begin_where_their_headings_stand() -> None:
     """The offsets follow the blank lines."""
     answer = pdf_text(laid_out_pdf(*REPORT))
-    text, starts = str(answer["text"]), numbered(answer["pages"])
-    assert [page_at(starts, text.index(words)) for words in ("Nordwind", "Services", "Management", "Marta")] == [
+    text, starts = str(answer["text"]), number_pages(answer["pages"])
+    assert [find_page(starts, text.index(words)) for words in ("Nordwind", "Services", "Management", "Marta")] == [
         1,
         1,
         2,

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.dtos.request_dtos import OF_A_REPORT, ResearchR
 from modules.llm_platform.domain.dtos.source_dtos import RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, WebSearchResponse
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError, WebSearchRequestError
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.infrastructure.models.from_settings.embedder import KEYWORDS_ONLY
 from modules.llm_platform.presentation.cli.main import app, run
 from modules.llm_platform.presentation.cli.setup import Wiring
@@ -375,7 +375,7 @@ class TestResearch:
     def test_quotes_are_not_explained_twice(self, language: str, command: Command) -> None:
         """Where the answer itself says that the model failed, the note with the cause is the only one."""
         metadata = ANSWER.metadata.model_copy(update={"language": language, "correction": None})
-        synthesis = f"{ANSWER.synthesis}\n\n{messages_for(language).model_failed}"
+        synthesis = f"{ANSWER.synthesis}\n\n{get_messages(language).model_failed}"
         degraded = (Degraded(component="llm", reason="llm_provider: kimi failed (500)"),)
         answer = ANSWER.model_copy(update={"synthesis": synthesis, "degraded": degraded, "metadata": metadata})
         printed = command("research", "What?", custom_wiring=wiring(FakePlatform(answer=answer), model=True)).out

@@ -51,7 +51,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.presentation.mcp.calls import Call
 from modules.llm_platform.presentation.mcp.found_texts import FoundTexts
 from modules.llm_platform.presentation.mcp.server import PROBLEM, build_mcp_server
@@ -663,7 +663,7 @@ async def stored_reports(*queries: str) -> StoreService:
             ),
             sources=(Source(index=1, title=REF.title, url=REF.url, text="An event loop runs tasks."),),
         )
-        await store.put(topic_of(query), "answers", "k", report)
+        await store.put(make_topic(query), "answers", "k", report)
     return StoreService(store)
 
 

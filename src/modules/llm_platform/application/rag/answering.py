@@ -19,7 +19,7 @@ from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text
 from modules.llm_platform.domain.text.page_starts import PageStarts
-from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of, is_openable
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_openable
 from shared.exceptions import AppException
 
 MAX_TITLE_CHARS: Final = 300
@@ -175,7 +175,7 @@ class ContextResolver:
         )
         for url, page in pages.items():
             if isinstance(page, AppException):
-                collected.add_error(f"read/{host_of(url) or CONTEXT}", page)
+                collected.add_error(f"read/{get_host(url) or CONTEXT}", page)
         collected.passages += _passages(items, pages, documents or {})
         if documents is not None and any(_is_id_only(item) and not _text(item, documents) for item in items):
             collected.degraded.append(Degraded(component=CONTEXT, reason=NOT_INDEXED))

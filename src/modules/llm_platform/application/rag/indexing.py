@@ -161,7 +161,7 @@ class IndexingService:
             async for batch in batches:
                 later = embed_first is not None and passages >= embed_first
                 passages += batch.passages
-                yield _without_vectors(batch) if later else await self._embed(batch)
+                yield _leave_vectors_out(batch) if later else await self._embed(batch)
 
     async def _embed(self, batch: DocumentBatch) -> EmbeddedBatch:
         vectors = iter(await self._embedder.embed([text for chunked in batch.documents for text in chunked.to_embed]))
@@ -208,7 +208,7 @@ class IndexingService:
             progress.displaced_origins.update(elsewhere)
 
 
-def _without_vectors(batch: DocumentBatch) -> EmbeddedBatch:
+def _leave_vectors_out(batch: DocumentBatch) -> EmbeddedBatch:
     documents = [
         (
             chunked.document.model_copy(update={"embedded": False}),

@@ -63,7 +63,7 @@ class DocumentIntake:
     async def batches(self, paths: Sequence[Path], *, is_new: bool) -> AsyncGenerator[DocumentBatch, None]:
         """Yield the new and changed documents, all if the collection `is_new`. An empty batch reports the position."""
         thread = ThreadPoolExecutor(1, "indexing")
-        walk = self._walk = await _in(thread, self._source.walk, paths)
+        walk = self._walk = await _run_in(thread, self._source.walk, paths)
         try:
             self._progress.total_bytes = walk.total_bytes
             self._progress.origins = walk.origins
@@ -71,19 +71,19 @@ class DocumentIntake:
                 self._progress.add_problem(*problem)
             rest = iter(walk)
             position = 0
-            while walked := await _in(thread, _take, rest, position):
+            while walked := await _run_in(thread, _take, rest, position):
                 found = [document for document in walked if isinstance(document, dtos.FoundDocument)]
                 position = found[-1].position if found else position
-                pending, known = await self._changed(walked, is_new=is_new)
+                pending, known = await self._select_changed(walked, is_new=is_new)
                 while pending:
-                    batch = await _in(thread, _read, pending, known)
+                    batch = await _run_in(thread, _read, pending, known)
                     for left in batch.left_out:
                         self._progress.count_failed(left)
                     for problem in batch.problems:
                         self._progress.add_problem(*problem)
                     yield batch
                 yield DocumentBatch(position)
-            await _in(thread, walk.close)
+            await _run_in(thread, walk.close)
         finally:
             walk.stop()
             thread.submit(walk.close)  # runs when the current call has ended
@@ -94,7 +94,7 @@ class DocumentIntake:
         if self._walk is not None:
             await asyncio.to_thread(self._walk.stored, self._progress.displaced_origins)
 
-    async def _changed(
+    async def _select_changed(
         self, walked: Sequence[dtos.FoundDocument | dtos.LeftOut], *, is_new: bool
     ) -> tuple[deque[dtos.FoundDocument], Mapping[str, IndexedDocument]]:
         """Return the documents to read, each id once, and the documents of the collection with their ids."""
@@ -113,7 +113,7 @@ class DocumentIntake:
             known |= await self._lookup([document.doc_id for document in new])
         pending: deque[dtos.FoundDocument] = deque()
         for document in found:
-            resolved = self._with_final_id(document, known)
+            resolved = self._choose_id(document, known)
             if resolved.doc_id in self._progress.seen:
                 self._progress.count_failed(dtos.LeftOut(resolved.where, DUPLICATE_ID.format(resolved.doc_id)))
                 continue
@@ -138,7 +138,7 @@ class DocumentIntake:
         is_ours = there is not None and not there.came_from_elsewhere((found.origin,))
         return not (found.unchanged or is_ours or self._replaces_collection)
 
-    def _with_final_id(self, found: dtos.FoundDocument, known: Mapping[str, IndexedDocument]) -> dtos.FoundDocument:
+    def _choose_id(self, found: dtos.FoundDocument, known: Mapping[str, IndexedDocument]) -> dtos.FoundDocument:
         """Return the document with a qualified id if another origin has the plain one, or if it was stored with it before."""
         if found.qualified is None:
             return found
@@ -181,5 +181,5 @@ def _read(pending: deque[dtos.FoundDocument], known: Mapping[str, IndexedDocumen
     return batch
 
 
-async def _in(thread: ThreadPoolExecutor, work: Callable[..., Result], *args: Any) -> Result:
+async def _run_in(thread: ThreadPoolExecutor, work: Callable[..., Result], *args: Any) -> Result:
     return await asyncio.get_running_loop().run_in_executor(thread, partial(copy_context().run, work, *args))

@@ -50,8 +50,8 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
     for span in split_chunks(read.text, language=lang or "en", overlap=OVERLAP_WORDS):
         text = read.text[span.start : span.end]
         # The label has the title and the headings above the passage, without those that its beginning repeats.
-        beginning = _plain(text[:LABEL_SEARCH_CHARS])
-        above = {_plain(heading): heading for heading in (read.title, *span.heading.split(HEADING_SEPARATOR))}
+        beginning = _normalize(text[:LABEL_SEARCH_CHARS])
+        above = {_normalize(heading): heading for heading in (read.title, *span.heading.split(HEADING_SEPARATOR))}
         label = "\n".join(heading for plain, heading in above.items() if plain and plain not in beginning)
         passages.append(
             Passage(
@@ -81,7 +81,7 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
     return ChunkedDocument(document, passages)
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 

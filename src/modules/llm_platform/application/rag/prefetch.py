@@ -13,14 +13,14 @@ async def prefetch(source: AsyncGenerator[Value, None]) -> AsyncGenerator[Value,
     """Yield the values of the source; each is computed while the one before is in use. Closing this closes the source."""
     pending: asyncio.Task[Value] | None = None
     try:
-        pending = _next(source)
+        pending = _start_next(source)
         while True:
             try:
                 value = await pending
             except StopAsyncIteration:
                 pending = None
                 return
-            pending = _next(source)
+            pending = _start_next(source)
             yield value
     finally:
         if pending is not None:
@@ -28,7 +28,7 @@ async def prefetch(source: AsyncGenerator[Value, None]) -> AsyncGenerator[Value,
         await source.aclose()
 
 
-def _next(source: AsyncIterator[Value]) -> asyncio.Task[Value]:
+def _start_next(source: AsyncIterator[Value]) -> asyncio.Task[Value]:
     async def step() -> Value:
         return await anext(source)
 

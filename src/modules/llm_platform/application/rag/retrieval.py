@@ -16,7 +16,7 @@ from modules.llm_platform.domain.exceptions import EmbeddingConfigError, Embeddi
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
-from modules.llm_platform.domain.text.tokens import first_tokens
+from modules.llm_platform.domain.text.tokens import cut_to_tokens
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 
 log = logging.getLogger(__name__)
@@ -95,7 +95,7 @@ class RetrievalService:
         limit = max(top_k * PASSAGES_PER_DOCUMENT, min_passages)
         while True:
             found = await self._search_store(query, request, limit)
-            documents = _by_document(found)
+            documents = _group_by_document(found)
             if len(documents) >= top_k or len(found) < limit or limit >= MAX_PASSAGES:
                 break
             limit = min(limit * MORE_PASSAGES_FACTOR, MAX_PASSAGES)  # the best passages are of too few documents
@@ -146,7 +146,7 @@ class RetrievalService:
     async def _embed_query(self, request: dtos.RagSearch) -> _Query:
         query = request.query
         window = min(self._embedder.window_tokens, MAX_QUERY_TOKENS)
-        text = query if len(query) <= window else first_tokens(query, window)  # a token has at least one character
+        text = query if len(query) <= window else cut_to_tokens(query, window)  # a token has at least one character
         cut = len(text) < len(query.rstrip())
         if cut:
             log.info("query cut", extra={"window_tokens": window, "query_chars": len(query)})
@@ -218,7 +218,7 @@ class _Query:
     degraded: tuple[Degraded, ...]
 
 
-def _by_document(found: Iterable[dtos.FoundPassage]) -> list[list[dtos.FoundPassage]]:
+def _group_by_document(found: Iterable[dtos.FoundPassage]) -> list[list[dtos.FoundPassage]]:
     """Return the passages of each document, best first, the document with the best one first. Equal scores go by id."""
     documents: dict[str, list[dtos.FoundPassage]] = {}
     for hit in sorted(found, key=lambda hit: (-hit.score, hit.passage.doc_id, hit.passage.start)):

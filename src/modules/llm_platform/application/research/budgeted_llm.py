@@ -42,7 +42,7 @@ class BudgetedLLM(ILLMProvider):
         until = self._budget.phase_end(self._phase)
         with self._open_account(reservation, request) as account:
             async with aclosing(self._llm.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
-                while (part := await _next_part(parts, until)) is not None:
+                while (part := await _receive_part(parts, until)) is not None:
                     account.add(part)
                     yield part
 
@@ -73,7 +73,7 @@ class BudgetedLLM(ILLMProvider):
             self._budget.settle(reservation, account.spent or account.estimated(), interrupted=interrupted)
 
 
-async def _next_part(parts: AsyncIterator[LLMStreamPart], until: float) -> LLMStreamPart | None:
+async def _receive_part(parts: AsyncIterator[LLMStreamPart], until: float) -> LLMStreamPart | None:
     """Return the next part, None at the end. Raises TimeoutError from `until` (event loop time) on."""
     if asyncio.get_running_loop().time() >= until:
         raise TimeoutError

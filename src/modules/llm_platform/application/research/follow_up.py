@@ -16,7 +16,7 @@ from modules.llm_platform.application.research.run import FollowUp, request_lang
 from modules.llm_platform.domain.callers.request_id import is_request_id
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
+from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, Spending
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.request_dtos import (
@@ -39,10 +39,10 @@ from modules.llm_platform.domain.research.content_words import shares_content_wo
 from modules.llm_platform.domain.research.decomposition import decompose_question
 from modules.llm_platform.domain.research.follow_up import refers_to_thread, standalone_by_rules
 from modules.llm_platform.domain.research.long_message import is_excerpt
-from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, distinct_questions, is_query
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, is_query, select_questions
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_name
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
 FOLLOW_UP_TTL_S: Final = 3600.0  # a foreground run can be followed up this long, a background run while it is stored
 UNDERSTAND_TIMEOUT_S: Final = 20.0
@@ -197,7 +197,7 @@ class FollowUps:
         if request.depth == "deep":
             lines = [line for line in strip_reasoning(answer.content).splitlines() if not _read_marked(line)]
             searches = [*parse_questions("\n".join(lines), query, language), *decompose_question(query, language)]
-            questions = distinct_questions(searches, language, written=(query,))
+            questions = select_questions(searches, language, written=(query,))
         return FollowUp(
             asked=request.query, query=query, questions=questions, spent=answer.spent, degraded=answer.degraded
         )
@@ -241,7 +241,7 @@ def describe_plan(follow_up: FollowUp, plan: ResearchPlan) -> ResearchPlan:
         update={
             "query": follow_up.asked,
             "standalone_query": follow_up.query,
-            "degraded": distinct_degraded((*follow_up.degraded, *plan.degraded)),
+            "degraded": deduplicate_degraded((*follow_up.degraded, *plan.degraded)),
             "spent": follow_up.spent + plan.spent,
         }
     )
@@ -255,7 +255,7 @@ def describe_answer(response: ResearchResponse, follow_up: FollowUp, egress_log:
     return response.model_copy(
         update={
             "query": follow_up.asked,
-            "degraded": distinct_degraded((*follow_up.degraded, *response.degraded)),
+            "degraded": deduplicate_degraded((*follow_up.degraded, *response.degraded)),
             "metadata": metadata.model_copy(update={"standalone_query": follow_up.query}),
         }
     )
@@ -270,7 +270,7 @@ def follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: 
     message = request.context or ""
     if len(message) > MAX_READ_CHARS:  # a message says at its beginning or its end what it wants
         message = f"{message[: MAX_READ_CHARS // 2]}{MIDDLE_CUT}{message[-MAX_READ_CHARS // 2 :]}"
-    message = neutralised(message)
+    message = neutralise(message)
     fence = fence_line(request.query, said, *filter(None, [message]))
     rules = (_MESSAGE_RULES if message else _RULES).format(fence=fence, language=language_name(language))
     asked = f"{fence}\n{message}\n{fence}\n\nIts question, as a program found it" if message else "Last question"
@@ -310,7 +310,7 @@ def _read_marked(line: str) -> str:
 
 
 def _quote_as_data(text: str) -> str:
-    return neutralised(one_line(text))
+    return neutralise(one_line(text))
 
 
 def _read_turns(request: ResearchRequest, earlier: Sequence[Turn], response: ResearchResponse) -> StoredTurns:

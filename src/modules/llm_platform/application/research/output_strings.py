@@ -35,7 +35,7 @@ class OutputStrings:
 
     def cleaned(self, value: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
         """Return the object with clean texts; None with the errors if that does not fit the schema any more."""
-        if foreign := list(self._foreign_addresses(value, "$")):
+        if foreign := list(self._find_foreign_addresses(value, "$")):
             return None, foreign
         for adds_markers in (True, False):  # a short or fixed text may have no room for a marker
             self.unsupported = 0
@@ -62,9 +62,9 @@ class OutputStrings:
         if adds_markers and not render_markers(text):
             completer = MarkerCompleter(self._checker, self._language)
             text = completer.feed(text) + completer.finish("")
-        return self._without_unsupported(text) if render_markers(text) else text
+        return self._remove_unsupported(text) if render_markers(text) else text
 
-    def _without_unsupported(self, text: str) -> str:
+    def _remove_unsupported(self, text: str) -> str:
         """Return the text without the markers of sources whose sentences in the answer say nothing of the kind."""
         citations = self._checker.check(text).citations
         supported = {citation.source_index for citation in citations if citation.verdict != "unsupported"}
@@ -75,14 +75,14 @@ class OutputStrings:
         kept = {number: number for _, _, number in render_markers(text) if number in supported or number not in judged}
         return renumber_markers(text, kept)
 
-    def _foreign_addresses(self, value: Any, place: str) -> Iterator[str]:
+    def _find_foreign_addresses(self, value: Any, place: str) -> Iterator[str]:
         """Yield the places of texts that are an address which no source has."""
         if isinstance(value, dict):
             for key, member in value.items():
-                yield from self._foreign_addresses(member, f"{place}.{key}" if key in self._own else f"{place}.*")
+                yield from self._find_foreign_addresses(member, f"{place}.{key}" if key in self._own else f"{place}.*")
         elif isinstance(value, list):
             for index, entry in enumerate(value):
-                yield from self._foreign_addresses(entry, f"{place}[{index}]")
+                yield from self._find_foreign_addresses(entry, f"{place}[{index}]")
         elif isinstance(value, str):
             is_address = "://" in value and not any(map(str.isspace, value.strip()))
             if is_address and value not in self._own and sanitize(value, self._sources) != value:

@@ -151,7 +151,7 @@ class QuickResearch:
         options = self._options
         timeout_s = options.timeout_s - output_seconds(run.request, options.timeout_s)
         run.deadline = run.began + timeout_s - min(RESERVE_MAX_S, options.timeout_s * RESERVE_SHARE)
-        pages, seconds = options.reading.page_limit(run), options.reading.seconds_for(run, timeout_s)
+        pages, seconds = options.reading.page_limit(run), options.reading.calculate_seconds(run, timeout_s)
         async with PageReads(self._reader, run, pages, seconds) as reads:
             found = await self._find(run, reads)
             await announce_sources(run, found)
@@ -188,14 +188,14 @@ class QuickResearch:
         ledger_questions = select_ledger_questions(run.request.query, questions, run.language)
         await rounds.fill_ledger(ledger_questions, excerpts)
         is_refused = False
-        while queries := await rounds.next_queries(questions, is_refused=is_refused):
+        while queries := await rounds.plan_next_queries(questions, is_refused=is_refused):
             further, is_refused = await search_further(run, queries, self._search, count)
             reads.allow(rounds.limits.pages)
             links = rounds.links_to_follow((read.page for read in reads.get_pages().values()), further.addresses)
             results = results + further + wrap_linked_results(await reads.follow(links, rounds.admits))
             fused = fuse_results(results.answers, MAX_FUSED)
             await rounds.fill_ledger(ledger_questions, number_sources(fused, known=results.earlier)[0])
-            numbered, raw = number_sources(rounds.best_first(fused, limit), known=results.earlier)
+            numbered, raw = number_sources(rounds.select_best(fused, limit), known=results.earlier)
             sources, excerpts = await reads.read_sources(numbered)
             if reads.get_pages():  # fill the ledger again: pages say more than the excerpts above
                 await rounds.fill_ledger(ledger_questions, excerpts)

@@ -11,17 +11,17 @@ from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse, Synthesis
 from modules.llm_platform.domain.dtos.citation_dtos import TextSpan
-from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
+from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.request_dtos import Depth, ShortMessage
 from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
-from modules.llm_platform.domain.evidence.ledger import located_rows
+from modules.llm_platform.domain.evidence.ledger import locate_quotes
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
-from modules.llm_platform.domain.research.question_selector import distinct_questions
-from modules.llm_platform.domain.text.messages import messages_for
-from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
+from modules.llm_platform.domain.research.question_selector import select_questions
+from modules.llm_platform.domain.text.messages import get_messages
+from modules.llm_platform.domain.untrusted.untrusted_text import neutralise, one_line
 
 MAX_RELATED = 5  # questions that an answer suggests
 MAX_RELATED_CHARS = 200  # a longer suggestion is usually a headline
@@ -47,8 +47,8 @@ def build_response(
         sources=tuple(SourceRef.of(source) for source in sources if source.index in cited),
         raw_results=None if run.request.omit_raw else found.raw,
         citations=draft.checked.citations if draft else (),
-        evidence=located_rows(ledger.rows, sources) if ledger.stopped else (),
-        degraded=distinct_degraded(
+        evidence=locate_quotes(ledger.rows, sources) if ledger.stopped else (),
+        degraded=deduplicate_degraded(
             (*found.degraded, *found.results.degraded, *synthesis.degraded, *(draft.degraded if draft else ()))
         ),
         metadata=_describe_run(run, found, draft, synthesis, spent, reads),
@@ -85,7 +85,7 @@ def _describe_run(
         open_questions=ledger.open_questions if ledger.stopped else (),
         stopped=ledger.stopped,
         correction=correction,
-        related_questions=related_questions(_suggestions(run, found), run.language, run.asked, correction or ""),
+        related_questions=select_related_questions(_suggestions(run, found), run.language, run.asked, correction or ""),
         request_id=run.request_id,
         sent_to=run.egress_log.sent(),
         cached_sent_to=run.egress_log.cached(),
@@ -104,7 +104,7 @@ def _suggestions(run: Run, found: Found) -> Iterable[str]:
     return chain(suggested, (text for text in found.questions if text.rstrip().endswith(QUESTION_MARKS)))
 
 
-def related_questions(
+def select_related_questions(
     suggested: Iterable[str], language: str, asked: Sequence[str], correction: str = ""
 ) -> tuple[str, ...]:
     """Return at most MAX_RELATED questions that a reader may ask next.
@@ -113,8 +113,8 @@ def related_questions(
     the text as it is. Questions that repeat one of `asked`, or the `correction` of a search engine, are left out too.
     """
     lines = filter(lambda line: len(line) <= MAX_RELATED_CHARS, map(one_line, suggested))
-    clean = (neutralised(line) for line in lines if sanitize(line, ()) == line)
-    return distinct_questions(clean, language, taken=(*asked, correction), limit=MAX_RELATED, written=asked)
+    clean = (neutralise(line) for line in lines if sanitize(line, ()) == line)
+    return select_questions(clean, language, taken=(*asked, correction), limit=MAX_RELATED, written=asked)
 
 
 def get_spending(metadata: ResearchMetadata) -> Spending:
@@ -134,16 +134,16 @@ def add_spending(metadata: ResearchMetadata, spent: Spending, sent: Iterable[Sen
 
 def nothing_found_text(depth: Depth, language: str) -> str:
     """Return the text of an answer for which nothing was found. A shallow answer suggests a deep run."""
-    messages = messages_for(language)
+    messages = get_messages(language)
     return messages.nothing_found if depth != "shallow" else f"{messages.nothing_found} {messages.go_deeper}"
 
 
-def short_message_response(message: ShortMessage, request_id: str, language: str) -> ResearchResponse:
+def make_short_message_response(message: ShortMessage, request_id: str, language: str) -> ResearchResponse:
     """Return the answer to a message that is too short to search for: it says what can be asked."""
     return ResearchResponse(
         query=message.query,
         depth=message.depth,
-        synthesis=messages_for(language).ask_more,
+        synthesis=get_messages(language).ask_more,
         raw_results=None if message.omit_raw else (),
         degraded=() if message.output_schema is None else (Degraded(component=OutputError.code, reason=TOO_SHORT),),
         metadata=ResearchMetadata(latency_ms=0, language=language, request_id=request_id),

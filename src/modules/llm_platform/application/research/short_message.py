@@ -1,7 +1,7 @@
 """Answer a message that takes neither a search nor a model."""
 
 from modules.llm_platform.application.research import events as research_events
-from modules.llm_platform.application.research.response import short_message_response
+from modules.llm_platform.application.research.response import make_short_message_response
 from modules.llm_platform.application.research.run import EmitEvent
 from modules.llm_platform.domain.dtos.request_dtos import ShortMessage, StoredTurns
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE, detect, language_of_script
@@ -11,7 +11,7 @@ def answer_short_message(message: ShortMessage, request_id: str, before: StoredT
     """Emit the events of an answer that takes neither a search nor a model."""
     own = message.language or language_of_script(message.query)
     language = own or (before and before.language) or detect(message.instructions or "") or DEFAULT_LANGUAGE
-    response = short_message_response(message, request_id, language)
+    response = make_short_message_response(message, request_id, language)
     emit(research_events.Started(request_id=request_id))
     emit(research_events.SourcesNumbered(request_id=request_id, sources=()))
     emit(research_events.Token(request_id=request_id, text=response.synthesis))

@@ -18,16 +18,16 @@ from modules.llm_platform.application.research.model_output.lenient_json import 
 from modules.llm_platform.application.research.output_strings import OutputStrings
 from modules.llm_platform.application.research.response import add_spending, get_spending
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
+from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, LLMResponse, Spending
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException, OutputError
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.privacy.egress_log import record_sent
-from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens
+from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, output_errors
-from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
 OUTPUT_VERSION: Final = "2"  # raise it with every change of the prompt
 MAX_TRIES: Final = 2  # calls of the model: the second one gets the errors of the first
@@ -130,7 +130,7 @@ class StructuredOutput:
             else:
                 filling.note(NOTHING_FOUND)
         metadata = add_spending(response.metadata, filling.spent, sent.sent())
-        degraded = distinct_degraded((*response.degraded, *filling.degraded))
+        degraded = deduplicate_degraded((*response.degraded, *filling.degraded))
         return response.model_copy(update={"output": filling.output, "degraded": degraded, "metadata": metadata})
 
     @stage("output")
@@ -203,18 +203,18 @@ def build_prompt(
     question = one_line(response.query)
     fence = fence_line(question, response.synthesis)
     sources = "\n".join(
-        f"[{source.index}] {neutralised(one_line(source.title))[:MAX_TITLE_CHARS]}: {source.url}"
+        f"[{source.index}] {neutralise(one_line(source.title))[:MAX_TITLE_CHARS]}: {source.url}"
         for source in response.sources
     )
     max_tokens = min(MAX_OUTPUT_TOKENS, context_tokens // CONTEXT_PARTS)
     rules = RULES.format(fence=fence, schema=json.dumps(schema, ensure_ascii=False, separators=(",", ":")))
     if form:
-        rules += FORM.format(form=first_tokens(form, min(MAX_FORM_TOKENS, context_tokens // CONTEXT_PARTS)))
+        rules += FORM.format(form=cut_to_tokens(form, min(MAX_FORM_TOKENS, context_tokens // CONTEXT_PARTS)))
     frame = PROMPT.format(question=question, sources=sources, fence=fence, text="")
     room = context_tokens - 2 * max_tokens - RESERVED_TOKENS - count_tokens(rules) - count_tokens(frame)
     if room < min(MIN_TEXT_TOKENS, count_tokens(response.synthesis)):
         return None
-    text = first_tokens(response.synthesis, room)
+    text = cut_to_tokens(response.synthesis, room)
     user = PROMPT.format(question=question, sources=sources, fence=fence, text=text)
     messages = (ChatMessage(role="system", content=rules), ChatMessage(role="user", content=user))
     return Prompt(messages, max_tokens, is_cut=text != response.synthesis)
@@ -239,7 +239,7 @@ def read_output(
     found = next((value for value in read_values(strip_reasoning(answer.content)) if isinstance(value, dict)), None)
     if found is None:
         return None, [NO_OBJECT]
-    value = _bounded(found)
+    value = _bound(found)
     try:
         errors = output_errors(schema, value)
         if errors:
@@ -249,12 +249,12 @@ def read_output(
         return None, [f"$: {error}"]
 
 
-def _bounded(value: Any, levels: int = MAX_LEVELS) -> Any:
+def _bound(value: Any, levels: int = MAX_LEVELS) -> Any:
     """Return the value with null for numbers that JSON does not have, and for what lies deeper than `levels`."""
     if isinstance(value, dict | list) and not levels:
         return None
     if isinstance(value, dict):
-        return {key: _bounded(member, levels - 1) for key, member in value.items()}
+        return {key: _bound(member, levels - 1) for key, member in value.items()}
     if isinstance(value, list):
-        return [_bounded(entry, levels - 1) for entry in value]
+        return [_bound(entry, levels - 1) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -17,7 +17,7 @@ from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.writing import write_and_check
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
-from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
+from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
@@ -25,8 +25,8 @@ from modules.llm_platform.domain.exceptions import LLMProviderException, LLMTime
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import DEFAULT_MAX_TOKENS, ISynthesizer
-from modules.llm_platform.domain.text.language import language_of
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.language import choose_language
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from shared.exceptions import AppException
 
@@ -58,7 +58,7 @@ class _AnswerRun(Run):
     question: RagQuestion
     fallback: ISynthesizer | None
 
-    def at(self, share: float) -> float:
+    def get_time(self, share: float) -> float:
         """Return the time when this share has passed."""
         return self.began + share * (self.deadline - self.began)
 
@@ -92,7 +92,7 @@ class AnswerService:
         now = asyncio.get_running_loop().time()
         deadline = min(now + self._options.timeout_s, current_deadline())
         deadline -= min(RESERVE_MAX_S, RESERVE_SHARE * max(0.0, deadline - now))
-        language = language_of(question.question, question.language)
+        language = choose_language(question.question, question.language)
         run = _AnswerRun(
             # `question` has been validated by its own type, which admits longer and shorter ones.
             request=ResearchRequest.model_construct(query=question.question, depth="deep", sources=(DOCUMENTS,)),
@@ -105,14 +105,14 @@ class AnswerService:
         )
         collected = await self._collect(run)
         if not collected.passages:
-            return self._nothing_found(run, collected)
+            return self._make_empty_answer(run, collected)
         answer = self._build_answer(await self._write(run, collected), collected)
         log.info("question answered", extra={"passages": len(collected.passages), "citations": len(answer.citations)})
         return answer
 
     async def _collect(self, run: _AnswerRun) -> answering.CollectedContext:
         request = run.question
-        collected = await self._context.collect(request.context, request.filters, run.at(CONTEXT_END))
+        collected = await self._context.collect(request.context, request.filters, run.get_time(CONTEXT_END))
         missing = min(request.top_k or self._options.top_k, MAX_TOP_K) - len(collected.passages)
         if missing > 0:
             await self._add_from_index(run, collected, missing)
@@ -128,7 +128,7 @@ class AnswerService:
             keyword_fallback=run.fallback is not None,
         )
         try:
-            async with deadline_at(run.at(RETRIEVAL_END)):
+            async with deadline_at(run.get_time(RETRIEVAL_END)):
                 found = await self._search(search)
         except TimeoutError:
             collected.add_error(answering.INDEX, VectorStoreError(answering.INDEX_LATE))
@@ -147,15 +147,15 @@ class AnswerService:
         new = [hit for hit in hits if known.isdisjoint(_document_keys([hit]))]
         collected.passages += new[:count]
 
-    def _nothing_found(self, run: _AnswerRun, collected: answering.CollectedContext) -> RagAnswer:
+    def _make_empty_answer(self, run: _AnswerRun, collected: answering.CollectedContext) -> RagAnswer:
         """Return the answer that nothing was found. Raises the error if something failed: the result is unknown then."""
         if collected.errors:
             raise next((error for error in collected.errors if error.retryable), collected.errors[0])
         return RagAnswer(
-            answer=messages_for(run.language).nothing_found,
+            answer=get_messages(run.language).nothing_found,
             answered=False,
             synthesizer=self._fallback.name,
-            degraded=distinct_degraded(collected.degraded),
+            degraded=deduplicate_degraded(collected.degraded),
         )
 
     async def _write(self, run: _AnswerRun, collected: answering.CollectedContext) -> Draft:
@@ -165,7 +165,9 @@ class AnswerService:
         found = Found(question=question, sources=answering.number_passages(collected.passages))
         verification = None
         if self._judge:
-            verification = Verification(self._judge, run.at(VERIFICATION_END), question, run.language, found.sources)
+            verification = Verification(
+                self._judge, run.get_time(VERIFICATION_END), question, run.language, found.sources
+            )
         by_model = self._writer is not self._fallback
         if run.fallback:
             writers = Writers(
@@ -193,7 +195,7 @@ class AnswerService:
             answered=synthesis.answered,
             synthesizer=synthesis.synthesizer,
             spent=draft.spent,
-            degraded=distinct_degraded((*collected.degraded, *synthesis.degraded, *draft.degraded, *cited.degraded)),
+            degraded=deduplicate_degraded((*collected.degraded, *synthesis.degraded, *draft.degraded, *cited.degraded)),
         )
 
 

@@ -102,11 +102,11 @@ class DoctorService:
     async def examine(self, *, spend: bool = False) -> tuple[CheckResult, ...]:
         """Return the results in the order of the checks. `spend` allows calls that cost money. Errors are results too."""
         searches = [
-            self._with_deadline(check.provider.name, self._search(check, spend=spend)) for check in self._searches
+            self._run_with_deadline(check.provider.name, self._search(check, spend=spend)) for check in self._searches
         ]
-        models = [self._with_deadline(model.name, self._model(model, spend=spend)) for model in self._models]
-        indexes = [self._with_deadline(INDEX, self._index(check, spend=spend)) for check in self._indexes]
-        stores = [self._with_deadline(probe.name, _store(probe)) for probe in self._stores]
+        models = [self._run_with_deadline(model.name, self._model(model, spend=spend)) for model in self._models]
+        indexes = [self._run_with_deadline(INDEX, self._index(check, spend=spend)) for check in self._indexes]
+        stores = [self._run_with_deadline(probe.name, _store(probe)) for probe in self._stores]
         return tuple(
             result for found in await asyncio.gather(*searches, *models, *indexes, *stores) for result in found
         )
@@ -135,7 +135,7 @@ class DoctorService:
         text = _join_parts(collection_info, missing, JUDGE_ON if is_better else JUDGE_OFF)
         return CheckResult(self._judge.name, "ok" if is_better else "warning", text)
 
-    async def _with_deadline(self, name: str, check: Awaitable[list[CheckResult]]) -> list[CheckResult]:
+    async def _run_with_deadline(self, name: str, check: Awaitable[list[CheckResult]]) -> list[CheckResult]:
         try:
             async with asyncio.timeout(self._deadline_s):
                 return await check
@@ -197,14 +197,14 @@ class DoctorService:
         collection_info += (
             [f"the instance has disabled {_join_names(check.off)} (used only when named)"] if check.off else []
         )
-        working = await self._working_engines(provider, check)
+        working = await self._find_working_engines(provider, check)
         remedy = [f"engines that answer: {check.setting}={','.join(working)}"] if working else []
         verdict: CheckVerdict = "failed" if len(check.missing) == len(check.listed) else "warning"
         return CheckResult(
             f"{provider.name} {check.kind}", verdict, f"{check.setting}: {_join_parts(*collection_info, *remedy)}"
         )
 
-    async def _working_engines(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
+    async def _find_working_engines(self, provider: IWebSearchProvider, check: EngineListCheck) -> list[str]:
         """Return the enabled engines of the instance that answer a search."""
         tried = check.on[:MAX_ENGINES_TRIED]
         if not tried:

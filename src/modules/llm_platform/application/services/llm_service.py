@@ -50,10 +50,10 @@ class LLMService:
 
     async def generate(self, request: LLMRequest) -> LLMResponse:
         """Return the complete answer. Raises an LLMException if no model answers."""
-        provider = self._configured()
+        provider = self._require_provider()
         began = time.perf_counter()
         try:
-            answer = await provider.generate(_of_user(request))
+            answer = await provider.generate(_use_own_temperature(request))
         except LLMException as error:
             _log_failure(error, began)
             raise
@@ -66,10 +66,10 @@ class LLMService:
         A chat client cannot take tokens back: if a model fails after its first token, its error is raised, and no other model
         is called.
         """
-        provider = self._configured()
+        provider = self._require_provider()
         began = time.perf_counter()
         try:
-            async with aclosing(provider.stream(_of_user(request))) as parts:  # type: ignore[type-var]
+            async with aclosing(provider.stream(_use_own_temperature(request))) as parts:  # type: ignore[type-var]
                 async for part in parts:
                     if isinstance(part, LLMReset):
                         raise part.error
@@ -93,13 +93,13 @@ class LLMService:
             raise PreviousResearchNotFoundError
         return kept.turns
 
-    def _configured(self) -> ILLMProvider:
+    def _require_provider(self) -> ILLMProvider:
         if self._provider is None:
             raise LLMConfigError(self._missing)
         return self._provider
 
 
-def _of_user(request: LLMRequest) -> LLMRequest:
+def _use_own_temperature(request: LLMRequest) -> LLMRequest:
     """Return the request with the service's own temperature, unless the user names one: ours suits the prompts of stages."""
     return request if "temperature" in request.model_fields_set else request.model_copy(update={"temperature": None})
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.ports.page_reader import IPageReader
-from modules.llm_platform.domain.untrusted.untrusted_text import without_controls
+from modules.llm_platform.domain.untrusted.untrusted_text import remove_controls
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ class PageService(IPageReader):
             "page read",
             extra={"reader": page.reader, "duration_ms": self._ms_since(began), "chars": len(page.text)},
         )
-        title = without_controls(page.title)
+        title = remove_controls(page.title)
         return page if title == page.title else page.model_copy(update={"title": title})
 
     def _ms_since(self, began: float) -> float:

@@ -8,7 +8,7 @@ from typing import Final
 from modules.llm_platform.domain.dtos.retrieval_dtos import RankedDocument, Vector
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.retrieval.bm25 import bm25_scores
-from modules.llm_platform.domain.retrieval.score_fusion import by_distribution
+from modules.llm_platform.domain.retrieval.score_fusion import scale_by_distribution
 
 SCORE_DIGITS: Final = 6
 LEXICAL: Final = "bm25"
@@ -34,9 +34,11 @@ class RerankService:
 
 
 def _rank(query: str, documents: Sequence[str], vectors: Sequence[Vector | None]) -> list[RankedDocument]:
-    lists = [by_distribution(bm25_scores(documents, query))]
+    lists = [scale_by_distribution(bm25_scores(documents, query))]
     if vectors and (asked := vectors[0]) is not None:
-        lists.append(by_distribution([0.0 if found is None else sum(map(mul, asked, found)) for found in vectors[1:]]))
+        lists.append(
+            scale_by_distribution([0.0 if found is None else sum(map(mul, asked, found)) for found in vectors[1:]])
+        )
     scores = [min(1.0, max(0.0, sum(parts) / len(lists))) for parts in zip(*lists, strict=True)]
     ranked = [RankedDocument(index, round(score, SCORE_DIGITS)) for index, score in enumerate(scores)]
     return sorted(ranked, key=lambda document: -document.score)

@@ -18,7 +18,7 @@ from modules.llm_platform.application.services.research_job_worker import (
     ResearchJobWorker,
 )
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.application.services.verification_job import stored_response, verification_job
+from modules.llm_platform.application.services.verification_job import make_stored_response, verification_job
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
@@ -133,7 +133,7 @@ class ResearchJobService:
         if request.files:
             raise exceptions.BackgroundError(NO_FILES)
         self._research.check(request)
-        request = await self._with_turns(request, owner)  # stored turns may expire while the run waits
+        request = await self._add_turns(request, owner)  # stored turns may expire while the run waits
         if webhook is not None:
             await self._webhooks.check(webhook)
         return await self._queue(
@@ -177,7 +177,7 @@ class ResearchJobService:
             raise exceptions.BackgroundError(NO_STORE)
         title, number = ResearchRequest(query=VERIFICATION_TITLE), verified.metadata.request_id
         job = dtos.NewResearchJob(number, title, owner, api_key_label(), webhook, api=dtos.VERIFY)
-        done = Done(request_id=number, response=stored_response(title, verified))
+        done = Done(request_id=number, response=make_stored_response(title, verified))
         event = dtos.JobEvent(1, done.type, done.model_dump_json())
         await self._find_store(number).record(job, [event], None, verified.metadata.latency_ms / 1000)
         self.start()
@@ -209,7 +209,7 @@ class ResearchJobService:
             raise exceptions.BackgroundError(NO_STORE)
         job = dtos.NewResearchJob(
             id=research_id or new_request_id(),
-            request=_plain_request(request),
+            request=_strip_request(request),
             owner=owner,
             label=api_key_label(),
             webhook=webhook,
@@ -270,10 +270,10 @@ class ResearchJobService:
         thread_id: str | None,
     ) -> None:
         with suppress(exceptions.PreviousResearchNotFoundError):  # the earlier run has expired meanwhile
-            request = await self._with_turns(request, owner)
+            request = await self._add_turns(request, owner)
         job = dtos.NewResearchJob(
             id=last.request_id,
-            request=_plain_request(request),
+            request=_strip_request(request),
             owner=owner,
             label=api_key_label(),
             thread_id=thread_id,
@@ -289,7 +289,7 @@ class ResearchJobService:
 
     async def delete(self, research_id: str, *, owner: str = "") -> None:
         """Stop a run, and remove everything that is stored of it. Raises ResearchNotFoundError."""
-        _found(await self._find_store(research_id).delete(owner, research_id))
+        _require_found(await self._find_store(research_id).delete(owner, research_id))
         await self._forget(research_id, owner)
 
     async def threads(
@@ -310,11 +310,11 @@ class ResearchJobService:
 
     async def thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
         """Return the thread of a run. Raises ResearchNotFoundError."""
-        return _found(await self._find_store(research_id).thread(owner, research_id))
+        return _require_found(await self._find_store(research_id).thread(owner, research_id))
 
     async def rename_thread(self, research_id: str, title: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
         """Give the thread of a run a title, and return the thread. Raises ResearchNotFoundError."""
-        _found(await self._find_store(research_id).rename_thread(owner, research_id, title))
+        _require_found(await self._find_store(research_id).rename_thread(owner, research_id, title))
         return await self.thread(research_id, owner=owner)
 
     async def delete_thread(self, research_id: str, *, owner: str = "") -> dtos.ResearchThreadDetail:
@@ -329,7 +329,7 @@ class ResearchJobService:
 
     async def get(self, research_id: str, *, owner: str = "") -> dtos.ResearchJobDetail:
         """Return a run, with its answer or problem if it has ended. Raises ResearchNotFoundError."""
-        return _found(await self._find_store(research_id).get(owner, research_id))
+        return _require_found(await self._find_store(research_id).get(owner, research_id))
 
     async def list(
         self, *, owner: str = "", limit: int = 20, before: str | None = None, api: str | None = None
@@ -359,7 +359,7 @@ class ResearchJobService:
         failed = Failed(request_id=research_id, problem=problem)
         events: Sequence[ResearchEvent] = (verified, failed) if verified else (failed,)
         stored = [dtos.JobEvent(0, event.type, event.model_dump_json()) for event in events]
-        _found(await store.cancel(owner, research_id, *stored))
+        _require_found(await store.cancel(owner, research_id, *stored))
         if self._worker is not None:
             self._worker.interrupt((owner, research_id))
         self._notify((owner, research_id))
@@ -393,14 +393,16 @@ class ResearchJobService:
 
     async def has_events(self, research_id: str, *, owner: str = "", after: int = 0) -> bool:
         """Return whether an event after number `after` exists or may follow. Raises ResearchNotFoundError."""
-        page = _found(await self._find_store(research_id).events(owner, research_id, after, 1))
+        page = _require_found(await self._find_store(research_id).events(owner, research_id, after, 1))
         return bool(page.events) or not page.is_last
 
     async def stored_events(self, research_id: str, *, owner: str = "") -> Sequence[dtos.JobEvent]:
         """Return the events stored so far, without waiting for more. Raises ResearchNotFoundError."""
         store, found = self._find_store(research_id), list[dtos.JobEvent]()
         while True:
-            page = _found(await store.events(owner, research_id, found[-1].number if found else 0, EVENTS_AT_ONCE))
+            page = _require_found(
+                await store.events(owner, research_id, found[-1].number if found else 0, EVENTS_AT_ONCE)
+            )
             found.extend(page.events)
             if page.is_last or not page.events:
                 return found
@@ -415,7 +417,7 @@ class ResearchJobService:
         store, key = self._find_store(research_id), (owner, research_id)
         while True:
             changed = self._changes.setdefault(key, asyncio.Event())
-            page = _found(await store.events(owner, research_id, after, EVENTS_AT_ONCE))
+            page = _require_found(await store.events(owner, research_id, after, EVENTS_AT_ONCE))
             for event in page.events:
                 yield event
                 after = event.number
@@ -428,7 +430,7 @@ class ResearchJobService:
                     async with asyncio.timeout(LOCAL_POLL_S if is_local else REMOTE_POLL_S):
                         await changed.wait()
 
-    async def _with_turns(self, request: ResearchRequest, owner: str) -> ResearchRequest:
+    async def _add_turns(self, request: ResearchRequest, owner: str) -> ResearchRequest:
         """Return the request with the conversation that it continues. Raises PreviousResearchNotFoundError."""
         before = await self._research.turns_before(request, owner=owner)
         return request.model_copy(update={"history": before.turns}) if before else request
@@ -451,14 +453,14 @@ class ResearchJobService:
         return self._store
 
 
-def _found(result: Found | None) -> Found:
+def _require_found(result: Found | None) -> Found:
     """Return the store's result. None and False mean that there is no such run, and raise ResearchNotFoundError."""
     if not result:
         raise exceptions.ResearchNotFoundError
     return result
 
 
-def _plain_request(request: ResearchRequest) -> ResearchRequest:
+def _strip_request(request: ResearchRequest) -> ResearchRequest:
     """Return the request without the fields of subclasses, which endpoints add, and without files, which are not stored."""
     return ResearchRequest.model_validate(
         request.model_dump(include=set(ResearchRequest.model_fields) - {"files"}, exclude_unset=True)

@@ -351,7 +351,7 @@ class _Attempt:
         """Forget the attempts whose worker vanished: this one goes further than they did."""
         if self._is_suspect:
             self._is_suspect = False
-            await self._retrying(lambda: self._store.clear_unclean_ends(self._job))
+            await self._retry(lambda: self._store.clear_unclean_ends(self._job))
             self._on_trusted()
 
     def _add(self, event: research_events.ResearchEvent) -> None:
@@ -370,7 +370,7 @@ class _Attempt:
 
     async def _store_sources(self, sources: tuple[Source, ...]) -> None:
         sources_to_store = StoredSources(sources=sources)
-        await self._retrying(lambda: self._store.put_sources(self._job, sources_to_store))
+        await self._retry(lambda: self._store.put_sources(self._job, sources_to_store))
 
     async def _write(self) -> None:
         """Store the events in batches, until the last one is stored."""
@@ -379,17 +379,17 @@ class _Attempt:
             await asyncio.sleep(self._options.flush_s)
             self._has_pending.clear()
             batch, self._pending = self._pending, []
-            events = [self._numbered(event) for event in batch]
+            events = [self._number_event(event) for event in batch]
             last = batch[-1]
             self._stored_chars += sum(len(event.data) for event in events)
             if self._stored_chars > MAX_STORED_CHARS:
                 last = self._build_failed_event(BackgroundError(TOO_LONG.format(most=MAX_STORED_CHARS // 1_000_000)))
                 self._last_number -= len(events)
-                events = [self._numbered(last)]
+                events = [self._number_event(last)]
             if isinstance(last, research_events.LastEvent):
-                await self._retrying(lambda: self._store.finish(self._job, last.type, events, self._progress))  # noqa: B023
+                await self._retry(lambda: self._store.finish(self._job, last.type, events, self._progress))  # noqa: B023
             else:
-                await self._retrying(lambda: self._store.append(self._job, events, self._progress))  # noqa: B023
+                await self._retry(lambda: self._store.append(self._job, events, self._progress))  # noqa: B023
             self._changed()
             if isinstance(last, research_events.Done):
                 for entry in last.response.degraded:
@@ -398,7 +398,7 @@ class _Attempt:
                 self.code = last.problem["code"] if isinstance(last, research_events.Failed) else OK
                 return
 
-    def _numbered(self, event: research_events.ResearchEvent) -> JobEvent:
+    def _number_event(self, event: research_events.ResearchEvent) -> JobEvent:
         changes: dict[str, object] = {} if isinstance(event, research_events.ModelProgressed) else {"step": event.type}
         if isinstance(event, research_events.Planned):
             changes["planned"] = len(event.questions)
@@ -412,7 +412,7 @@ class _Attempt:
     async def _renew(self) -> None:
         while True:
             await asyncio.sleep(self._options.lease_s / RETRIES_PER_LEASE)
-            is_asked = await self._retrying(lambda: self._store.renew(self._job, self._options.lease_s))
+            is_asked = await self._retry(lambda: self._store.renew(self._job, self._options.lease_s))
             if is_asked and not self._job.is_finish_asked:
                 self._early_finish.ask()
 
@@ -421,7 +421,7 @@ class _Attempt:
         await asyncio.sleep(FOUND_AGAIN_S)
         self._early_finish.ask()
 
-    async def _retrying(self, write: Callable[[], Awaitable[Result]]) -> Result:
+    async def _retry(self, write: Callable[[], Awaitable[Result]]) -> Result:
         """Return the result of a write, repeated while the store fails. Raises LeaseLostError after STORE_RETRIES tries."""
         for _ in range(STORE_RETRIES):
             try:

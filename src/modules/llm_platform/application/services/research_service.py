@@ -215,7 +215,7 @@ class ResearchService:
 
         Raises SourceNotHeldError if it is no longer stored, or belongs to another owner.
         """
-        sources = await self._stored_sources(owner, request_id)
+        sources = await self._load_sources(owner, request_id)
         source = sources.find(index) if sources else None
         if source is None:
             raise SourceNotHeldError
@@ -226,7 +226,7 @@ class ResearchService:
 
         Raises SourceNotHeldError if the run is no longer stored, has not ended, or belongs to another owner.
         """
-        stored = await self._stored_sources(owner, request_id)
+        stored = await self._load_sources(owner, request_id)
         if stored is None:
             raise SourceNotHeldError
         rows = stored.evidence
@@ -261,7 +261,7 @@ class ResearchService:
         """Return the beginning of an answer that is stored for follow-up questions. Raises PreviousResearchNotFoundError."""
         return await self._follow_ups.stored_answer(owner, request_id)
 
-    async def _stored_sources(self, owner: str, request_id: str) -> StoredSources | None:
+    async def _load_sources(self, owner: str, request_id: str) -> StoredSources | None:
         if not is_request_id(request_id):
             return None
         sources = await self.stored_sources(request_id, owner=owner)
@@ -311,7 +311,7 @@ class ResearchService:
     async def _understand(self, run: Run, parts: ResearchParts, before: StoredTurns | None) -> None:
         """Replace a follow-up question by a question that can be understood without the conversation."""
         request = run.request
-        earlier = before and request.previous_id and await self._stored_sources(run.owner, request.previous_id)
+        earlier = before and request.previous_id and await self._load_sources(run.owner, request.previous_id)
         run.follow_up = await parts.follow_ups.understand(request, before or NO_TURNS, earlier or None)
         run.request, run.detected = apply_follow_up(request, run.follow_up), run.follow_up.language
         if request.depth == "shallow":

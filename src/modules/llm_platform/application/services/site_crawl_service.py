@@ -151,7 +151,7 @@ class _Crawl:
         for url in level:
             linked = self._outcomes.get(url)
             if isinstance(linked, dtos.LinkedPage) and self._scope.is_on_site(linked.page.url):
-                following += await self._new_links(linked)
+                following += await self._select_new_links(linked)
         return following
 
     def _forget_links(self, level: Sequence[str]) -> None:
@@ -161,7 +161,7 @@ class _Crawl:
             if isinstance(linked, dtos.LinkedPage):
                 self._outcomes[url] = linked.model_copy(update={"links": ()})
 
-    async def _new_links(self, linked: dtos.LinkedPage) -> list[str]:
+    async def _select_new_links(self, linked: dtos.LinkedPage) -> list[str]:
         new: list[str] = []
         for position, link in enumerate(self._rank_links(linked.links)):
             if position % LINKS_AT_ONCE == 0:
@@ -183,11 +183,11 @@ class _Crawl:
         if not self._wanted:
             return links
 
-        def shared_words(link: PageLink) -> int:
+        def count_shared_words(link: PageLink) -> int:
             words = f"{link.text} {_PATH_WORDS.sub(' ', unquote(urlsplit(link.url).path))}"
             return len(self._wanted.intersection(passage_words(words).indices))
 
-        return sorted(links, key=shared_words, reverse=True)
+        return sorted(links, key=count_shared_words, reverse=True)
 
     def _result(self, *, reads_all: bool) -> dtos.SiteCrawl:
         first = self._outcomes.get(self._root)

@@ -9,7 +9,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.store_dtos import Imported, StoredEntry, StoredTopic, StoreStats, Topic
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
 from modules.llm_platform.domain.ports.research_store import IResearchStore
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 
 MAX_SEARCHED = 1000  # topics; each costs a read
 
@@ -114,7 +114,7 @@ class StoreService:
 
     async def _topic(self, selector: str) -> StoredTopic:
         topics = await self._store.topics()
-        names = {selector, topic_of(selector).name}
+        names = {selector, make_topic(selector).name}
         matches = [topic for topic in topics if topic.name in names]
         matches = matches or [topic for topic in topics if selector and topic.name.startswith(selector)]
         if len(matches) > 1:

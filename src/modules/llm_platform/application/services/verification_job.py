@@ -37,10 +37,10 @@ class VerificationRuns:
             if isinstance(event, Started | Read | Failed):
                 yield event
             elif isinstance(event, TextVerified):
-                yield Done(request_id=job.id, response=stored_response(job.request, event.response))
+                yield Done(request_id=job.id, response=make_stored_response(job.request, event.response))
 
 
-def stored_response(request: ResearchRequest, verified: VerifiedText) -> ResearchResponse:
+def make_stored_response(request: ResearchRequest, verified: VerifiedText) -> ResearchResponse:
     """Return the verified text in the answer of a research run, which is what is stored."""
     counts = verified.counts
     return ResearchResponse(

@@ -15,7 +15,7 @@ from modules.llm_platform.application.research.failed_event import end_with_fail
 from modules.llm_platform.application.research.follow_up import owner_key
 from modules.llm_platform.application.verification import events
 from modules.llm_platform.application.verification.sentence_check import MAX_SENTENCES, SentenceCheck
-from modules.llm_platform.application.verification.source_reading import ReadSource, as_found, read_sources
+from modules.llm_platform.application.verification.source_reading import ReadSource, mark_found, read_sources
 from modules.llm_platform.application.verification.thread_support import ThreadSupport
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.citations.forms.citation_forms import (
@@ -31,7 +31,7 @@ from modules.llm_platform.domain.concurrency.page_allowance import count_fetch, 
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
-from modules.llm_platform.domain.dtos.degraded import Degraded, distinct_degraded
+from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef, StoredSources
@@ -49,7 +49,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
-from modules.llm_platform.domain.text.language import language_of
+from modules.llm_platform.domain.text.language import choose_language
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable
 from shared.exceptions import AppException
 
@@ -251,7 +251,7 @@ class VerificationService:
         stored, size = [], 0
         for source in read:
             if source.text and size + len(source.text) <= MAX_STORED_CHARS:
-                stored.append(source.as_source())
+                stored.append(source.make_source())
                 size += len(source.text)
         if store_sources is not None:
             await store_sources(tuple(stored))
@@ -284,7 +284,7 @@ class _TextVerification:
         self._seconds = min(options.timeout_s, max(1.0, current_deadline() - self._began))
         self._signal = StopSignal(self._seconds * COMPARING_SHARE)
         self._support = ThreadSupport(support_model, self._signal) if support_model is not None else None
-        self._language = language_of(request.text, request.language)
+        self._language = choose_language(request.text, request.language)
         self._sources: dict[int, ReadSource] = {}
         self._searches = 0
         self._degraded: list[Degraded] = []
@@ -307,7 +307,7 @@ class _TextVerification:
         if len(cited.sources) > dtos.MAX_VERIFIED_SOURCES:
             raise VerificationError(TOO_MANY_SOURCES.format(count=len(cited.sources), most=dtos.MAX_VERIFIED_SOURCES))
         support = None if self._judge else self._support  # a judge reads the same doubts, and more surely
-        check = await self._in_thread(lambda: SentenceCheck(cited, self._language, self._signal, support))
+        check = await self._run_in_thread(lambda: SentenceCheck(cited, self._language, self._signal, support))
         _require_bounded(check)
         self._emit(Started(request_id=self._request_id))
         named = tuple(SourceRef(index=source.index, title=source.title, url=source.url) for source in cited.sources)
@@ -320,8 +320,8 @@ class _TextVerification:
                 self._sources |= {source.index: source for source in read}
                 checked = await self._settle(check, read)
                 await self._show(check, checked)
-        uncited = check.uncited()
-        await self._in_thread(lambda: check.find_sources(uncited))
+        uncited = check.list_uncited()
+        await self._run_in_thread(lambda: check.find_sources(uncited))
         await self._find_sources(check)
         await self._ask_judge(cited, check)
         await self._show(check, range(len(check.answer.sentences)))
@@ -332,23 +332,23 @@ class _TextVerification:
         return self._response(check, uncited, egress_log)
 
     async def _settle(self, check: SentenceCheck, read: Sequence[ReadSource]) -> list[int]:
-        return await self._in_thread(lambda: check.settle([source.as_source() for source in read]))
+        return await self._run_in_thread(lambda: check.settle([source.make_source() for source in read]))
 
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+    async def _run_in_thread(self, work: Callable[[], Result]) -> Result:
         return await run_stoppable(self._signal, work)
 
     def _reading(self, sources: Sequence[NamedSource], share: float) -> AsyncGenerator[list[ReadSource], None]:
         def on_read(url: str, status: str, chars: int) -> None:
             self._emit(Read(request_id=self._request_id, url=url, status=status, chars=chars))
 
-        return read_sources(sources, self._reader, self._at(share), on_read)
+        return read_sources(sources, self._reader, self._get_time(share), on_read)
 
     async def _find_sources(self, check: SentenceCheck) -> None:
         """Search for the statements that no source supports, and compare them with the pages and documents found."""
         kinds = self._list_searched_kinds()
         if not kinds:
             return
-        positions = check.doubted()[: MAX_SEARCHES if "web" in kinds else MAX_DOCUMENT_SEARCHES]
+        positions = check.list_doubted()[: MAX_SEARCHES if "web" in kinds else MAX_DOCUMENT_SEARCHES]
         turns = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
         claims = [check.answer.sentences[position].claim for position in positions]
         answers = await asyncio.gather(*(self._search_claim(claim, kinds, turns) for claim in claims))
@@ -364,10 +364,10 @@ class _TextVerification:
                     found.append(NamedSource(number, result.url, result.title))
         async with aclosing(self._reading(found, FINDING_SHARE)) as reads:
             async for read in reads:
-                self._sources |= {source.index: as_found(source) for source in read}
+                self._sources |= {source.index: mark_found(source) for source in read}
                 await self._settle(check, read)
         numbers = [source.index for source in found]
-        await self._in_thread(lambda: check.find_sources(positions, numbers))
+        await self._run_in_thread(lambda: check.find_sources(positions, numbers))
 
     def _list_searched_kinds(self) -> tuple[SourceKind, ...]:
         """Return what is searched for further sources: the documents of the operator for a text that has none of its own."""
@@ -379,7 +379,7 @@ class _TextVerification:
     ) -> WebSearchResponse | None:
         query = " ".join(claim.split())[:MAX_QUERY_CHARS]
         async with turns:
-            if self._at(FINDING_SHARE) <= asyncio.get_running_loop().time():
+            if self._get_time(FINDING_SHARE) <= asyncio.get_running_loop().time():
                 return None
             self._searches += 1
             try:
@@ -396,10 +396,10 @@ class _TextVerification:
         before = check.checked().citations
         verification = Verification(
             self._judge,
-            self._at(JUDGING_SHARE),
+            self._get_time(JUDGING_SHARE),
             question=self._request.text.strip().splitlines()[0],
             language=self._language,
-            sources=[source.as_source() for source in self.read],
+            sources=[source.make_source() for source in self.read],
             doubted_only=not self._options.judges_supported,
         )
         verified = await verify(verification, cited.markdown, before, lambda citations, pending: None)
@@ -408,7 +408,7 @@ class _TextVerification:
         self._spent, self._degraded = self._spent + verified.spent, [*self._degraded, *verified.degraded]
         check.replace(after)
         if verified.has_failed and (support := self._support) is not None:
-            await self._in_thread(lambda: check.read_unjudged(support))
+            await self._run_in_thread(lambda: check.read_unjudged(support))
 
     async def _show(self, check: SentenceCheck, positions: Sequence[int]) -> None:
         """Send the sentences that are new or have changed, and let other tasks run in between."""
@@ -428,7 +428,7 @@ class _TextVerification:
             sentences=sentences,
             sources=sources,
             counts=dtos.VerificationCounts.of(sentences, sources, len(uncited)),
-            degraded=distinct_degraded(self._degraded),
+            degraded=deduplicate_degraded(self._degraded),
             metadata=dtos.VerificationMetadata(
                 latency_ms=round((asyncio.get_running_loop().time() - self._began) * 1000),
                 language=self._language,
@@ -441,7 +441,7 @@ class _TextVerification:
             ),
         )
 
-    def _at(self, share: float) -> float:
+    def _get_time(self, share: float) -> float:
         """Return the event loop time when this share of the time has passed."""
         return self._began + share * self._seconds
 

@@ -14,8 +14,8 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 )
 from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
-from modules.llm_platform.domain.untrusted.untrusted_text import CONTROL_CHARACTERS, one_line, without_controls
-from modules.llm_platform.domain.urls.canonical_url import is_openable, without_userinfo
+from modules.llm_platform.domain.untrusted.untrusted_text import CONTROL_CHARACTERS, one_line, remove_controls
+from modules.llm_platform.domain.urls.canonical_url import is_openable, remove_userinfo
 from shared.exceptions import AppException
 
 log = logging.getLogger(__name__)
@@ -114,8 +114,8 @@ def _clean(answer: WebSearchResponse) -> WebSearchResponse:
             optional = (item.summary, item.site_name, item.source, item.published_date)
             texts = "\n".join((item.title, item.snippet, *filter(None, optional)))
             if "@" in item.url or CONTROL_CHARACTERS.search(texts):
-                cleaned = {name: without_controls(value) for name, value in item if isinstance(value, str)}
-                item = item.model_copy(update={**cleaned, "url": without_userinfo(item.url)})
+                cleaned = {name: remove_controls(value) for name, value in item if isinstance(value, str)}
+                item = item.model_copy(update={**cleaned, "url": remove_userinfo(item.url)})
             results.append(item)
     if results != list(answer.results):
         changes["results"] = tuple(results)
@@ -126,4 +126,4 @@ def _clean(answer: WebSearchResponse) -> WebSearchResponse:
 
 
 def _clean_hint(text: str) -> str:
-    return one_line(without_controls(text[:MAX_QUERY_CHARS]))
+    return one_line(remove_controls(text[:MAX_QUERY_CHARS]))

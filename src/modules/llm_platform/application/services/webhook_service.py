@@ -112,7 +112,7 @@ class WebhookService:
 
     async def _deliver(self, delivery: WebhookDelivery) -> None:
         reply = await self._send(delivery)
-        status, retry_in_s = self._next(delivery, reply)
+        status, retry_in_s = self._plan_retry(delivery, reply)
         self._metrics.count(WEBHOOK_DELIVERIES, "retried" if status == "pending" else status)
         if not reply.is_delivered:
             details = {"attempt": delivery.attempt, "reason": reply.reason, "retry_in_s": round(retry_in_s)}
@@ -132,7 +132,7 @@ class WebhookService:
         }
         return await self._sender.send(delivery.url, headers, body)
 
-    def _next(self, delivery: WebhookDelivery, reply: WebhookReply) -> tuple[WebhookStatus, float]:
+    def _plan_retry(self, delivery: WebhookDelivery, reply: WebhookReply) -> tuple[WebhookStatus, float]:
         """Return the state after an attempt, and the seconds until the next one."""
         if reply.is_delivered:
             return "delivered", 0.0

@@ -90,9 +90,9 @@ class SentenceCheck:
         for position in positions:
             sentence = self.answer.sentences[position]
             try:
-                citation = self._checker.closest(sentence, among)
+                citation = self._checker.find_closest(sentence, among)
                 if self._weigh():
-                    citation = self._checker.closest(sentence, among)
+                    citation = self._checker.find_closest(sentence, among)
             except WorkStoppedError:
                 self._late.add(position)
                 continue
@@ -101,7 +101,7 @@ class SentenceCheck:
                 found.append(position)
         return found
 
-    def uncited(self) -> list[int]:
+    def list_uncited(self) -> list[int]:
         """Return the positions of the statements that cite no source."""
         return [
             position
@@ -109,7 +109,7 @@ class SentenceCheck:
             if position not in self._is_cited and self._is_statement(position, sentence)
         ]
 
-    def doubted(self) -> list[int]:
+    def list_doubted(self) -> list[int]:
         """Return the positions of the statements that no source supports."""
         return [
             position
@@ -143,7 +143,7 @@ class SentenceCheck:
                 for place, citation in enumerate(self._citations.get((sentence.start, sentence.end), [])):
                     if citation.checked_by == "words":
                         again = read.get((citation.start, citation.source_index))
-                        again = again or self._checker.closest(sentence, {citation.source_index})
+                        again = again or self._checker.find_closest(sentence, {citation.source_index})
                         self._citations[sentence.start, sentence.end][place] = again or citation
 
     def verified(self, position: int, *, is_open: bool = False) -> VerifiedSentence:
@@ -152,7 +152,7 @@ class SentenceCheck:
         `is_open` is True if no source was read that the sentence may come from.
         """
         sentence = self.answer.sentences[position]
-        citations = tuple(map(self._in_original, self._list_citations(position)))
+        citations = tuple(map(self._map_to_original, self._list_citations(position)))
         start, end = self._text.span(sentence.start, sentence.end)
         verdict = self._verdict(position) if citations or position not in self._late else "unchecked"
         is_silent = not citations and (is_open or not self._is_statement(position, sentence))
@@ -215,7 +215,7 @@ class SentenceCheck:
     def _is_statement(self, position: int, sentence: AnswerSentence) -> bool:
         return position not in self.answer.labels and self._checker.is_statement(sentence)
 
-    def _in_original(self, citation: Citation) -> Citation:
+    def _map_to_original(self, citation: Citation) -> Citation:
         cells = tuple(cell.model_copy(update=self._span(cell.start, cell.end)) for cell in citation.cells)
         difference = citation.difference
         if difference is not None:

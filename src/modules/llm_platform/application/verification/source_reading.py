@@ -24,7 +24,7 @@ from modules.llm_platform.domain.exceptions import (
 )
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.text.page_starts import PageStarts
-from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of, is_web_url
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_web_url
 from shared.exceptions import AppException
 
 MAX_CONCURRENT_READS: Final = 8  # pages of one text at once
@@ -60,7 +60,7 @@ class ReadSource:
     def index(self) -> int:
         return self.shown.index
 
-    def as_source(self) -> Source:
+    def make_source(self) -> Source:
         """Return the source as the citation checker takes it."""
         shown = self.shown
         return Source(
@@ -85,15 +85,15 @@ async def read_sources(
     for source in sources:
         key = canonical_url(source.url) if source.url else ""
         if source.text:
-            settled.append(_given(source))
+            settled.append(_take_given(source))
         elif not key:
-            settled.append(_unread(source, "no_text", NO_ADDRESS if source.is_listed else NO_ENTRY))
+            settled.append(_report_unread(source, "no_text", NO_ADDRESS if source.is_listed else NO_ENTRY))
         elif key in by_address:
             by_address[key].append(source)
-        elif pages_of_host[host_of(source.url)] >= MAX_PAGES_OF_HOST:
-            settled.append(_unread(source, "refused", MANY_OF_HOST))
+        elif pages_of_host[get_host(source.url)] >= MAX_PAGES_OF_HOST:
+            settled.append(_report_unread(source, "refused", MANY_OF_HOST))
         else:
-            pages_of_host[host_of(source.url)] += 1
+            pages_of_host[get_host(source.url)] += 1
             by_address[key] = [source]
     if settled:
         yield settled
@@ -116,11 +116,11 @@ async def _read(
             page = await reader.read(url)
     except TimeoutError:
         on_read(url, PageTimeoutError.code, 0)
-        return [_unread(source, "late", NOT_IN_TIME) for source in group]
+        return [_report_unread(source, "late", NOT_IN_TIME) for source in group]
     except AppException as error:
         on_read(url, error.code, 0)
         states: list[SourceState] = [state for kind, state in STATES if isinstance(error, kind)]
-        return [_unread(source, (*states, "no_text")[0], error.message) for source in group]
+        return [_report_unread(source, (*states, "no_text")[0], error.message) for source in group]
     on_read(url, "read", len(page.text))
     return [
         ReadSource(
@@ -141,7 +141,7 @@ async def _read(
     ]
 
 
-def _given(source: NamedSource) -> ReadSource:
+def _take_given(source: NamedSource) -> ReadSource:
     shown = VerifiedSource(
         index=source.index,
         url=source.url or None,
@@ -153,12 +153,12 @@ def _given(source: NamedSource) -> ReadSource:
     return ReadSource(shown, source.text, source.pages)
 
 
-def _unread(source: NamedSource, state: SourceState, reason: str) -> ReadSource:
+def _report_unread(source: NamedSource, state: SourceState, reason: str) -> ReadSource:
     return ReadSource(
         VerifiedSource(index=source.index, url=source.url or None, title=source.title, state=state, reason=reason)
     )
 
 
-def as_found(source: ReadSource) -> ReadSource:
+def mark_found(source: ReadSource) -> ReadSource:
     """Return a source that a search found."""
     return replace(source, shown=source.shown.model_copy(update={"is_found": True}))

@@ -9,18 +9,18 @@ from dataclasses import astuple, dataclass, replace
 from functools import cache
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
-from modules.llm_platform.domain.citations.compare.changes import claimed_place
+from modules.llm_platform.domain.citations.compare.changes import find_claimed_place
 from modules.llm_platform.domain.citations.compare.meaning import READ_LANGUAGES, Doubt, Key, decide
 from modules.llm_platform.domain.citations.compare.model_verdicts import highest_verdict
 from modules.llm_platform.domain.citations.compare.score import weights
-from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, support_of
+from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, score_support
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Difference, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.text.language import stop_words
-from modules.llm_platform.domain.text.messages import messages_for
-from modules.llm_platform.domain.text.page_starts import page_at
+from modules.llm_platform.domain.text.messages import get_messages
+from modules.llm_platform.domain.text.page_starts import find_page
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
 from modules.llm_platform.domain.urls.canonical_url import quote_url
 
@@ -99,10 +99,10 @@ class CitationChecker:
 
     def check_text(self, text: AnswerText) -> CheckedAnswer:
         """Check the sentences of an answer, or of a part of one that ends with a paragraph."""
-        cited = self._cited(text)
+        cited = self._prepare_cited(text)
         numbers = [sentence.cited for sentence in text.sentences]
         by_author = [set(sentence.cited_by_author) for sentence in text.sentences]
-        for position, number in self._cited_from_behind(text):
+        for position, number in self._assign_trailing_markers(text):
             by_author[position].add(number)
             numbers[position] = tuple(dict.fromkeys((*numbers[position], number)))
         citations = tuple(
@@ -124,7 +124,7 @@ class CitationChecker:
 
         Returns the claim and the citation for each source that a sentence cites.
         """
-        cited = self._cited(AnswerText(list(sentences)))
+        cited = self._prepare_cited(AnswerText(list(sentences)))
         return [
             (html.unescape(sentence.claim), self._citation(sentence, number, is_by_author=True))
             for sentence in sentences
@@ -158,7 +158,7 @@ class CitationChecker:
         passage = source.best_passage(claim)
         if passage is None or source.language not in (None, *READ_LANGUAGES):
             return None
-        read = html.unescape(source.text_about(passage, MAX_PASSAGE_CHARS))
+        read = html.unescape(source.collect_text(passage, MAX_PASSAGE_CHARS))
         highest = highest_verdict(judgement.verdict, html.unescape(said), source.text[slice(*span)])
         return Doubt(key, claim.text, read, span, judgement, min(highest, judgement.highest, key=RANK.__getitem__))
 
@@ -184,7 +184,7 @@ class CitationChecker:
         score, number = max(((self._support(sentence, number), -number) for number in tried), default=(0.0, 0))
         return -number if score >= MIN_FOUND_SCORE else None
 
-    def closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
+    def find_closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
         """Return the citation of the source that fits a statement best, whether or not it supports it.
 
         Return None if no source has most of its words. With `among`, only these sources are tried.
@@ -198,7 +198,7 @@ class CitationChecker:
         judged = {number: self._judgement(sentence, number, is_shown=False)[1] for number in tried}
         best = max(
             judged,
-            key=lambda number: (RANK[_verdict_on(self._sources[number], judged[number])], judged[number].score),
+            key=lambda number: (RANK[_decide_verdict(self._sources[number], judged[number])], judged[number].score),
             default=None,
         )
         return None if best is None else self._citation(sentence, best, is_by_author=False)
@@ -206,7 +206,7 @@ class CitationChecker:
     def _support(self, sentence: AnswerSentence, number: int) -> float:
         """Return the score of the source if it supports the sentence, else 0. Scores below MIN_FOUND_SCORE may be 0 too."""
         if not sentence.cells:
-            return support_of(self._claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
+            return score_support(self._claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
         judgement = self._judgement(sentence, number, is_shown=False)[1]
         return judgement.score if judgement.verdict == "supported" else 0.0
 
@@ -220,11 +220,11 @@ class CitationChecker:
     def _says(self, sentence: AnswerSentence) -> bool:
         text = sentence.claim
         is_said = any(map(str.isalnum, text)) and not text.endswith(_NO_STATEMENT_ENDS)
-        if text.startswith("(") and messages_for(self._language).is_voices_note(text):
+        if text.startswith("(") and get_messages(self._language).is_voices_note(text):
             return False
         return is_said and text not in _catalogue_messages(self._language)
 
-    def _cited_from_behind(self, text: AnswerText) -> Iterable[tuple[int, int]]:
+    def _assign_trailing_markers(self, text: AnswerText) -> Iterable[tuple[int, int]]:
         """Yield pairs of sentence position and source for markers that follow several sentences.
 
         Such a marker cites each of these sentences that has no marker of its own and is supported by the source. If there is
@@ -244,7 +244,7 @@ class CitationChecker:
             return number in sentence.cited
         return self.is_statement(sentence) and self._judgement(sentence, number)[1].verdict == "supported"
 
-    def _cited(self, text: AnswerText) -> set[int]:
+    def _prepare_cited(self, text: AnswerText) -> set[int]:
         """Return the numbers of the sources that a text cites, and prepare these sources."""
         named = [sentence.cited for sentence in text.sentences] + [behind.numbers for behind in text.trailing]
         cited = {number for numbers in named for number in numbers if number in self._sources}
@@ -258,8 +258,8 @@ class CitationChecker:
         but it is partial at best if another clause has no marker. `is_shown` is False if the judgement is only compared with
         others, so a support model need not decide it.
         """
-        texts = tuple((cell.text, cell.with_heads) for cell in sentence.cells_for(number))
-        clauses = tuple(clause.text for clause in sentence.clauses_for(number))
+        texts = tuple((cell.text, cell.with_heads) for cell in sentence.list_cells(number))
+        clauses = tuple(clause.text for clause in sentence.list_clauses(number))
         key = (sentence.claim, texts, clauses, number)
         if key not in self._judged:
             self._check_stop()
@@ -268,7 +268,7 @@ class CitationChecker:
             found = judge(self._claim(sentence.claim), source, self._language, cells)
             if clauses and found[1].verdict in ("partial", "unsupported"):
                 of_clauses = [judge(self._claim(clause), source, self._language) for clause in clauses]
-                found = max(found, _of_clause(sentence, *min(of_clauses, key=_rank)), key=_rank)
+                found = max(found, _extend_to_sentence(sentence, *min(of_clauses, key=_rank)), key=_rank)
                 if not all(clause.cited for clause in sentence.clauses):
                     found = found[0], replace(found[1], highest="partial")
             self._judged[key] = found
@@ -294,7 +294,7 @@ class CitationChecker:
         span, judgement = self._judgement(sentence, number)
         source = self._sources[number]
         quote, link = self._quote(source, span)
-        page = page_at(source.pages, span[0]) if quote else None
+        page = find_page(source.pages, span[0]) if quote else None
         return Citation(
             start=sentence.start,
             end=sentence.end,
@@ -302,7 +302,7 @@ class CitationChecker:
             quote=quote,
             quote_start=span[0],
             quote_end=span[1],
-            verdict=_verdict_on(source, judgement),
+            verdict=_decide_verdict(source, judgement),
             score=judgement.score,
             is_verbatim=judgement.is_verbatim,
             checked_by="words" if judgement.word_verdict is None else "encoder",
@@ -312,8 +312,8 @@ class CitationChecker:
             quote_url=link,
             page=page,
             cells=tuple(
-                CellVerdict(start=cell.start, end=cell.end, verdict=_verdict_on(source, judged))
-                for cell, judged in zip(sentence.cells_for(number), judgement.cells, strict=False)
+                CellVerdict(start=cell.start, end=cell.end, verdict=_decide_verdict(source, judged))
+                for cell, judged in zip(sentence.list_cells(number), judgement.cells, strict=False)
             ),
             difference=self._difference(sentence, judgement, number) if judgement.change else None,
         )
@@ -325,7 +325,7 @@ class CitationChecker:
         claim. It is also None if replaced words or names are too long to be compared: a reader would see two unrelated texts.
         """
         change = judgement.change
-        claimed = claimed_place(sentence, change.claimed) if change else None
+        claimed = find_claimed_place(sentence, change.claimed) if change else None
         if change is None or claimed is None or judgement.verdict in ("supported", "unchecked"):
             return None
         source, (start, end), (first, last) = self._prepared[number], claimed, change.found
@@ -343,7 +343,7 @@ class CitationChecker:
         key = (source.index, span)
         if key not in self._quotes:
             quote = self._prepared[source.index].text[slice(*span)]
-            self._quotes[key] = quote, quote_url(source.url, quote, page_at(source.pages, span[0]))
+            self._quotes[key] = quote, quote_url(source.url, quote, find_page(source.pages, span[0]))
         return self._quotes[key]
 
 
@@ -357,7 +357,7 @@ def _rank(found: tuple[Span, Judgement]) -> int:
     return RANK[found[1].verdict]
 
 
-def _of_clause(sentence: AnswerSentence, span: Span, judgement: Judgement) -> tuple[Span, Judgement]:
+def _extend_to_sentence(sentence: AnswerSentence, span: Span, judgement: Judgement) -> tuple[Span, Judgement]:
     """Turn the judgement on a clause into a judgement on the sentence. It is partial at best if a clause has no marker.
 
     The change is dropped, because its offsets count from the beginning of the clause.
@@ -367,7 +367,7 @@ def _of_clause(sentence: AnswerSentence, span: Span, judgement: Judgement) -> tu
     return span, replace(judgement, change=None, is_verbatim=False)
 
 
-def _verdict_on(source: Source, judgement: Judgement) -> Verdict:
+def _decide_verdict(source: Source, judgement: Judgement) -> Verdict:
     """Return the verdict. An excerpt that neither supports nor contradicts a sentence says nothing about its page."""
     is_open = judgement.verdict == "unsupported" and source.text_kind == "snippet" and not judgement.is_refuted
     return "unchecked" if is_open else judgement.verdict
@@ -376,4 +376,4 @@ def _verdict_on(source: Source, judgement: Judgement) -> Verdict:
 @cache
 def _catalogue_messages(language: str) -> frozenset[str]:
     """Return the messages of the application, which need no source."""
-    return frozenset(astuple(messages_for(language)))
+    return frozenset(astuple(get_messages(language)))

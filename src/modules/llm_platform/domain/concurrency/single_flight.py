@@ -66,7 +66,7 @@ class SingleFlight(Generic[Value]):
         try:
             await asyncio.wait((flight.task,))
             if error := flight.task.exception():
-                raise _shared(error) if has_joined else error
+                raise _copy_error(error) if has_joined else error
             return flight.parts[0], has_joined
         finally:
             await self._leave(key, flight)
@@ -85,7 +85,7 @@ class SingleFlight(Generic[Value]):
                     position += 1
                     yield Part(flight.parts[position - 1], has_joined, position <= past)
             if error := flight.task.exception():
-                raise _shared(error) if has_joined else error
+                raise _copy_error(error) if has_joined else error
         finally:
             await self._leave(key, flight)
 
@@ -139,7 +139,7 @@ async def emit_all(start: Callable[[], AsyncIterator[Value]], emit: Emit[Value])
             emit(part)
 
 
-def _shared(error: BaseException) -> BaseException:
+def _copy_error(error: BaseException) -> BaseException:
     """Return the error for a caller that joined: a copy, because policies change the cost of an error, and it costs nothing."""
     if not isinstance(error, AppException):
         return error

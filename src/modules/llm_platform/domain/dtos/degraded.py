@@ -39,6 +39,6 @@ class Degraded(BaseModel, frozen=True):
         return cls(component=error.component or component, reason=f"{error.code}: {error.message}", until=until)
 
 
-def distinct_degraded(entries: Iterable[Degraded]) -> tuple[Degraded, ...]:
+def deduplicate_degraded(entries: Iterable[Degraded]) -> tuple[Degraded, ...]:
     """Return the entries without repetitions of a component with the same reason; of these the last one stays."""
     return tuple({(entry.component, entry.reason): entry for entry in entries}.values())

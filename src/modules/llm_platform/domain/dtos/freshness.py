@@ -55,7 +55,7 @@ class Freshness:
         return self.start <= day <= self.end
 
 
-def days_between(first: date | None, last: date | None) -> str | None:
+def format_days(first: date | None, last: date | None) -> str | None:
     """Return the freshness of results from one day to another, both included; None without both.
 
     Without the last day it ends today.
@@ -71,10 +71,10 @@ _RECENT = {word: Freshness(recent=span) for word, span in KEYWORDS.items()}
 
 def parse_freshness(text: str) -> Freshness | None:
     """Return the limit, None for no limit. Raises ValueError, with what is valid."""
-    return None if text == NO_LIMIT else _RECENT.get(text) or _dated(text)
+    return None if text == NO_LIMIT else _RECENT.get(text) or _parse_dates(text)
 
 
-def _dated(freshness: str) -> Freshness:
+def _parse_dates(freshness: str) -> Freshness:
     match = _DATES.fullmatch(freshness)
     if match is None:
         raise ValueError(_ADVICE)

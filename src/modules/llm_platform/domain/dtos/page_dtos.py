@@ -25,7 +25,7 @@ class Page(BaseModel, frozen=True):
     - `warning` says what is missing or was guessed.
     - `extraction` is the share of the page's visible text that `text` has, 0 to 1, where the reader knows it.
     - `pages` says where the pages of a PDF begin in `text`.
-    - `links` are the links of a page that is read with `keeping_links`, by a reader that knows them: each address as the page
+    - `links` are the links of a page that is read with `keep_links`, by a reader that knows them: each address as the page
       writes it, relative to `link_base`, and its text.
     """
 

@@ -8,7 +8,7 @@ from pydantic_core import PydanticCustomError
 from modules.llm_platform.domain.callers.request_id import REQUEST_ID_PATTERN
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.freshness import parse_freshness
-from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, UploadedFile, with_clean_names
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, UploadedFile, clean_names
 from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, check_output_schema
 
 Depth = Literal["shallow", "deep", "report"]
@@ -51,7 +51,7 @@ GivenUrl = Annotated[
 ]
 
 
-def _checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
+def _check_schema(schema: dict[str, Any]) -> dict[str, Any]:
     try:
         check_output_schema(schema)
     except InvalidSchemaError as error:
@@ -59,23 +59,23 @@ def _checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-OutputSchema = Annotated[dict[str, Any], AfterValidator(_checked_schema)]
+OutputSchema = Annotated[dict[str, Any], AfterValidator(_check_schema)]
 
 
-def _without_nul(text: str) -> str:
+def _reject_nul(text: str) -> str:
     if "\x00" in text:
         raise ValueError("must not contain a NUL character")
     return text
 
 
-def _checked_freshness(text: str) -> str:
+def _check_freshness(text: str) -> str:
     parse_freshness(text)
     return text
 
 
-Freshness = Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(_checked_freshness)]
+Freshness = Annotated[str, StringConstraints(strip_whitespace=True), AfterValidator(_check_freshness)]
 Context = Annotated[
-    str, StringConstraints(strip_whitespace=True, max_length=MAX_CONTEXT_CHARS), AfterValidator(_without_nul)
+    str, StringConstraints(strip_whitespace=True, max_length=MAX_CONTEXT_CHARS), AfterValidator(_reject_nul)
 ]
 ModelName = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_MODEL_CHARS)]
 PreviousId = Annotated[str, StringConstraints(min_length=1, max_length=128, pattern=REQUEST_ID_PATTERN)]
@@ -132,9 +132,7 @@ class ResearchRequest(BaseModel):
     context: Context | None = None
     instructions: str | None = Field(default=None, max_length=MAX_INSTRUCTION_CHARS)
     model: ModelName | None = None
-    files: Annotated[tuple[UploadedFile, ...], AfterValidator(with_clean_names)] = Field(
-        default=(), max_length=MAX_FILES
-    )
+    files: Annotated[tuple[UploadedFile, ...], AfterValidator(clean_names)] = Field(default=(), max_length=MAX_FILES)
     pages: int | None = Field(default=None, ge=0, le=MAX_PAGES, strict=True)
     rounds: int | None = Field(default=None, ge=0, le=MAX_ROUNDS, strict=True)
     previous_id: PreviousId | None = None

@@ -149,7 +149,7 @@ class ResearchThreadPage(BaseModel, frozen=True):
     next: str | None = Field(default=None)
 
 
-def _without_nul(title: object) -> object:
+def _remove_nul(title: object) -> object:
     """PostgreSQL stores no NUL."""
     return title.replace("\x00", "") if isinstance(title, str) else title
 
@@ -159,7 +159,7 @@ class ThreadChange(BaseModel):
 
     model_config = ConfigDict(frozen=True, str_strip_whitespace=True)
 
-    title: Annotated[str, BeforeValidator(_without_nul)] = Field(min_length=1, max_length=MAX_TITLE_CHARS)
+    title: Annotated[str, BeforeValidator(_remove_nul)] = Field(min_length=1, max_length=MAX_TITLE_CHARS)
 
 
 @dataclass(frozen=True, slots=True)

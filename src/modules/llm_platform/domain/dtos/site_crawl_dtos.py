@@ -18,7 +18,7 @@ MAX_CRAWL_INSTRUCTION_CHARS: Final = 2000
 StopReason = Literal["limit", "deadline", "size"]
 
 
-def _with_scheme(url: object) -> object:
+def _add_scheme(url: object) -> object:
     return f"https://{url.strip()}" if isinstance(url, str) and url.strip() and "://" not in url else url
 
 
@@ -30,7 +30,7 @@ def _pattern(text: str) -> str:
 StartUrl = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=2000),
-    BeforeValidator(_with_scheme),
+    BeforeValidator(_add_scheme),
     AfterValidator(clean_query),  # a crawl in the background has its address as its query
 ]
 Patterns = Annotated[tuple[Annotated[str, AfterValidator(_pattern)], ...], Field(max_length=MAX_PATTERNS)]

@@ -29,7 +29,7 @@ def clean_name(name: str) -> str:
     return f"{tidy.stem[: MAX_NAME_CHARS - len(suffix)].strip() or NAMELESS}{suffix}"
 
 
-def _decoded(value: Any) -> Any:
+def _decode(value: Any) -> Any:
     """Return the bytes of base64; bytes are taken as they are. The message never has a part of the content."""
     if not isinstance(value, str):
         return value
@@ -45,7 +45,7 @@ class UploadedFile(BaseModel):
     model_config = ConfigDict(frozen=True, ser_json_bytes="base64")
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=MAX_SENT_NAME_CHARS)]
-    content: Annotated[bytes, BeforeValidator(_decoded, json_schema_input_type=str)] = Field(
+    content: Annotated[bytes, BeforeValidator(_decode, json_schema_input_type=str)] = Field(
         min_length=1,
         max_length=MAX_FILES_BYTES,
         repr=False,
@@ -54,7 +54,7 @@ class UploadedFile(BaseModel):
     )
 
 
-def with_clean_names(files: Sequence[UploadedFile]) -> tuple[UploadedFile, ...]:
+def clean_names(files: Sequence[UploadedFile]) -> tuple[UploadedFile, ...]:
     """Return the files under names that lead out of no folder, each another one: the second `a.pdf` is `a (2).pdf`.
 
     Raises a validation error where they have more than MAX_FILES_BYTES together.

@@ -33,16 +33,16 @@ MAX_SOURCE_TITLE_CHARS: Final = 500
 SourceState = Literal["read", "dead", "refused", "no_text", "late"]
 
 
-def _without_nul(text: str) -> str:
+def _reject_nul(text: str) -> str:
     if "\x00" in text:
         raise ValueError("must not contain a NUL character")
     return text
 
 
-def _with_a_word(text: str) -> str:
+def _require_word(text: str) -> str:
     if not any(map(str.isalnum, text)):
         raise ValueError("must contain a word")
-    return _without_nul(text)
+    return _reject_nul(text)
 
 
 class VerificationSource(BaseModel, frozen=True):
@@ -50,8 +50,8 @@ class VerificationSource(BaseModel, frozen=True):
 
     index: int = Field(ge=1, le=MAX_SOURCE_INDEX, strict=True)
     url: GivenUrl | None = None
-    text: Annotated[str, StringConstraints(max_length=MAX_SOURCE_CHARS), AfterValidator(_without_nul)] | None = None
-    title: Annotated[str, StringConstraints(max_length=MAX_SOURCE_TITLE_CHARS), AfterValidator(_without_nul)] = ""
+    text: Annotated[str, StringConstraints(max_length=MAX_SOURCE_CHARS), AfterValidator(_reject_nul)] | None = None
+    title: Annotated[str, StringConstraints(max_length=MAX_SOURCE_TITLE_CHARS), AfterValidator(_reject_nul)] = ""
 
     @model_validator(mode="after")
     def _require_address_or_text(self) -> Self:
@@ -60,7 +60,7 @@ class VerificationSource(BaseModel, frozen=True):
         return self
 
 
-def _with_distinct_numbers(sources: tuple[VerificationSource, ...]) -> tuple[VerificationSource, ...]:
+def _require_distinct_numbers(sources: tuple[VerificationSource, ...]) -> tuple[VerificationSource, ...]:
     if len({source.index for source in sources}) < len(sources):
         raise ValueError("two sources have the same index: number them differently")
     return sources
@@ -76,8 +76,8 @@ class VerificationRequest(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    text: Annotated[str, StringConstraints(min_length=1, max_length=MAX_VERIFIED_CHARS), AfterValidator(_with_a_word)]
-    sources: Annotated[tuple[VerificationSource, ...], AfterValidator(_with_distinct_numbers)] = Field(
+    text: Annotated[str, StringConstraints(min_length=1, max_length=MAX_VERIFIED_CHARS), AfterValidator(_require_word)]
+    sources: Annotated[tuple[VerificationSource, ...], AfterValidator(_require_distinct_numbers)] = Field(
         default=(), max_length=MAX_VERIFIED_SOURCES
     )
     find_sources: bool = Field(default=False, strict=True)

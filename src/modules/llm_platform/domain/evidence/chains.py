@@ -23,7 +23,7 @@ class Chain:
     value: float
 
 
-def best_chains(found: Statements, enough: float) -> list[Chain]:
+def find_best_chains(found: Statements, enough: float) -> list[Chain]:
     """Return the chains, best first. Where one sentence has all that is needed (`enough`), none of two is looked for."""
     quotable = [statement for statement in found.all if statement.candidate.fit]
     best = sorted(quotable, key=lambda statement: -statement.value)[:BEGINNINGS]
@@ -36,13 +36,13 @@ def best_chains(found: Statements, enough: float) -> list[Chain]:
     for first in best:
         title = [first.title] if found.is_new(first.title) else []
         names.append([name.folded for name in (*title, *found.names(first)) if name.folded.strip()])
-    with_name = _statements_with({name for of_first in names for name in of_first}, quotable)
+    with_name = _find_statements({name for of_first in names for name in of_first}, quotable)
     for first, of_first in zip(best, names, strict=True):
         chains += _links(first, of_first, found, with_name)
     return sorted(chains, key=lambda chain: -chain.value)
 
 
-def _statements_with(names: set[str], statements: list[Statement]) -> dict[str, list[Statement]]:
+def _find_statements(names: set[str], statements: list[Statement]) -> dict[str, list[Statement]]:
     """Return the statements that have each name."""
     searched = {word for name in names for word in name.split()}
     with_word: dict[str, list[Statement]] = defaultdict(list)
@@ -73,7 +73,7 @@ def _links(
             yield Chain((first, second), coverage, coverage + LINK_VALUE + TITLE_LINK_VALUE * in_title)
 
 
-def best_statements(chains: list[Chain], limit: int) -> list[Statement]:
+def list_best_statements(chains: list[Chain], limit: int) -> list[Statement]:
     """Return the sentences of the best chains, in order, quotable ones only."""
     chosen: list[Statement] = []
     of_a_source: Counter[int] = Counter()

@@ -8,15 +8,20 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, Need, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.evidence.chains import Chain, best_chains, best_statements
-from modules.llm_platform.domain.evidence.queries import NamedQuery, further_queries, query_without_figures
+from modules.llm_platform.domain.evidence.chains import Chain, find_best_chains, list_best_statements
+from modules.llm_platform.domain.evidence.queries import NamedQuery, list_further_queries, query_without_figures
 from modules.llm_platform.domain.evidence.statements import HAS_TERM, SourceNames, Statement, Statements
-from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, list_candidates, relevance_of
+from modules.llm_platform.domain.extractive.candidates import (
+    Candidate,
+    SourceSentences,
+    list_candidates,
+    make_relevance,
+)
 from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
-from modules.llm_platform.domain.extractive.sentences import Sentence, blocks_of
-from modules.llm_platform.domain.extractive.voices import sides_of
+from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
+from modules.llm_platform.domain.extractive.voices import find_sides
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
@@ -54,12 +59,12 @@ class ReadRow:
         if self.statements is None or self.row.state == "answered":
             return ()
         disputed = [query_without_figures(self.row.quotes[0].text)] if self.row.state == "disagree" else []
-        return (*disputed, *further_queries(self.statements))
+        return (*disputed, *list_further_queries(self.statements))
 
     @cached_property
     def addresses(self) -> tuple[str, ...]:
         """The addresses of the passages that bear on it, which only a run that goes on asks for."""
-        statements = best_statements(self.chains, 2 * MAX_QUOTES)
+        statements = list_best_statements(self.chains, 2 * MAX_QUOTES)
         return tuple(dict.fromkeys(statement.candidate.source.url for statement in statements))
 
 
@@ -72,7 +77,7 @@ class LedgerReader:
     def __init__(self, questions: Sequence[str], language: str) -> None:
         self._questions = [read_question(question, detect(question) or language) for question in questions]
         self._matchers = [TermMatcher(question.terms) for question in self._questions]
-        self._relevance = relevance_of(self._questions)
+        self._relevance = make_relevance(self._questions)
         self._language = language
         self._sources: dict[tuple[str, str, str, str | None], SourceNames] = {}  # address, title, text, date
         self._candidates: dict[
@@ -84,18 +89,18 @@ class LedgerReader:
         known = [self._names(source) for source in sources]
         rows: list[ReadRow] = []
         for number, question in enumerate(self._questions):
-            candidates = [self._compared(number, source, rank) for rank, source in enumerate(known)]
+            candidates = [self._compare_source(number, source, rank) for rank, source in enumerate(known)]
             rows.append(_read_row(Statements(question, known, candidates, self._matchers[number]), rounds))
         return tuple(rows)
 
     def _names(self, source: Source) -> SourceNames:
         key = (source.url, source.title, source.text, source.published)
         if key not in self._sources:
-            sentences = SourceSentences(source, blocks_of(source.text), self._language, self._relevance)
+            sentences = SourceSentences(source, read_source_blocks(source.text), self._language, self._relevance)
             self._sources[key] = SourceNames(sentences)
         return self._sources[key]
 
-    def _compared(self, number: int, source: SourceNames, rank: int) -> list[Candidate]:
+    def _compare_source(self, number: int, source: SourceNames, rank: int) -> list[Candidate]:
         key = number, id(source)
         if key not in self._candidates:
             question, matcher = self._questions[number], self._matchers[number]
@@ -106,7 +111,7 @@ class LedgerReader:
 
 
 def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
-    chains = best_chains(found, enough=ANSWERED_FROM)
+    chains = find_best_chains(found, enough=ANSWERED_FROM)
     question, terms = found.question.text, found.question.terms
     words = tuple(term.word for term in terms)
     needs = tuple(need for need, pattern in _NEEDS.items() if pattern.search(question))
@@ -114,7 +119,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
         return ReadRow(EvidenceRow(question=question, words=words, needs=needs))
     best = chains[0]
     met = {number for one in best.statements for number, credit in one.candidate.met.items() if credit >= HAS_TERM}
-    chosen = best_statements(chains, MAX_QUOTES)
+    chosen = list_best_statements(chains, MAX_QUOTES)
     if len(best.statements) < 2:  # the best sentence answers alone
         chosen = chosen[:1]
     state: RowState = "open"
@@ -125,7 +130,7 @@ def _read_row(found: Statements, rounds: Mapping[str, int]) -> ReadRow:
     if conflict := _conflict(found, of_figures=asks_for_figure):
         state = "disagree"
         chosen = list(dict.fromkeys((*conflict, *chosen)))[:MAX_QUOTES]
-        sides = sides_of(
+        sides = find_sides(
             (conflict[0].candidate, conflict[1].candidate), [statement.candidate for statement in found.all]
         )
         voices = {id(statement): side.voices for statement, side in zip(conflict, sides, strict=True)}
@@ -171,7 +176,7 @@ def _quote(statement: Statement, rounds: Mapping[str, int], voices: int | None) 
     )
 
 
-def located_rows(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> tuple[EvidenceRow, ...]:
+def locate_quotes(rows: Sequence[EvidenceRow], sources: Sequence[Source]) -> tuple[EvidenceRow, ...]:
     """Return the rows with the places of their quotes in the texts of the sources, as these are when the answer is ready."""
     by_address = {canonical_url(source.url): source for source in sources}
 

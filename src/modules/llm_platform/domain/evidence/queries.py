@@ -30,7 +30,7 @@ class NamedQuery:
         return normalize(self.text)
 
 
-def further_queries(statements: Statements) -> list[NamedQuery]:
+def list_further_queries(statements: Statements) -> list[NamedQuery]:
     """Return a query for each name, best first, with the words of the question that the name's passage lacks."""
     best: dict[str, tuple[float, str, str]] = {}  # keyed by folded name: value, name, words that its passage lacks
     valued = sorted(

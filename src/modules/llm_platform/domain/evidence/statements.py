@@ -71,7 +71,7 @@ class SourceNames:
     def names(self, position: int) -> tuple[Name, ...]:
         """Return the names of a sentence. Few sentences of a long source are asked for theirs."""
         if position not in self._names:
-            self._names[position] = tuple(map(Name.of, names_of(self.sentences.forms[position].sentence.text)))
+            self._names[position] = tuple(map(Name.of, list_names(self.sentences.forms[position].sentence.text)))
         return self._names[position]
 
 
@@ -173,7 +173,7 @@ class Passage:
     value: float
 
 
-def names_of(sentence: str) -> list[str]:
+def list_names(sentence: str) -> list[str]:
     """Return the capitalised names and the identifiers of a sentence, in order, without function words in front."""
     stops = stop_words("en")
     found: list[str] = []

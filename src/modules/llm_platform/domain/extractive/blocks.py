@@ -61,10 +61,10 @@ def read_blocks(text: str) -> Iterator[Block]:
     for part in read_outline(text):
         written = text[part.start : part.end]
         if part.kind == "heading":
-            yield from reader.new_heading(heading_title(written))
+            yield from reader.begin_section(heading_title(written))
         elif part.kind == "code":
             yield from reader.close()
-            yield _fenced_code(written, reader.heading)
+            yield _read_fenced_code(written, reader.heading)
         else:
             for line in written.split("\n"):
                 yield from reader.take(line)
@@ -72,7 +72,7 @@ def read_blocks(text: str) -> Iterator[Block]:
     yield from reader.close()
 
 
-def _fenced_code(written: str, heading: str) -> Block:
+def _read_fenced_code(written: str, heading: str) -> Block:
     opening, *lines = written.rstrip("\n").split("\n")
     if lines and not lines[-1].strip("`~ \t>"):
         lines.pop()
@@ -128,7 +128,7 @@ class _ProseReader:
         self._announced = body.endswith((":", "："))
         yield Block(kind, body, self.heading, term=term)
 
-    def new_heading(self, title: str) -> Iterator[Block]:
+    def begin_section(self, title: str) -> Iterator[Block]:
         yield from self.close()
         self.heading, self._in_list, self._announced = strip_markup(title), False, False
         yield Block("heading", self.heading, self.heading)
@@ -165,17 +165,17 @@ class _ProseReader:
             yield from self.close()
         defined = _DEFINED.match(line)
         if defined and self._kind == "paragraph" and 0 < len(self._lines) <= MAX_TERM_LINES:
-            self._term = ", ".join(map(_as_term, self._lines))
+            self._term = ", ".join(map(_format_term, self._lines))
             self._lines = [defined.group(1)]
             return
         if self._blank and not line[0].isspace():
             self._in_list = False
         if line[0].isspace() and self._kind == "paragraph" and [written.isupper() for written in self._lines] == [True]:
-            yield from self.new_heading(self._lines.pop())  # a heading of a manual, with its text indented below
+            yield from self.begin_section(self._lines.pop())  # a heading of a manual, with its text indented below
         self._lines.append(line)
 
 
-def _as_term(line: str) -> str:
+def _format_term(line: str) -> str:
     """Return a term as shown before its explanation: options and signatures as code."""
     bare = line.strip()
     return f"`{bare}`" if "`" not in bare and _CODE_TERM.search(bare) else strip_markup(bare)

@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import NAME_WEIGHT, Question, TermMatcher, symbols
-from modules.llm_platform.domain.extractive.sentences import MAX_ROWS, Sentence, read_table, sentences_in
+from modules.llm_platform.domain.extractive.sentences import MAX_ROWS, Sentence, list_sentences, read_table
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import detect, stop_words
 from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, sentence_spans
@@ -95,19 +95,19 @@ def _lead_in(sentence: Sentence, language: str) -> str:
     if sentence.intro and len(sentence.text.split()) <= ITEM_WORDS:
         start, end = sentence_spans(sentence.intro, language)[-1]
         last = strip_markup(sentence.intro[start:end])
-        introduction = "" if depends_on_context(last, language) else _short(last)
+        introduction = "" if depends_on_context(last, language) else _shorten(last)
     names_itself = _NAMES_ITSELF.match(sentence.text) or sentence.heading.isupper()
     fragment = not ends_sentence(sentence.text)
-    return introduction or (_short(sentence.heading) if fragment and not names_itself else "")
+    return introduction or (_shorten(sentence.heading) if fragment and not names_itself else "")
 
 
-def _short(above: str) -> str:
+def _shorten(above: str) -> str:
     """Return the text without its colon; empty if it is a question, or too long to show before a sentence."""
     bare = above.rstrip(":： ")
     return "" if is_question(bare) or len(bare.split()) > LEAD_WORDS else bare
 
 
-def attached_blocks(sentence: Sentence, *, how: bool) -> tuple[Block, ...] | None:
+def find_attached_blocks(sentence: Sentence, *, how: bool) -> tuple[Block, ...] | None:
     """Return the code, list or table that a sentence ending in a colon announces.
 
     The result is empty if the sentence announces nothing, and None if the announced block is missing or too long to show.
@@ -143,7 +143,7 @@ _UNSPACED_LANGUAGES = frozenset({"zh", "ja", "ko"})
 
 
 @cache  # Compiling takes longer than all imports of a command together, so it waits for the first sentence.
-def _compiled(name: str) -> re.Pattern[str]:
+def _compile(name: str) -> re.Pattern[str]:
     return re.compile("|".join(load_data("quoting")[name]), _FLAGS)
 
 
@@ -180,14 +180,14 @@ class Boilerplate:
         return self.has_address or any(text not in asked for text in self.found)
 
 
-def boilerplate_of(sentence: str) -> Boilerplate:
+def find_boilerplate(sentence: str) -> Boilerplate:
     """Find the first pointer ("see Section 2"), boilerplate and instruction to a program in a sentence.
 
     A pointer in parentheses does not count: `An array (see Section 6.7) of exit states` is a statement.
     """
     outside_parentheses = _PARENTHESES.sub("", sentence)
     searched = {"pointers": outside_parentheses, "boilerplate": sentence, "instructions": sentence}
-    matches = (_compiled(patterns).search(text) for patterns, text in searched.items())
+    matches = (_compile(patterns).search(text) for patterns, text in searched.items())
     return Boilerplate(tuple(match.group().casefold() for match in matches if match), bool(_ADDRESS.search(sentence)))
 
 
@@ -196,7 +196,7 @@ def points_to_exhibit(sentence: str, question: str) -> bool:
 
     A figure that the question names does not count.
     """
-    found = _compiled("exhibits").search(sentence)
+    found = _compile("exhibits").search(sentence)
     return found is not None and found.group().strip().casefold() not in question.casefold()
 
 
@@ -243,7 +243,7 @@ class SentenceForm:
     def boilerplate(self) -> Boilerplate:
         """The reasons not to quote the sentence. They are found at the first use and kept for all questions."""
         if self._boilerplate is None:
-            self._boilerplate = boilerplate_of(self.sentence.text)
+            self._boilerplate = find_boilerplate(self.sentence.text)
         return self._boilerplate
 
 
@@ -259,7 +259,7 @@ class SourceSentences:
         self.language = detect(source.text[:LANGUAGE_CHARS]) or language
         self.stop_words = stop_words(self.language)
         bare = source.text.strip()
-        self.forms = [self._form(sentence, bare) for sentence in sentences_in(blocks, self.language, relevance)]
+        self.forms = [self._form(sentence, bare) for sentence in list_sentences(blocks, self.language, relevance)]
         self.context_words = {
             context: words(" ".join((source.title, *context))) for context in {form.context for form in self.forms}
         }
@@ -381,7 +381,7 @@ def find_candidates(
     question: Question, sources: Sequence[Source], texts: Sequence[Sequence[Block]], matcher: TermMatcher
 ) -> list[Candidate]:
     """Return the sentences of all sources in order. `texts` has the blocks of each source."""
-    relevance = relevance_of([question])
+    relevance = make_relevance([question])
     read = (
         SourceSentences(source, blocks, question.language, relevance)
         for source, blocks in zip(sources, texts, strict=True)
@@ -391,7 +391,7 @@ def find_candidates(
     ]
 
 
-def relevance_of(questions: Sequence[Question]) -> Callable[[str], int]:
+def make_relevance(questions: Sequence[Question]) -> Callable[[str], int]:
     """Return a function that estimates how many terms of the questions a paragraph has, by their first PREFIX_CHARS."""
     beginnings = {re.escape(term.word[:PREFIX_CHARS]) for question in questions for term in question.terms}
     pattern = re.compile("|".join(sorted(beginnings, key=len, reverse=True)) or r"(?!)")
@@ -406,7 +406,7 @@ def list_candidates(sentences: SourceSentences, rank: int, question: Question, m
     for form in sentences.forms:
         sentence = form.sentence
         own_met = met_terms([*form.words, *symbols(form.shown)] if has_symbols else form.words, matcher)
-        attached = attached_blocks(sentence, how=question.asks_how)
+        attached = find_attached_blocks(sentence, how=question.asks_how)
         code = _code_words(attached)
         coded = met_terms(code, matcher) if code else {}
         headings = above[form.context]
@@ -426,7 +426,7 @@ def list_candidates(sentences: SourceSentences, rank: int, question: Question, m
                 question=question,
                 matcher=matcher,
                 stop_words=sentences.stop_words,
-                met=_with_context(own_met, context),
+                met=_add_context(own_met, context),
                 own_met=own_met,
                 before=before,
                 has_own_term=bool(own_met)
@@ -443,7 +443,7 @@ def _code_words(attached: Sequence[Block] | None) -> list[str]:
     return words(attached[0].text) if attached and attached[0].kind != "item" else []
 
 
-def _with_context(own: Mapping[int, float], context: Sequence[tuple[Mapping[int, float], float]]) -> dict[int, float]:
+def _add_context(own: Mapping[int, float], context: Sequence[tuple[Mapping[int, float], float]]) -> dict[int, float]:
     met = dict(own)
     for around, worth in context:
         for number, credit in around.items():
@@ -455,7 +455,7 @@ def _with_context(own: Mapping[int, float], context: Sequence[tuple[Mapping[int,
 def met_terms(found: Sequence[str], matcher: TermMatcher) -> dict[int, float]:
     """Return the numbers of the terms that the words match, each with its credit, 0 to 1."""
     met: dict[int, float] = {}
-    for matched in matcher.matches_of(found):
+    for matched in matcher.find_matches(found):
         for number, credit in matched:
             if credit > met.get(number, 0.0):
                 met[number] = credit

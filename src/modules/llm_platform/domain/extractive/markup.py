@@ -31,7 +31,7 @@ def strip_markup(text: str) -> str:
     shown = _BLANKS.sub(" ", text).strip()
     shown = _DATE_BEFORE.sub("", shown)
     if "`" not in shown:
-        return _without_markup(shown)
+        return _remove_signs(shown)
     spans: list[str] = []
 
     def hide(span: re.Match[str]) -> str:
@@ -45,13 +45,13 @@ def strip_markup(text: str) -> str:
     shown = _ROLE.sub(r"`\1`", shown).replace("``", "`")
     if shown.count("`") % 2:
         shown = shown.replace("`", "")
-    shown = _without_markup(_CODE_SPAN.sub(hide, shown))
+    shown = _remove_signs(_CODE_SPAN.sub(hide, shown))
     return _HIDDEN_SPAN.sub(lambda hidden: spans[int(hidden[1])], shown)
 
 
-def _without_markup(shown: str) -> str:
+def _remove_signs(shown: str) -> str:
     if "[" in shown or "【" in shown:
-        shown = _LINK.sub(_text_of_link, IMAGE.sub("", shown))
+        shown = _LINK.sub(_read_link_text, IMAGE.sub("", shown))
         shown = _REFERENCE.sub(r"\1", _MARKER.sub("", shown))
     if "<" in shown:
         shown = _TAG.sub("", shown)
@@ -65,5 +65,5 @@ def _without_markup(shown: str) -> str:
     return shown[:-1] if shown.endswith("::") else shown
 
 
-def _text_of_link(link: re.Match[str]) -> str:
+def _read_link_text(link: re.Match[str]) -> str:
     return "" if link[1].strip("^ ").isdigit() else link[1]  # a linked footnote

@@ -119,7 +119,7 @@ def read_question(text: str, language: str) -> Question:
         text,
         language,
         ordered,
-        tuple(_merged_parts([part | numbers for part in parts], ordered)),
+        tuple(_merge_parts([part | numbers for part in parts], ordered)),
         asks_how=bool(_ASKS_HOW.search(text)),
         asks_what=bool(_ASKS_WHAT.search(text)),
     )
@@ -130,7 +130,7 @@ def symbols(text: str) -> list[str]:
     return _SYMBOL.findall(text.replace(MINUS_SIGN, "-"))
 
 
-def exact_terms(text: str) -> frozenset[str]:
+def list_exact_terms(text: str) -> frozenset[str]:
     """Return the options, signs and identifiers of a question. An answer must have them exactly as they are written."""
     return frozenset((*symbols(text), *_IDENTIFIER.findall(text)))
 
@@ -151,7 +151,7 @@ def _weight(word: str, names: set[str]) -> float:
     return NAME_WEIGHT if word in names else 1.0
 
 
-def _merged_parts(parts: Sequence[frozenset[int]], terms: Sequence[Term]) -> list[frozenset[int]]:
+def _merge_parts(parts: Sequence[frozenset[int]], terms: Sequence[Term]) -> list[frozenset[int]]:
     """Merge parts without an important new term into their neighbours, and all parts from MAX_PARTS on into one."""
     merged: list[frozenset[int]] = []
     seen: frozenset[int] = frozenset()
@@ -196,7 +196,7 @@ class TermMatcher(dict[str, Matches]):
         found = self[word] = tuple(met.items())
         return found
 
-    def matches_of(self, words: Iterable[str]) -> Iterable[Matches]:
+    def find_matches(self, words: Iterable[str]) -> Iterable[Matches]:
         """Return the matches of the words that have any."""
         return filter(None, map(self.__getitem__, words))
 

@@ -16,9 +16,9 @@ from modules.llm_platform.domain.extractive.selection import (
     MAX_QUOTES,
     REPEATS_FROM,
     Selection,
+    add_antecedent,
     is_shown_with,
     lacks_exact,
-    with_antecedent,
 )
 from modules.llm_platform.domain.text.data_files import load_data
 
@@ -54,7 +54,7 @@ def read_weights(kind: Kind) -> Weights:
 def list_quotable(selection: Selection) -> list[Candidate]:
     """Return the sentences for the encoder: the ones that can be quoted, best first by their words."""
     ranked = sorted(selection.candidates, key=best_first)
-    return [candidate for candidate in ranked if candidate.is_quotable and with_antecedent(candidate)][:MAX_NEAR]
+    return [candidate for candidate in ranked if candidate.is_quotable and add_antecedent(candidate)][:MAX_NEAR]
 
 
 def describe_sentence(candidate: Candidate) -> str:
@@ -135,7 +135,7 @@ def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chos
         return Chosen(selection, ordered, may_answer=best >= weights.may_answer_from)
     chosen: list[Candidate] = []
     for odds, limits, candidate in weighed:
-        group = [member for member in with_antecedent(candidate) if member not in chosen]
+        group = [member for member in add_antecedent(candidate) if member not in chosen]
         is_repeated = any(
             overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
         )

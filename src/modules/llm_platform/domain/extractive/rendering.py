@@ -12,7 +12,7 @@ from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.selection import Extraction, Quote
 from modules.llm_platform.domain.extractive.sentences import read_table
 from modules.llm_platform.domain.extractive.tables import RowsFound
-from modules.llm_platform.domain.extractive.voices import Side, sides_of
+from modules.llm_platform.domain.extractive.voices import Side, find_sides
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS, ends_sentence
 from modules.llm_platform.domain.text.tokens import count_tokens
@@ -55,7 +55,7 @@ def render_closest(extraction: Extraction, messages: Messages) -> str:
 def list_closest(ordered: Sequence[Candidate], messages: Messages) -> str:
     """Return the first sentences that can stand alone, below a line that introduces them; empty if there are none."""
     alone = [one for one in ordered if _stands_alone(one)][:MAX_CLOSEST]
-    lines = [f"- {_with_markers(_text_with_lead(one), [one.source.index])}" for one in alone]
+    lines = [f"- {_add_markers(_render_text(one), [one.source.index])}" for one in alone]
     return "\n".join([messages.closest, "", *lines]) if lines else ""
 
 
@@ -67,9 +67,9 @@ def _blocks(question: Question, extraction: Extraction, messages: Messages) -> l
     if not extraction.quotes:
         return []
     if readings := find_readings(question, extraction.candidates):
-        lines = [messages.readings_of(strip_markup(readings.subject)), ""]
+        lines = [messages.introduce_readings(strip_markup(readings.subject)), ""]
         for reading in readings.readings:
-            cited = _with_markers(_text_with_lead(reading.opening), [reading.opening.source.index])
+            cited = _add_markers(_render_text(reading.opening), [reading.opening.source.index])
             lines.append(f"- {strip_markup(reading.title)}: {cited}")
         return ["\n".join(lines)]
     quotes = extraction.quotes
@@ -77,7 +77,7 @@ def _blocks(question: Question, extraction: Extraction, messages: Messages) -> l
     if conflict is None:
         return render_passage(quotes)
     quotes_left = [quote for quote in quotes if not any(quote.sentence is side.sentence for side in conflict)]
-    return [render_conflict(sides_of(conflict, extraction.sentences), messages), *render_passage(quotes_left)]
+    return [render_conflict(find_sides(conflict, extraction.sentences), messages), *render_passage(quotes_left)]
 
 
 def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:
@@ -85,7 +85,7 @@ def render_conflict(sides: tuple[Side, Side], messages: Messages) -> str:
     lines: list[str] = []
     for side in sides:
         sentence = side.sentence
-        cited = _with_markers(_text_with_lead(sentence), [sentence.source.index])
+        cited = _add_markers(_render_text(sentence), [sentence.source.index])
         lines.append(f"- {cited} {messages.voices_note(sentence.source.published, side.voices)}")
     return "\n".join([messages.disagree, "", *lines])
 
@@ -112,7 +112,7 @@ def _shape(quote: Quote) -> tuple[int, Sequence[str], bool]:
 
 
 def _render_table(columns: Sequence[str], rows: Sequence[Sequence[str]], index: int) -> str:
-    marked = [(*cells[:-1], _with_markers(cells[-1], [index])) for cells in rows]
+    marked = [(*cells[:-1], _add_markers(cells[-1], [index])) for cells in rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *marked))
 
 
@@ -126,9 +126,9 @@ def _lists(quotes: Sequence[Quote]) -> list[str]:
         if not lead or len(members) == 1:
             lines += [f"- {_render_quote(quote)}" for quote in members]
             continue
-        items = [f"- {_with_markers(quote.sentence.text, _indices(quote))}" for quote in members]
+        items = [f"- {_add_markers(quote.sentence.text, _indices(quote))}" for quote in members]
         blocks += ["\n".join(lines)] * bool(lines)
-        blocks += [_with_markers(f"{lead}:", [members[0].source.index]), "\n".join(items)]
+        blocks += [_add_markers(f"{lead}:", [members[0].source.index]), "\n".join(items)]
         lines = []
     return [*blocks, "\n".join(lines)] if lines else blocks
 
@@ -151,18 +151,18 @@ def _paragraphs(quotes: Sequence[Quote]) -> list[str]:
 
 
 def _render_quote(quote: Quote) -> str:
-    return _with_markers(_text_with_lead(quote), _indices(quote))
+    return _add_markers(_render_text(quote), _indices(quote))
 
 
 def _indices(quote: Quote) -> list[int]:
     return [quote.source.index, *quote.also]
 
 
-def _text_with_lead(quote: Quote | Candidate) -> str:
-    return _with_lead(quote.lead, quote.sentence.text)
+def _render_text(quote: Quote | Candidate) -> str:
+    return _add_lead(quote.lead, quote.sentence.text)
 
 
-def _with_lead(lead: str, text: str) -> str:
+def _add_lead(lead: str, text: str) -> str:
     return f"{lead}: {text}" if lead else text
 
 
@@ -177,12 +177,12 @@ def _render_followers(quote: Quote) -> str:
     if quote.attached[0].kind == "table":
         return _render_table(*read_table(quote.attached[0]), quote.source.index)
     return "\n".join(
-        f"- {_with_markers(_with_lead(block.term, strip_markup(block.text)), [quote.source.index])}"
+        f"- {_add_markers(_add_lead(block.term, strip_markup(block.text)), [quote.source.index])}"
         for block in quote.attached
     )
 
 
-def _with_markers(text: str, indices: Sequence[int]) -> str:
+def _add_markers(text: str, indices: Sequence[int]) -> str:
     """Return the sentence with its markers before the full stop."""
     markers = "".join(f"[{index}]" for index in indices)
     if _END.search(text) and not text.endswith(".."):

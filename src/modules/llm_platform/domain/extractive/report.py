@@ -14,8 +14,8 @@ from modules.llm_platform.domain.extractive.conflicts import find_conflict
 from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.rendering import render_conflict, render_passage
 from modules.llm_platform.domain.extractive.scoring import best_first, coverage, score_candidates, weigh
-from modules.llm_platform.domain.extractive.sentences import blocks_of
-from modules.llm_platform.domain.extractive.voices import Side, sides_of
+from modules.llm_platform.domain.extractive.sentences import read_source_blocks
+from modules.llm_platform.domain.extractive.voices import Side, find_sides
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import is_question
@@ -104,7 +104,7 @@ class PassageSelector:
 
     def sides(self, conflict: Conflict | None) -> tuple[Side, Side] | None:
         """Return the two sides of a conflict, each with the number of independent sources that say the same."""
-        return sides_of(conflict, self._candidates) if conflict else None
+        return find_sides(conflict, self._candidates) if conflict else None
 
     def passages(
         self,
@@ -154,7 +154,7 @@ class PassageSelector:
             is_single_row = count and candidate.sentence.row
             if is_exhausted or is_single_row or not _can_lead(candidate, shortest) or selected.is_repetition(candidate):
                 continue
-            passage = _extended_passage(candidate, selected, self._behind, sentences)
+            passage = _extend_passage(candidate, selected, self._behind, sentences)
             if passage and self._is_about_question(passage):
                 top = max(top, candidate.score)
                 count += 1
@@ -168,7 +168,7 @@ class PassageSelector:
         for passage in passages:
             order.setdefault(passage[0].rank, len(order))
         ordered = sorted(passages, key=lambda passage: (order[passage[0].rank], passage[0].sentence.position))
-        return tuple(tuple(selection.quote_of(candidate, self._near) for candidate in passage) for passage in ordered)
+        return tuple(tuple(selection.make_quote(candidate, self._near) for candidate in passage) for passage in ordered)
 
     def _is_about_question(self, passage: Sequence[Candidate]) -> bool:
         """Return whether the passage with its headings has two terms of the question, or one if the question has few."""
@@ -183,14 +183,14 @@ def _can_lead(candidate: Candidate, shortest: int) -> bool:
     return shortest <= len(candidate.words) <= MAX_PASSAGE_WORDS
 
 
-def _extended_passage(
+def _extend_passage(
     candidate: Candidate, selected: SelectedPassages, behind: Mapping[int, Candidate], most: int
 ) -> list[Candidate]:
     """Return the sentence, the sentence that it depends on, and sentences that continue it.
 
     The result is empty if the sentence that it depends on cannot be quoted.
     """
-    passage = [member for member in selection.with_antecedent(candidate) if not selected.contains(member)]
+    passage = [member for member in selection.add_antecedent(candidate) if not selected.contains(member)]
     if candidate not in passage or (candidate.is_dependent and len(passage) < 2):
         return []
     room = MAX_PASSAGE_WORDS - sum(len(member.words) for member in passage)
@@ -237,7 +237,7 @@ def write_report(
     The report has an introduction, a section for each answered question, and a list of unanswered questions. `evidence` has
     quotes that together answer the main question. If there are any, they are the introduction.
     """
-    texts = [blocks_of(source.text) for source in sources]
+    texts = [read_source_blocks(source.text) for source in sources]
     sample = "".join(source.text[:SCRIPT_SAMPLE_CHARS] for source in sources)
     is_latin = len(_OTHER_LETTER.findall(sample)) < LATIN_ONLY_BELOW * max(1, len(sample))
 
@@ -291,14 +291,14 @@ def _latin_terms_only(question: Question) -> Question:
 def _render_report(
     opening: SectionAnswer, sections: Sequence[tuple[str, SectionAnswer | None]], messages: Messages, max_tokens: int
 ) -> str:
-    blocks = [messages.quotes_only, *_fitting(_blocks_of(opening), round(max_tokens * OPENING_SHARE))]
+    blocks = [messages.quotes_only, *_take_fitting(_render_passages(opening), round(max_tokens * OPENING_SHARE))]
     missing = [title for title, found in sections if found is None]
     answered = [(title, found) for title, found in sections if found]
-    closing = _not_found(missing, messages)
+    closing = _render_not_found(missing, messages)
     left = max_tokens - count_tokens("\n".join((*blocks, closing)))
     for number, (title, found) in enumerate(answered):
         share = max(MIN_SECTION_TOKENS, left // (len(answered) - number))
-        quoted = _fitting(_blocks_of(found), share)
+        quoted = _take_fitting(_render_passages(found), share)
         if found.conflict:
             quoted += [f"### {messages.disagreements}", render_conflict(found.conflict, messages)]
         heading = title.lstrip("# ").rstrip("# ") or "…"
@@ -308,7 +308,7 @@ def _render_report(
     return "\n\n".join([*blocks, closing] if closing else blocks)
 
 
-def _blocks_of(found: SectionAnswer) -> list[str]:
+def _render_passages(found: SectionAnswer) -> list[str]:
     """Return the text of each passage."""
     return ["\n\n".join(map(_mark_placeholders, render_passage(passage))) for passage in found.passages]
 
@@ -318,7 +318,7 @@ def _mark_placeholders(block: str) -> str:
     return block if "<" not in block or "`" in block else _PLACEHOLDER.sub(r"`\g<0>`", block)
 
 
-def _fitting(blocks: Sequence[str], room: int) -> list[str]:
+def _take_fitting(blocks: Sequence[str], room: int) -> list[str]:
     """Return the first passages that fit into `room` tokens, and at least one."""
     fitting: list[str] = []
     for block in blocks:
@@ -329,7 +329,7 @@ def _fitting(blocks: Sequence[str], room: int) -> list[str]:
     return fitting
 
 
-def _not_found(missing: Sequence[str], messages: Messages) -> str:
+def _render_not_found(missing: Sequence[str], messages: Messages) -> str:
     if not missing:
         return ""
     unanswered = [title if is_question(title) else f"{title}?" for title in missing]

@@ -22,7 +22,7 @@ from modules.llm_platform.domain.extractive.candidates import (
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import EXACT_WEIGHT, Question, TermMatcher
 from modules.llm_platform.domain.extractive.scoring import Weights, best_first, coverage, score, score_candidates, weigh
-from modules.llm_platform.domain.extractive.sentences import Sentence, blocks_of
+from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
 
 MAX_QUOTES = 3  # quotes for a question of one part
 MAX_QUOTES_A_PART = 2
@@ -88,7 +88,7 @@ def select_quotes(question: Question, sources: Sequence[Source]) -> Extraction:
 def choose_by_words(question: Question, sources: Sequence[Source]) -> Selection:
     """Choose the sentences of the sources that have enough of the question's words."""
     matcher = TermMatcher(question.terms)
-    candidates = find_candidates(question, sources, [blocks_of(source.text) for source in sources], matcher)
+    candidates = find_candidates(question, sources, [read_source_blocks(source.text) for source in sources], matcher)
     weights = weigh(question, candidates)
     score_candidates(candidates, weights)
     chosen: list[Candidate] = []
@@ -114,7 +114,7 @@ def quote(selection: Selection) -> Extraction:
     for candidate in chosen:
         order.setdefault(candidate.rank, len(order))
     in_order = sorted(chosen, key=lambda candidate: (order[candidate.rank], candidate.sentence.position))
-    return Extraction([quote_of(candidate, fit) for candidate in in_order], fit, selection.candidates)
+    return Extraction([make_quote(candidate, fit) for candidate in in_order], fit, selection.candidates)
 
 
 def _choose(
@@ -133,7 +133,7 @@ def _choose(
         key=lambda candidate: (-scores[id(candidate)], candidate.rank),
     )
     known = coverage(selected, weights.subject, asked)
-    leader = next((candidate for candidate in ranked if with_antecedent(candidate) and candidate not in selected), None)
+    leader = next((candidate for candidate in ranked if add_antecedent(candidate) and candidate not in selected), None)
     if leader is None:
         return []
     reach = coverage([leader, *selected], weights.subject, asked)
@@ -147,7 +147,7 @@ def _choose(
         if len(chosen) >= limit:
             break
         floor = top * (SAME_SOURCE_FLOOR if candidate.rank == leader.rank else OTHER_SOURCE_FLOOR)
-        group = [member for member in with_antecedent(candidate) if member not in chosen and member not in selected]
+        group = [member for member in add_antecedent(candidate) if member not in chosen and member not in selected]
         repeats = max((overlap(candidate, other) for other in (*selected, *chosen)), default=0.0)
         if any(is_shown_with(other, candidate) for other in (*selected, *chosen)):
             continue
@@ -214,7 +214,7 @@ def is_shown_with(selected: Candidate, candidate: Candidate) -> bool:
     return is_in_same_table(selected, candidate) or _is_listed_in(selected, candidate)
 
 
-def with_antecedent(candidate: Candidate) -> list[Candidate]:
+def add_antecedent(candidate: Candidate) -> list[Candidate]:
     """Return the sentence, preceded by the sentence that it depends on; empty if one of them cannot be quoted."""
     if not candidate.is_quotable:
         return []
@@ -232,7 +232,7 @@ def with_antecedent(candidate: Candidate) -> list[Candidate]:
     return [before, candidate] if len(before.words) <= LONG_WORDS else []
 
 
-def quote_of(candidate: Candidate, fit: Sequence[Candidate]) -> Quote:
+def make_quote(candidate: Candidate, fit: Sequence[Candidate]) -> Quote:
     """Return the quote of a candidate, with the indices of other sources that have the same words."""
     same = {other.source.index for other in fit if other.rank != candidate.rank and other.words == candidate.words}
     return Quote(

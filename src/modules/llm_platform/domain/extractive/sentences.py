@@ -60,7 +60,7 @@ class Sentence:
     is_announcement: bool = False  # a heading right above code or a table
 
 
-def blocks_of(text: str) -> Sequence[Block]:
+def read_source_blocks(text: str) -> Sequence[Block]:
     """Return the blocks of a source's text."""
     text = text[:MAX_TEXT_CHARS]
     # Code follows an opening fence, and an empty line or nothing follows a closing fence. If the text begins inside of code,
@@ -79,34 +79,34 @@ def read_sentences(
     text: str, language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
     """Return the sentences in order. Of a text with many blocks, only the `most` relevant blocks are read."""
-    return sentences_in(blocks_of(text), language, relevance, most)
+    return list_sentences(read_source_blocks(text), language, relevance, most)
 
 
-def sentences_in(
+def list_sentences(
     blocks: Sequence[Block], language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
 ) -> Iterator[Sentence]:
     """Yield the sentences of parsed blocks in order. If there are many blocks, only the `most` relevant ones are read."""
     numbers = [number for number, block in enumerate(blocks) if block.kind != "code"]
     if len(numbers) > most:
         numbers = sorted(heapq.nlargest(most, numbers, key=lambda number: (relevance(blocks[number].text), -number)))
-    read = (sentence for number in numbers for sentence in _sentences_of(blocks, number, language))
+    read = (sentence for number in numbers for sentence in _read_block(blocks, number, language))
     for position, sentence in enumerate(itertools.islice(read, MAX_SENTENCES), 1):
         sentence.position = position
         yield sentence
 
 
-def _sentences_of(blocks: Sequence[Block], number: int, language: str) -> Iterator[Sentence]:
+def _read_block(blocks: Sequence[Block], number: int, language: str) -> Iterator[Sentence]:
     block = blocks[number]
     if block.kind == "table":
         columns, rows = read_table(block)
         if block.heading and 1 < len(rows) <= MAX_ROWS:
-            yield _announced(block.heading, block, columns)
+            yield _announce(block.heading, block, columns)
         for cells in rows:
             yield Sentence(" | ".join(cells), 0, block.heading, item=True, is_complete=True, row=cells, columns=columns)
     elif block.kind == "heading":  # right above code it announces the code
         after = blocks[number + 1 : number + 2]
         if after and after[0].kind == "code" and block.text:
-            yield _announced(block.text, after[0])
+            yield _announce(block.text, after[0])
     else:
         yield from _sentences(blocks, number, language)
 
@@ -151,7 +151,7 @@ def _intro(blocks: Sequence[Block], number: int) -> str:
     return above.text
 
 
-def _announced(heading: str, block: Block, columns: tuple[str, ...] = ()) -> Sentence:
+def _announce(heading: str, block: Block, columns: tuple[str, ...] = ()) -> Sentence:
     title = heading.rstrip(":：")
     return Sentence(
         f"{title}:", 0, title, item=False, is_complete=True, after=(block,), is_announcement=True, columns=columns

@@ -21,7 +21,7 @@ class Side:
     voices: int
 
 
-def sides_of(conflict: tuple[Candidate, Candidate], candidates: Sequence[Candidate]) -> tuple[Side, Side]:
+def find_sides(conflict: tuple[Candidate, Candidate], candidates: Sequence[Candidate]) -> tuple[Side, Side]:
     """Return both sides of a conflict with their voices among the sentences of all sources."""
     one, other = conflict
     return Side(one, _voices(one, other, candidates)), Side(other, _voices(other, one, candidates))

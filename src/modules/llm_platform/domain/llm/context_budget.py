@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
+from modules.llm_platform.domain.retrieval.excerpt import select_excerpt
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.sentences import Span, each_sentence
-from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_tokens, first_tokens
+from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_tokens, cut_to_tokens
 
 SOURCES_BUDGET_TOKENS = 4000
 MIDDLE_CUT = "\n[… cut …]\n"  # replaces the middle of a text
@@ -41,7 +41,7 @@ def fit_to_question(
     if sum(sizes) <= budget_tokens:
         return BudgetedText(tuple(sources), 0)
     excerpts = [
-        source.model_copy(update={"text": fitting_excerpt(source.text, question, share, language)})
+        source.model_copy(update={"text": select_excerpt(source.text, question, share, language)})
         for source, share in zip(sources, _ranked_shares(sizes, budget_tokens), strict=True)
     ]
     fitted = fit_to_budget(excerpts, budget_tokens)  # a best passage may be longer than its share
@@ -69,14 +69,14 @@ def fit_to_budget(sources: Sequence[Source], budget_tokens: int = SOURCES_BUDGET
     return BudgetedText(fitted, sum(sizes) - sum(cut.used for cut in cuts))
 
 
-def without_middle(text: str, budget_tokens: int) -> str:
+def cut_middle(text: str, budget_tokens: int) -> str:
     """Return the text, or its beginning and its end, in which a message says what it wants, with a mark between them."""
     if count_tokens(text) <= budget_tokens:
         return text
     half = (budget_tokens - count_tokens(MIDDLE_CUT)) // 2
     if half <= 0:
         return ""
-    return f"{first_tokens(text, half)}{MIDDLE_CUT}{first_tokens(text[::-1], half)[::-1]}"
+    return f"{cut_to_tokens(text, half)}{MIDDLE_CUT}{cut_to_tokens(text[::-1], half)[::-1]}"
 
 
 def _fair_shares(sizes: Sequence[int], budget: int) -> list[int]:

@@ -26,7 +26,7 @@ class Failures:
         if isinstance(error, LLMException):
             self.spent += error.spent
 
-    def added_to(self, answer: Answer, skipped: tuple[Degraded, ...] = ()) -> Answer:
+    def add_to_answer(self, answer: Answer, skipped: tuple[Degraded, ...] = ()) -> Answer:
         """Return the answer with the cost of all calls; `degraded` lists what was skipped, and the failures."""
         before: tuple[Degraded, ...] = (*skipped, *self.degraded)
         return answer.after(self.spent, before) if before else answer

@@ -41,19 +41,19 @@ class KnownAddresses:
         return known if known is not None else self._by_key.get(canonical_url(address))
 
 
-def as_target(url: str) -> str:
+def format_target(url: str) -> str:
     """Return the address as the target of a Markdown link."""
     return f"<{url}>" if "(" in url or ")" in url else url
 
 
-def address_at(text: str, at: int, floor: int) -> tuple[int, int] | None:
+def read_address(text: str, at: int, floor: int) -> tuple[int, int] | None:
     """Return the start and end of the address with the sign at `at` (`:`, `//`, `www.`, `@` or `.`); None without one.
 
     The address does not begin before `floor`.
     """
     sign = text[at]
     if sign == ":":
-        return _after_colon(text, at, floor)
+        return _read_after_colon(text, at, floor)
     if sign == "/":
         return _extend(text, at, at + 2) if _HOST.match(text, at + 2) else None
     if sign == "@":
@@ -66,7 +66,7 @@ def address_at(text: str, at: int, floor: int) -> tuple[int, int] | None:
     return _extend(text, at, at + 4) if at == 0 or not text[at - 1].isalnum() else None
 
 
-def _after_colon(text: str, at: int, floor: int) -> tuple[int, int] | None:
+def _read_after_colon(text: str, at: int, floor: int) -> tuple[int, int] | None:
     if text.startswith("//", at + 1):
         scheme = _SCHEME.search(text, max(floor, at - MAX_SCHEME_CHARS), at)
         return _extend(text, scheme.start() if scheme else at + 1, at + 3)

@@ -13,8 +13,8 @@ from functools import lru_cache
 from typing import ClassVar
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.markdown.addresses import KnownAddresses, address_at, as_target
-from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
+from modules.llm_platform.domain.markdown.addresses import KnownAddresses, format_target, read_address
+from modules.llm_platform.domain.markdown.markers import MARKER, parse_numbers
 
 PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")  # the characters that a backslash escapes
 
@@ -33,7 +33,7 @@ _BRACKET = re.compile(r"[\\`\[\]]")
 
 
 @lru_cache(maxsize=64)
-def plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
+def compile_plain_text(numbers: tuple[int, ...]) -> re.Pattern[str]:
     """Return a pattern of what needs no sanitising: plain text, simple code and well-formed markers with these numbers.
 
     It matches most sentences whole. A text with more than MAX_PLAIN_SIGNS signs takes several matches, one after the other.
@@ -68,7 +68,7 @@ class CodeSpans:
             for run in _TICKS.finditer(text):
                 self._runs.setdefault(run.end() - run.start(), []).append(run.start())
 
-    def opened_at(self, at: int) -> CodeSpan:
+    def read_span(self, at: int) -> CodeSpan:
         inside = _TICKS.match(self._text, at).end()  # type: ignore[union-attr]  # the caller found a backtick at `at`
         length = inside - at
         starts = self._runs.get(length, [])
@@ -88,7 +88,7 @@ def pair_brackets(text: str, code: CodeSpans) -> dict[int, int]:
         if found[0] == "\\":
             at += text[at : at + 1] in PUNCTUATION
         elif found[0] == "`":
-            span = code.opened_at(at - 1)
+            span = code.read_span(at - 1)
             at = span.end or span.inside
         elif found[0] == "[":
             open_.append(at - 1)
@@ -144,7 +144,7 @@ class InlineCleaner:
         self._numbers = tuple(sorted({source.index for source in sources}))
         self._addresses = KnownAddresses(source.url for source in sources)
         self._line = _LineState()
-        self._plain = plain_text(self._numbers)
+        self._plain = compile_plain_text(self._numbers)
         self.in_table = False  # a bar inside a code span ends the cell of a table
 
     def clean(self, text: str, *, begins_line: bool) -> str:
@@ -236,7 +236,7 @@ class _Pass:
 
     def _tick(self, at: int) -> None:
         text = self._text
-        span = self._code.opened_at(at)
+        span = self._code.read_span(at)
         may_be_split = self._bars_cut_code and (self.line.has_split_code or "|" in text[span.inside : span.close])
         if span.end is None or (may_be_split and SPECIAL.search(text, span.inside, span.close)):
             self._replace(at, "'" * (span.inside - at), span.inside)  # code split over two cells would not be code
@@ -244,7 +244,7 @@ class _Pass:
         self.line.has_split_code = may_be_split
         self._replace(at, text[at : span.end], span.end)
 
-    def _as_code(self, address: str, at: int, end: int) -> None:
+    def _write_code(self, address: str, at: int, end: int) -> None:
         """Write an address or an identifier as code, so that it is neither a link nor emphasis."""
         self._copy(at)
         if self.line.has_split_code:
@@ -281,7 +281,7 @@ class _Pass:
     _colon_defines = False
 
     def _mark(self, at: int, marker: re.Match[str]) -> bool:
-        numbers = cited_numbers(marker[1], self._numbers)
+        numbers = parse_numbers(marker[1], self._numbers)
         if numbers is None:
             return False
         target = _TARGET.match(self._text, marker.end())
@@ -324,7 +324,7 @@ class _Pass:
         target = _TARGET.match(text, close + 1)
         if target is not None:
             url = self._known.exact((target[1] or "").strip("<>"))
-            ending = f"]({as_target(url)})" if url is not None and close > inside else ""
+            ending = f"]({format_target(url)})" if url is not None and close > inside else ""
             self._begin_link(at, inside, keep=bool(ending))
             self._closings[close] = (target.end(), ending, len(self._out) - 1)
             return True
@@ -377,7 +377,7 @@ class _Pass:
         elif url is not None:
             self._replace(at, f"<{url}>", angle.end())
         else:
-            self._as_code(angle[1], at, angle.end())
+            self._write_code(angle[1], at, angle.end())
 
     def _name(self, at: int) -> None:
         """Handle an identifier such as `__new__`, which would be rendered as emphasis."""
@@ -387,7 +387,7 @@ class _Pass:
         if self.line.has_split_code:
             self._replace(at, name[0].replace("_", "\\_"), name.end())
         else:
-            self._as_code(name[0], at, name.end())
+            self._write_code(name[0], at, name.end())
 
     def _entity(self, at: int) -> None:
         entity = _ENTITY.match(self._text, at)
@@ -400,7 +400,7 @@ class _Pass:
             self._replace(at, "&amp;", at + 1)
 
     def _address(self, at: int) -> None:
-        span = address_at(self._text, at, self._done)
+        span = read_address(self._text, at, self._done)
         if span is None:
             return
         start, end = span
@@ -409,7 +409,7 @@ class _Pass:
         if url is not None:
             self._replace(start, url, end)
         else:
-            self._as_code(address, start, end)
+            self._write_code(address, start, end)
 
     _handlers: ClassVar = {
         "\\": _escape,

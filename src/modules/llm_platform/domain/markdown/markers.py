@@ -22,7 +22,7 @@ _PIECE = re.compile(rf"(\d+)|[{_DASH}]")
 _RENDERED = re.compile(r"\[(\d{1,9})\]")
 
 
-def cited_numbers(listed: str, known: Sequence[int]) -> list[int] | None:
+def parse_numbers(listed: str, known: Sequence[int]) -> list[int] | None:
     """Return the numbers of known sources in a list like `1, 3-5`, in order, each once; `known` is sorted.
 
     None where the list is an interval rather than a citation: several numbers, one of them 0.

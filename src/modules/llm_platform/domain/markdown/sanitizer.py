@@ -58,7 +58,7 @@ class AnswerSanitizer:
         if self._carriage_return or _CONTROL.search(text):
             text = self._normalize(self._carriage_return + text)
         self._units.add(self._fence.feed(text))
-        while (unit := self._next_complete()) is not None:
+        while (unit := self._take_unit()) is not None:
             if safe := self._source_list.feed(unit):
                 yield safe
 
@@ -80,9 +80,9 @@ class AnswerSanitizer:
         return self._source_list.feed(text) + self._source_list.finish()
 
     def _take_complete(self) -> str:
-        return "".join(iter(self._next_complete, None))
+        return "".join(iter(self._take_unit, None))
 
-    def _next_complete(self) -> str | None:
+    def _take_unit(self) -> str | None:
         unit = self._units.next(in_fence=self._blocks.fence is not None)
         return None if unit is None else self._sanitize_or_defer(unit)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
-from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers
+from modules.llm_platform.domain.markdown.markers import MARKER, parse_numbers
 from modules.llm_platform.domain.text.sentences import CLOSING, STOPS, WIDE_STOPS
 from modules.llm_platform.domain.text.tokens import fold
 
@@ -64,7 +64,7 @@ class FenceRemover:
             return text
         *lines, self._line = (self._line + text).split("\n")
         parts = [f"{line}\n" if self._state == "through" else self._take(f"{line}\n") for line in lines]
-        parts.append(self._partial())
+        parts.append(self._release_partial())
         return "".join(parts)
 
     def finish(self) -> str:
@@ -73,7 +73,7 @@ class FenceRemover:
         rest = self._body if self._state in ("inside", "closed") and self._is_the_answer() else self._buffer
         return text + ("".join(rest) if self._state != "unwrapped" else "")
 
-    def _partial(self) -> str:
+    def _release_partial(self) -> str:
         """Return the part of the incomplete line that needs no buffer. In most answers that is all of it."""
         line, may_be_fence = self._line, _MAY_BE_FENCE.match(self._line) and not self._is_mid_line
         if not line or self._state in ("inside", "closed") or (may_be_fence and self._state != "through"):
@@ -86,9 +86,9 @@ class FenceRemover:
 
     def _take(self, line: str) -> str:
         if self._state == "start":
-            return self._first(line)
+            return self._read_first(line)
         if self._state == "unwrapped":
-            return self._unwrapped(line)
+            return self._unwrap(line)
         self._buffer.append(line)
         if self._state == "closed":
             return self._pass_through() if line.strip() else ""
@@ -102,7 +102,7 @@ class FenceRemover:
             return "".join(body)
         return ""
 
-    def _first(self, line: str) -> str:
+    def _read_first(self, line: str) -> str:
         self._buffer.append(line)
         if not line.strip():
             return ""
@@ -112,7 +112,7 @@ class FenceRemover:
         self._state, self._fence, self._name = "inside", opening[1], opening[2].strip().lower()
         return ""
 
-    def _unwrapped(self, line: str) -> str:
+    def _unwrap(self, line: str) -> str:
         if self._is_mid_line:
             self._is_mid_line = not line.endswith("\n")
             return line
@@ -140,7 +140,7 @@ class FenceRemover:
         return "".join(buffered)
 
     def _cites(self, text: str) -> bool:
-        return any(cited_numbers(marker[1], self._numbers) for marker in MARKER.finditer(text))
+        return any(parse_numbers(marker[1], self._numbers) for marker in MARKER.finditer(text))
 
     def _is_the_answer(self) -> bool:
         """Return whether the fence contains prose. A fence with only code stays: the code may be what was asked for."""
@@ -218,7 +218,7 @@ class SourceListRemover:
         if not rest or not title["colon"] or not _MARK.match(rest):
             return not rest
         is_sentence = (
-            _SENTENCE_END.search(rest) and _words(_plain(rest)) not in self._titles and not _ADDRESS.search(rest)
+            _SENTENCE_END.search(rest) and _words(_strip_entry(rest)) not in self._titles and not _ADDRESS.search(rest)
         )
         return not is_sentence
 
@@ -226,7 +226,7 @@ class SourceListRemover:
         text = line[_ITEM.match(line).end() :]  # type: ignore[union-attr]  # matches nothing too
         if len(text) > MAX_ENTRY_CHARS:
             return False
-        return bool(_MARK.match(text) or _ADDRESS.search(text) or _words(_plain(text)) in self._titles)
+        return bool(_MARK.match(text) or _ADDRESS.search(text) or _words(_strip_entry(text)) in self._titles)
 
     def _is_bare_entry(self, line: str) -> bool:
         """Return whether a line below no title is an entry: a number, and only the title or the address of a source."""
@@ -235,11 +235,11 @@ class SourceListRemover:
         if mark is None or len(text) > MAX_ENTRY_CHARS:
             return False
         rest = text[mark.end() :]
-        named = _words(_plain(rest))
+        named = _words(_strip_entry(rest))
         return named in self._titles or (not named and bool(_ADDRESS.search(rest)))
 
 
-def _plain(text: str) -> str:
+def _strip_entry(text: str) -> str:
     """Return an entry without its number, addresses and link syntax."""
     return _TARGET.sub(" ", _NUMBER.sub(" ", _ADDRESS_ALONE.sub(" ", text)))
 

@@ -40,7 +40,7 @@ class Redactor:
                 text = text.replace(form, REDACTED)
         return text
 
-    def without_those_in(self, *sent: bytes) -> Self:
+    def exclude_known(self, *sent: bytes) -> Self:
         """Return the redactor for what answers a client that sent these texts, JSON or an address: its secrets without theirs.
 
         What a client sent comes back as sent. If it came back replaced, a client could find out a secret by guessing.
@@ -61,7 +61,7 @@ class Redactor:
             data = _ESCAPED.sub(_unescape, data)
         for form in self._encoded:
             if form in data:
-                data = b"".join(_redacted(data, form))
+                data = b"".join(_redact(data, form))
         return data
 
 
@@ -74,7 +74,7 @@ def _forms(secret: str) -> Iterator[str]:
     yield quote_plus(secret, errors="replace")
 
 
-def _redacted(data: bytes, form: bytes) -> Iterator[bytes]:
+def _redact(data: bytes, form: bytes) -> Iterator[bytes]:
     """Yield the parts of the data with each occurrence replaced, with the whole escape that it begins in."""
     done = 0
     while (at := data.find(form, done)) >= 0:

@@ -79,8 +79,12 @@ def is_elliptic(question: str, turns: Sequence[Turn], language: str) -> bool:
     is_thing = len(own) == 1 and not has_name and not read_question(question, language).asks_what
     if is_thing and len(turns) > 1:
         return True  # In a thread, `Does freezing work?` refers to the topic, and `What is photosynthesis?` does not
-    topic = _known(own, turns[-1].question)
-    return not topic and len(own) <= MAX_SHORT_TERMS and _known(own, _text_of(turns)) == {term.word for term in own}
+    topic = _find_known(own, turns[-1].question)
+    return (
+        not topic
+        and len(own) <= MAX_SHORT_TERMS
+        and _find_known(own, _join_turns(turns)) == {term.word for term in own}
+    )
 
 
 def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> bool:
@@ -97,7 +101,7 @@ def refers_to_thread(question: str, turns: Sequence[Turn], language: str) -> boo
     # The text behind `And` can be a whole question about something that the turns do not mention.
     first = next(iter(words(text)), "")
     is_clause = len(own) >= MAX_SHORT_TERMS and first in stop_words(primary) and not _refers_back(text, primary)
-    return not is_clause or bool(_known(own, _text_of(turns)))
+    return not is_clause or bool(_find_known(own, _join_turns(turns)))
 
 
 def has_content_words(question: str, language: str, terms: int = 1) -> bool:
@@ -108,7 +112,7 @@ def has_content_words(question: str, language: str, terms: int = 1) -> bool:
 def topic_terms(question: str, turns: Sequence[Turn], language: str) -> str:
     """Return the heaviest terms of the turns that the question lacks, and the names of the last question, in order."""
     own = TermMatcher(_terms(question, language))
-    terms = [term for term in _weighed(turns, language) if not own[term.word] and not own[fold(term.written)]]
+    terms = [term for term in _weigh_terms(turns, language) if not own[term.word] and not own[fold(term.written)]]
     ranked = sorted(terms, key=lambda term: -term.weight)
     least = ranked[0].weight * MIN_TOPIC_SHARE if ranked else 0.0
     best = {term.word for term in ranked[:MAX_TOPIC_TERMS] if term.weight >= least}
@@ -131,12 +135,12 @@ class _TopicTerm:
     is_new_name: bool = False
 
 
-def _weighed(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
+def _weigh_terms(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
     """Return the terms of the questions, then those that the last answer repeats, in the order of their first mention."""
     found: dict[str, _TopicTerm] = {}
     for number, turn in enumerate(turns):
         age = len(turns) - 1 - number
-        asked = _written_terms(turn.question, language)
+        asked = _list_written_terms(turn.question, language)
         opening = 0.0 if number else FIRST_WEIGHT * min(1.0, FIRST_TERMS / max(1, len(asked)))
         for word, written in asked.items():
             is_name = written[0].isupper()
@@ -144,10 +148,10 @@ def _weighed(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
             term.weight += DECAY**age * (1.0 + NAME_BONUS * is_name) + opening
             term.is_new_name = is_name and not age and len(turns) > 1
     answer = turns[-1].answer[:MAX_ANSWER_CHARS]
-    counts = Counter(map(_singular, words(answer)))
+    counts = Counter(map(_singularize, words(answer)))
     wanted = {word for word, count in counts.items() if word in found or count >= MIN_MENTIONS}
     asked_before = [turn.question for turn in turns]
-    for word, written in _written_terms(answer, language, wanted).items():
+    for word, written in _list_written_terms(answer, language, wanted).items():
         if has_foreign_syntax(written, asked_before):  # an answer repeats what pages want searched
             continue
         term = found.setdefault(word, _TopicTerm(word, written))
@@ -155,23 +159,23 @@ def _weighed(turns: Sequence[Turn], language: str) -> list[_TopicTerm]:
     return list(found.values())
 
 
-def _written_terms(text: str, language: str, wanted: Collection[str] | None = None) -> dict[str, str]:
+def _list_written_terms(text: str, language: str, wanted: Collection[str] | None = None) -> dict[str, str]:
     """Return the terms of a text in the singular, those of `wanted` alone if it is given, and each as written first."""
     found: dict[str, str] = {}
-    for chunk in _CHUNK.findall(_apart(text, language)):
+    for chunk in _CHUNK.findall(_separate_words(text, language)):
         written = _POSSESSIVE.sub("", chunk.strip(_PUNCTUATION))
-        word = _singular(fold(written))
+        word = _singularize(fold(written))
         if written and word not in found and (wanted is None or word in wanted) and _terms(written, language):
             found[word] = written
     return found
 
 
-def _singular(word: str) -> str:
+def _singularize(word: str) -> str:
     """Remove the `s` of an English plural, so that two forms of a term count as one."""
     return word[:-1] if len(word) >= MIN_STEM and word.endswith("s") else word
 
 
-def _apart(question: str, language: str) -> str:
+def _separate_words(question: str, language: str) -> str:
     """Return the question with blanks instead of the function words of a script without blanks."""
     rules = _rules(language.partition("-")[0].lower())
     return rules.function_words.sub(" ", question) if rules.function_words else question
@@ -179,19 +183,19 @@ def _apart(question: str, language: str) -> str:
 
 def _terms(text: str, language: str) -> list[Term]:
     """Return the terms that name something; pieces of a script without blanks are those between its function words."""
-    terms = read_question(_apart(text, language), language).terms
+    terms = read_question(_separate_words(text, language), language).terms
     return [
         term for term in terms if term.weight > WEAK_WEIGHT and term.word not in load_words("follow_up", "attributes")
     ]
 
 
-def _known(terms: Sequence[Term], text: str) -> set[str]:
+def _find_known(terms: Sequence[Term], text: str) -> set[str]:
     """Return the terms that occur in the text, in any inflection."""
     matcher = TermMatcher(terms)
-    return {terms[number].word for found in matcher.matches_of(words(text)) for number, _ in found}
+    return {terms[number].word for found in matcher.find_matches(words(text)) for number, _ in found}
 
 
-def _text_of(turns: Sequence[Turn]) -> str:
+def _join_turns(turns: Sequence[Turn]) -> str:
     return " ".join(f"{turn.question} {turn.answer}" for turn in turns)[-MAX_HISTORY_CHARS:]
 
 

@@ -66,10 +66,10 @@ def split_message(text: str) -> tuple[str, str | None]:
     message = text.strip()
     if len(message) <= LONG_MESSAGE_ABOVE_CHARS:
         return message, None
-    return question_of(message), join_context(message)
+    return find_question(message), join_context(message)
 
 
-def question_of(text: str) -> str:
+def find_question(text: str) -> str:
     """Return the question in a long text, at most MAX_QUERY_CHARS characters.
 
     It is the text that is marked as the question, else the last question, else the last instruction, else the first line.
@@ -77,12 +77,14 @@ def question_of(text: str) -> str:
     text = text.strip()
     if len(text) <= LONG_MESSAGE_ABOVE_CHARS:
         return text
-    text = _marked_question(text) or text
+    text = _find_marked_question(text) or text
     if len(text) > MAX_QUERY_CHARS:
         language = detect(text) or DEFAULT_LANGUAGE
         sentences = list(_sentences(text, language))
         text = (
-            _last_question(sentences, language) or _last_instruction(sentences, language) or next(iter(sentences), text)
+            _find_last_question(sentences, language)
+            or _find_last_instruction(sentences, language)
+            or next(iter(sentences), text)
         )
     line = one_line(text)
     if len(line) <= MAX_QUERY_CHARS:
@@ -91,7 +93,7 @@ def question_of(text: str) -> str:
     return head.rpartition(" ")[0] or head  # cut between words
 
 
-SearchQuery = Annotated[LongQuery, AfterValidator(question_of)]  # the question in a long query
+SearchQuery = Annotated[LongQuery, AfterValidator(find_question)]  # the question in a long query
 
 
 def join_context(message: str | None, other: str | None = None) -> str | None:
@@ -101,8 +103,8 @@ def join_context(message: str | None, other: str | None = None) -> str | None:
     """
     own, before = (text.replace("\x00", "").strip() if text else "" for text in (message, other))
     if own and before:
-        before = _without_middle(before, max(len(MIDDLE_CUT), MAX_CONTEXT_CHARS - len(own) - len(PARAGRAPH)))
-    return _without_middle(PARAGRAPH.join(filter(None, (before, own))), MAX_CONTEXT_CHARS) or None
+        before = _cut_middle(before, max(len(MIDDLE_CUT), MAX_CONTEXT_CHARS - len(own) - len(PARAGRAPH)))
+    return _cut_middle(PARAGRAPH.join(filter(None, (before, own))), MAX_CONTEXT_CHARS) or None
 
 
 def is_excerpt(question: str, context: str) -> bool:
@@ -110,7 +112,7 @@ def is_excerpt(question: str, context: str) -> bool:
     return one_line(question) in one_line(context)
 
 
-def _marked_question(text: str) -> str | None:
+def _find_marked_question(text: str) -> str | None:
     """Return what a key of a JSON object marks as the question, else the last quotation, tag or last line that does."""
     fields = _fields(text)
     marked = [fields[key] for key in _KEYS if isinstance(fields.get(key), str)]
@@ -137,7 +139,7 @@ def _fields(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _last_question(sentences: list[str], language: str) -> str | None:
+def _find_last_question(sentences: list[str], language: str) -> str | None:
     """Return the last question that is understood by itself, else the last one that names something."""
     questions = [sentence for sentence in reversed(sentences) if is_question(sentence)][:MAX_WEIGHED]
     whole = [question for question in questions if not refers_to_thread(question, (), language)]
@@ -145,7 +147,7 @@ def _last_question(sentences: list[str], language: str) -> str | None:
     return next((question for question, terms in tries if has_content_words(question, language, terms)), None)
 
 
-def _last_instruction(sentences: list[str], language: str) -> str | None:
+def _find_last_instruction(sentences: list[str], language: str) -> str | None:
     begins = _instruction(language.partition("-")[0].lower())
     return next((sentence for sentence in reversed(sentences) if begins.match(sentence)), None)
 
@@ -186,7 +188,7 @@ def _lines(text: str) -> Iterator[str]:
         yield " ".join(wrapped)
 
 
-def _without_middle(text: str, max_chars: int) -> str:
+def _cut_middle(text: str, max_chars: int) -> str:
     """Return the text, or its beginning and its end with a mark between them."""
     if len(text) <= max_chars:
         return text

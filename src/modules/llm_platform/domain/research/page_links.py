@@ -12,7 +12,7 @@ from urllib.parse import urldefrag, urljoin
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.evidence.ledger import ReadRow
 from modules.llm_platform.domain.text.tokens import normalize, words
-from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, host_of, is_web_url
+from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, get_host, is_web_url
 
 MAX_LINK_WORDS: Final = 12  # a longer text is no name
 MIN_LINK_CHARS: Final = 3
@@ -22,7 +22,7 @@ _KEEPS_LINKS: ContextVar[bool] = ContextVar("keeps_links", default=False)
 
 
 @contextmanager
-def keeping_links() -> Iterator[None]:
+def keep_links() -> Iterator[None]:
     """Let pages that are read within keep their links. Tasks that start within inherit it."""
     token = _KEEPS_LINKS.set(True)
     try:
@@ -76,15 +76,15 @@ def links_to_follow(
             continue
         normalized, found_words = normalize(text), words(text)
         value = max((row.value(normalized, found_words) for row in lacking), default=0.0)
-        url = _absolute(source, href) if value else None
-        if url is None or (address := canonical_url(url)) in known or not admits_host(host_of(url), domains):
+        url = _resolve(source, href) if value else None
+        if url is None or (address := canonical_url(url)) in known or not admits_host(get_host(url), domains):
             continue
         if address not in valued or value > valued[address][0]:
             valued[address] = (value, PageLink(url=url, text=text))
     return [link for _, link in sorted(valued.values(), key=lambda found: -found[0])[:limit]]
 
 
-def _absolute(page: Page, href: str) -> str | None:
+def _resolve(page: Page, href: str) -> str | None:
     """Return the address of a link of a page; None where it leads to none of the web."""
     try:
         url = urldefrag(urljoin(page.link_base or page.url, href.strip())).url

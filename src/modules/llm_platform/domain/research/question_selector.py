@@ -46,7 +46,7 @@ class QuestionSelector:
             self.add(question)
 
 
-def distinct_questions(
+def select_questions(
     questions: Iterable[str],
     language: str,
     taken: Iterable[str] = (),

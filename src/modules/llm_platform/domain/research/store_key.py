@@ -22,7 +22,7 @@ _NAME = re.compile(r"[^\x00-,./:-@\[-^`{-\xa0]+")  # ASCII names have letters, d
 _KEY = re.compile(r"[0-9a-z_-]{1,64}")  # small letters: some file systems do not tell them from capitals
 
 
-def topic_of(query: str) -> Topic:
+def make_topic(query: str) -> Topic:
     """Return the topic of a question; case and white space make no difference."""
     folded = " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", query).casefold()).split())
     digest = hashlib.sha256(folded.encode("utf-8", "surrogatepass")).hexdigest()[:TOPIC_HASH_CHARS]
@@ -60,11 +60,11 @@ def store_key(*, version: str, model: str, language: str, **inputs: object) -> s
     Raises TypeError for an input without a JSON form.
     """
     parts = {"version": version, "model": model, "language": language, "inputs": inputs}
-    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=_plain)
+    text = json.dumps(parts, sort_keys=True, ensure_ascii=True, default=_convert_for_json)
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_CHARS]
 
 
-def _plain(value: object) -> object:
+def _convert_for_json(value: object) -> object:
     """Return a JSON value that is equal in every process: a set is sorted."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
@@ -79,5 +79,5 @@ def _plain(value: object) -> object:
 
 def digest(value: Any) -> str:
     """Return a key for a value that JSON can express, with models in it."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_plain)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_convert_for_json)
     return hashlib.sha256(text.encode()).hexdigest()

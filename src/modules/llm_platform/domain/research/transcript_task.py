@@ -15,7 +15,7 @@ from typing import Final, Literal
 from modules.llm_platform.domain.dtos.request_dtos import Turn
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.research.follow_up import standalone_by_rules
-from modules.llm_platform.domain.text.language import language_of, stop_words
+from modules.llm_platform.domain.text.language import choose_language, stop_words
 
 Product = Literal["title", "tags", "follow_ups", "queries", "other"]
 
@@ -88,11 +88,11 @@ def transcript_task(messages: Sequence[tuple[str, str]]) -> TranscriptTask | Non
     earlier = [(role, text) for role, text in messages[:-1] if role in ("user", "assistant")]
     last = messages[-1][1].strip()
     whole = f"{system}\n{last}"
-    if marked := _marked(whole):
+    if marked := _find_marks(whole):
         begin, end = marked
         order, turns, is_marked = (
             whole[: begin.start()] + whole[end.end() :],
-            _turns_of(whole[begin.end() : end.start()]),
+            _split_turns(whole[begin.end() : end.start()]),
             True,
         )
     elif any(role == "assistant" for role, _ in earlier) and len(last) <= MAX_ASKED_CHARS:
@@ -100,14 +100,14 @@ def transcript_task(messages: Sequence[tuple[str, str]]) -> TranscriptTask | Non
         if not _OF_CONVERSATION.search(order):
             return None
     else:
-        order, turns = _labelled(system, last)
+        order, turns = _split_labelled(system, last)
         is_marked = False
         if not _OF_CONVERSATION.search(order) and not (_BRIEF_TITLE.search(order) and _CONVERSATION.search(order)):
             return None
     return _task(order, turns, is_marked=is_marked) if turns and len(order) <= MAX_ORDER_CHARS else None
 
 
-def _marked(text: str) -> tuple[re.Match[str], re.Match[str]] | None:
+def _find_marks(text: str) -> tuple[re.Match[str], re.Match[str]] | None:
     """Return the marks around the first transcript that is marked. Each mark is searched once, so the time is linear."""
     begin = _OPENINGS.search(text)
     if begin is None:
@@ -134,7 +134,7 @@ def _task(order: str, turns: tuple[tuple[str, str], ...], *, is_marked: bool) ->
     return TranscriptTask(product or "other", turns, key, bool(found and found["value"] == "["))
 
 
-def _labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+def _split_labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str], ...]]:
     """Return the order and the turns of a message that ends with lines of roles.
 
     Both roles must speak, unless a label stands before them.
@@ -143,12 +143,12 @@ def _labelled(system: str, last: str) -> tuple[str, tuple[tuple[str, str], ...]]
     if first is None:
         return "", ()
     order = f"{system}\n{last[: first.start()]}"
-    turns = _turns_of(last[first.start() :])
+    turns = _split_turns(last[first.start() :])
     speak = {role for role, _ in turns}
     return (order, turns) if speak == {"user", "assistant"} or _LABEL.search(order) else ("", ())
 
 
-def _turns_of(transcript: str) -> tuple[tuple[str, str], ...]:
+def _split_turns(transcript: str) -> tuple[tuple[str, str], ...]:
     """Return the turns by their lines of roles; one turn of the user without them."""
     lines = list(_ROLE_LINE.finditer(transcript))
     if not lines:
@@ -162,16 +162,16 @@ def _turns_of(transcript: str) -> tuple[tuple[str, str], ...]:
 
 def answer_by_rules(task: TranscriptTask) -> str:
     """Return what can be made of the transcript without a language model, in the form that the task names."""
-    made = _made(task)
+    made = _make_items(task)
     if not task.key:
         return "\n".join(made)
     value: object = made if task.is_list else " ".join(made[:1])
     return json.dumps({task.key: value}, ensure_ascii=False)
 
 
-def _made(task: TranscriptTask) -> list[str]:
+def _make_items(task: TranscriptTask) -> list[str]:
     asked = [text for role, text in task.turns if role == "user" and text] or [task.turns[0][1]]
-    language = language_of(" ".join(asked)[:2000])
+    language = choose_language(" ".join(asked)[:2000])
     if task.product == "title":
         title = " ".join(_line(asked[0]).split()[:MAX_TITLE_WORDS])
         return [title[:MAX_TITLE_CHARS].rstrip(" .,:;!?？。！…-")]

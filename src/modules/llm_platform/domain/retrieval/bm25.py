@@ -13,7 +13,7 @@ from math import log
 from typing import Final
 from zlib import crc32
 
-from modules.llm_platform.domain.text.language import language_of, stop_words
+from modules.llm_platform.domain.text.language import choose_language, stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.stemming import stem
 from modules.llm_platform.domain.text.tokens import fold, word_parts, words
@@ -51,7 +51,7 @@ def passage_words(text: str) -> SparseVector:
     return _vector(counts, sum(counts.values()))
 
 
-def matched_words(runs: Iterable[str], wanted: Collection[int]) -> SparseVector:
+def match_words(runs: Iterable[str], wanted: Collection[int]) -> SparseVector:
     """Return the entries of `passage_words` that have one of these numbers, of a passage as the runs between its blanks.
 
     Their weights are the same, and their order may be another. Most runs of a page occur again, so each is read once.
@@ -76,7 +76,7 @@ def question_words(text: str) -> SparseVector:
 def bm25_scores(passages: Sequence[str], question: str) -> list[float]:
     """Return the BM25 score of each passage among these: a word that stands in every one of them says nothing."""
     asked = frozenset(question_words(question).indices)
-    vectors = [matched_words(passage.split(), asked) for passage in passages]
+    vectors = [match_words(passage.split(), asked) for passage in passages]
     frequency = Counter(index for vector in vectors for index in vector.indices)
     total = len(passages)
     weights = {index: log(1 + (total - frequency[index] + 0.5) / (frequency[index] + 0.5)) for index in asked}
@@ -89,7 +89,7 @@ def bm25_scores(passages: Sequence[str], question: str) -> list[float]:
 def _question_terms(text: str) -> list[str]:
     found = words(text)
     terms = dict.fromkeys([*found, *(part for word in found if not word.isalnum() for part in _parts(word))])
-    ignored = stop_words(language_of(text))
+    ignored = stop_words(choose_language(text))
     content = [word for word in terms if word not in ignored] or list(terms)
     return content[:MAX_QUESTION_WORDS]
 

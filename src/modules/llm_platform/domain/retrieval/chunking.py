@@ -105,10 +105,10 @@ class ChunkPacker:
     def _emit(self, taken: int, room: int) -> None:
         """Emit the first `taken` pending pieces; the others follow the overlap that fits into `room` words."""
         self._previous, rest = self._pending[:taken], self._pending[taken:]
-        self._chunks.append(_chunk_of(self._previous))
-        self._set_pending([*self._overlapping(rest[0], room), *rest])
+        self._chunks.append(_join_pieces(self._previous))
+        self._set_pending([*self._take_overlap(rest[0], room), *rest])
 
-    def _overlapping(self, following: ChunkPiece, room: int) -> list[ChunkPiece]:
+    def _take_overlap(self, following: ChunkPiece, room: int) -> list[ChunkPiece]:
         """Return the last pieces of the previous chunk that fit into the room and the overlap, without headings."""
         if following.level or not self._overlap:
             return []
@@ -134,7 +134,7 @@ class ChunkPacker:
                 )
                 self._emit(half, self._longest - _count_words(self._pending[half:]))
         if self._pending:
-            self._chunks.append(_chunk_of(self._pending))
+            self._chunks.append(_join_pieces(self._pending))
             self._previous = self._pending
         self._set_pending([])
         self._continues_section = False
@@ -152,7 +152,7 @@ def _gap_words(one: ChunkPiece, following: ChunkPiece) -> int:
     return (following.start - one.end) // CHARS_PER_WORD
 
 
-def _chunk_of(pieces: Sequence[ChunkPiece]) -> Chunk:
+def _join_pieces(pieces: Sequence[ChunkPiece]) -> Chunk:
     """Return the chunk of these pieces, labelled with the headings above its first piece that is no heading."""
     first = next((piece for piece in pieces if not piece.level), pieces[-1])
     return Chunk(pieces[0].start, pieces[-1].end, first.label)
@@ -177,34 +177,34 @@ def split_chunks(text: str, *, language: str = "en", max_words: int = MAX_WORDS,
 
 def _packer(text: str, max_words: int, overlap: int) -> ChunkPacker:
     most = max_chunk_words(max_words)
-    if len(text) < (most + 1) * CHARS_PER_WORD and _words_in(text) <= most:
+    if len(text) < (most + 1) * CHARS_PER_WORD and _measure_words(text) <= most:
         more_than_all = len(text) + 1
         return ChunkPacker(more_than_all, overlap=0, shortest=more_than_all)
     return ChunkPacker(max_words, overlap, min(MIN_WORDS, max_words // 2))
 
 
 def _heading(text: str, block: OutlineBlock) -> ChunkPiece:
-    start, end = _trimmed(text, block.start, block.end)
+    start, end = _trim(text, block.start, block.end)
     line = text[start:end]
     title = " ".join(heading_title(line)[:MAX_HEADING_CHARS].split())
-    return ChunkPiece(start, end, _words_in(line), block.level, title)
+    return ChunkPiece(start, end, _measure_words(line), block.level, title)
 
 
 def _pieces(text: str, block: OutlineBlock, language: str, max_words: int) -> Iterator[ChunkPiece]:
     """Yield the block if it fits, else its sentences (prose) or lines (code), else lines, else runs of characters."""
-    start, end = _trimmed(text, block.start, block.end)
+    start, end = _trim(text, block.start, block.end)
     if start == end:
         return
-    if (words := _words_in(text[start:end])) <= max_words:
+    if (words := _measure_words(text[start:end])) <= max_words:
         yield ChunkPiece(start, end, words)
         return
     for sentence in _sentences(text, start, end, language) if block.kind == "prose" else _lines(text, start, end):
-        if (words := _words_in(text[slice(*sentence)])) <= max_words:
+        if (words := _measure_words(text[slice(*sentence)])) <= max_words:
             yield ChunkPiece(*sentence, words)
         else:
             for line in _lines(text, *sentence):
                 for span in _cut_long(text, *line, max_words):
-                    yield ChunkPiece(*span, _words_in(text[slice(*span)]))
+                    yield ChunkPiece(*span, _measure_words(text[slice(*span)]))
 
 
 def _sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]:
@@ -213,7 +213,7 @@ def _sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:
     for match in _LINE.finditer(text, start, end):
-        first, last = _trimmed(text, match.start(), match.end(), keep_indent=True)
+        first, last = _trim(text, match.start(), match.end(), keep_indent=True)
         if first < last:
             yield first, last
 
@@ -221,45 +221,45 @@ def _lines(text: str, start: int, end: int) -> Iterator[Span]:
 def _cut_long(text: str, start: int, end: int, max_words: int) -> Iterator[Span]:
     """Parts of at most `max_words`, cut at blanks where there are any."""
     size = max_words * CHARS_PER_WORD
-    for begin, stop in _windows_of(text, start, end, size):
-        words = _words_in(text[begin:stop])
+    for begin, stop in _split_windows(text, start, end, size):
+        words = _measure_words(text[begin:stop])
         if words <= max_words:
             yield begin, stop
         else:
             share = max(1, (stop - begin) * max_words // words)
-            yield from _halved(text, begin, stop, share, max_words)
+            yield from _halve(text, begin, stop, share, max_words)
 
 
-def _halved(text: str, start: int, end: int, size: int, max_words: int) -> Iterator[Span]:
+def _halve(text: str, start: int, end: int, size: int, max_words: int) -> Iterator[Span]:
     """Parts of about `size` characters; one with too many words is halved until it fits."""
-    for begin, stop in _windows_of(text, start, end, size):
-        if stop - begin > 1 and _words_in(text[begin:stop]) > max_words:
-            yield from _halved(text, begin, stop, (stop - begin + 1) // 2, max_words)
+    for begin, stop in _split_windows(text, start, end, size):
+        if stop - begin > 1 and _measure_words(text[begin:stop]) > max_words:
+            yield from _halve(text, begin, stop, (stop - begin + 1) // 2, max_words)
         else:
             yield begin, stop
 
 
-def _windows_of(text: str, start: int, end: int, size: int) -> Iterator[Span]:
+def _split_windows(text: str, start: int, end: int, size: int) -> Iterator[Span]:
     """Trimmed parts of at most `size` characters, each ending at a blank of its second half if it has one."""
     while start < end:
         stop = min(end, start + size)
         if stop < end:
             blank = max(text.rfind(" ", start + size // 2, stop), text.rfind("\n", start + size // 2, stop))
             stop = blank + 1 if blank >= 0 else stop
-        first, last = _trimmed(text, start, stop)
+        first, last = _trim(text, start, stop)
         if first < last:
             yield first, last
         start = stop
 
 
-def _trimmed(text: str, start: int, end: int, *, keep_indent: bool = False) -> Span:
+def _trim(text: str, start: int, end: int, *, keep_indent: bool = False) -> Span:
     piece = text[start:end]
     last = start + len(piece.rstrip())
     first = start + len(piece) - len(piece.lstrip("\n" if keep_indent else None))
     return (first, last) if first < last else (start, start)
 
 
-def _words_in(piece: str) -> int:
+def _measure_words(piece: str) -> int:
     """Return the number of words; scripts without blanks and long strings are measured in characters."""
     words = len(piece.split())
     if not piece.isascii():

@@ -7,7 +7,7 @@ from typing import Final
 from modules.llm_platform.domain.dtos.retrieval_dtos import Vector
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.text.scripts import replace_surrogates
-from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, first_tokens
+from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, cut_to_tokens
 
 NO_EMBEDDER: Final = "EMBEDDER=none: keyword search only"
 
@@ -24,7 +24,7 @@ def _beginning(text: str, window_tokens: int) -> str:
     if not _VISIBLE.search(text):
         return ""
     visible = len(text) - text.count(" ") - text.count("\n")  # a token has one of them at least
-    return text if visible <= window_tokens else first_tokens(text, window_tokens)
+    return text if visible <= window_tokens else cut_to_tokens(text, window_tokens)
 
 
 class NoneEmbedder(IEmbedder):

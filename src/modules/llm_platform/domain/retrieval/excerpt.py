@@ -11,7 +11,7 @@ PASSAGE_WORDS: Final = 50  # a short paragraph
 GAP: Final = "\n\n"
 
 
-def fitting_excerpt(text: str, question: str, max_tokens: int, language: str = "en") -> str:
+def select_excerpt(text: str, question: str, max_tokens: int, language: str = "en") -> str:
     """Return the passages of `text` that fit the question best, in the order of the text; at most `max_tokens`.
 
     A text that fits is returned as it is. The best passage is always in it, whatever its length: the prompt is cut later.
@@ -40,7 +40,7 @@ class RankedPassages:
     def excerpt(self, max_tokens: int) -> str:
         if self._size <= max_tokens:
             return self._text
-        return GAP.join(self._passages[position] for position in self._chosen(max_tokens))
+        return GAP.join(self._passages[position] for position in self._choose(max_tokens))
 
     def page_starts(self, max_tokens: int, pages: PageStarts) -> PageStarts:
         """Return where the pages of the text begin in its excerpt."""
@@ -48,12 +48,12 @@ class RankedPassages:
             return pages
         starts: list[tuple[int, int]] = []
         offset = 0
-        for start, end in map(self._spans.__getitem__, self._chosen(max_tokens)):
+        for start, end in map(self._spans.__getitem__, self._choose(max_tokens)):
             starts += part_starts(pages, start, end, offset)
             offset += end - start + len(GAP)
         return tuple(starts)
 
-    def _chosen(self, max_tokens: int) -> list[int]:
+    def _choose(self, max_tokens: int) -> list[int]:
         chosen: list[int] = []
         room = max_tokens
         for position in self._best:

@@ -21,7 +21,7 @@ def mean_vector(vectors: Sequence[Vector]) -> tuple[float, ...]:
     return tuple(math.fsum(column) / len(vectors) for column in zip(*vectors, strict=True))
 
 
-def mean_centered(vector: Vector | None, mean: Sequence[float], dimension: int) -> list[float] | None:
+def subtract_mean(vector: Vector | None, mean: Sequence[float], dimension: int) -> list[float] | None:
     """Return the vector minus the mean, scaled to length 1; None for NaN, zeros or another dimension."""
     if vector is None or len(vector) != dimension:
         return None

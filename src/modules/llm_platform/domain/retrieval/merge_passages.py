@@ -5,7 +5,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
-from modules.llm_platform.domain.extractive.question import exact_terms
+from modules.llm_platform.domain.extractive.question import list_exact_terms
 from modules.llm_platform.domain.text.page_starts import PageStarts, part_starts
 
 GAP: Final = "\n\n"  # passages are separated by blanks only
@@ -69,14 +69,14 @@ def merge_passages(found: Sequence[FoundPassage], question: str = "") -> MergedT
         else:
             last += 1
     shown = good[first : last + 1]
-    shown += _with_exact_terms(found, exact_terms(question), {passage.id for passage in shown})
+    shown += _find_exact_passages(found, list_exact_terms(question), {passage.id for passage in shown})
     return merge_document_text(sorted(shown, key=lambda passage: passage.start))
 
 
-def _with_exact_terms(found: Sequence[FoundPassage], exact: frozenset[str], shown: Collection[str]) -> list[Passage]:
+def _find_exact_passages(found: Sequence[FoundPassage], exact: frozenset[str], shown: Collection[str]) -> list[Passage]:
     """Return the best further passages that have all of these terms; none without terms."""
     others = (hit.passage for hit in found if exact and hit.passage.id not in shown)
-    return list(islice((passage for passage in others if exact <= exact_terms(passage.text)), MAX_EXACT))
+    return list(islice((passage for passage in others if exact <= list_exact_terms(passage.text)), MAX_EXACT))
 
 
 def _are_adjacent(one: Passage, following: Passage) -> bool:

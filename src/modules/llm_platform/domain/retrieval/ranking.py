@@ -74,7 +74,7 @@ def _share(needles: Sequence[str], haystack: str) -> float:
     return sum(needle in haystack for needle in needles) / len(needles) if needles else 0.0
 
 
-def ranked_order(ranked: Iterable[RankedCandidate]) -> list[RankedCandidate]:
+def sort_best_first(ranked: Iterable[RankedCandidate]) -> list[RankedCandidate]:
     """Best first; of equals the one found first."""
     return sorted(ranked, key=lambda one: -one.score.value)
 
@@ -87,7 +87,7 @@ def pick_top(
     The first ones include the best usable result of each sub-question; if there are more sub-questions than places, those
     with the best results are chosen. The first ones come best first, then the reserves, best first.
     """
-    order = ranked_order(ranked)
+    order = sort_best_first(ranked)
     positions = max(0, count if first is None else min(first, count))
     known = frozenset(questions)
     of_question: dict[str, RankedCandidate] = {}
@@ -99,4 +99,4 @@ def pick_top(
     chosen = set(map(id, firsts))
     rest = [one for one in order if id(one) not in chosen]
     more = positions - len(firsts)
-    return [*ranked_order([*firsts, *rest[:more]]), *rest[more:]][: max(0, count)]
+    return [*sort_best_first([*firsts, *rest[:more]]), *rest[more:]][: max(0, count)]

@@ -7,7 +7,7 @@ from typing import Final
 DEVIATIONS: Final = 3  # the scale reaches from this many standard deviations below the mean to as many above
 
 
-def by_distribution(scores: Sequence[float]) -> list[float]:
+def scale_by_distribution(scores: Sequence[float]) -> list[float]:
     """Return the scores as Qdrant scales them: 0 and 1 at three standard deviations around the mean, .5 if all are equal."""
     deviation = pstdev(scores) if len(scores) > 1 else 0.0
     if deviation == 0:

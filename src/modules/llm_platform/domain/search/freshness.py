@@ -3,7 +3,7 @@
 from modules.llm_platform.domain.dtos.freshness import KEYWORDS, Freshness, parse_freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
-from modules.llm_platform.domain.urls.canonical_url import admits_host, host_of
+from modules.llm_platform.domain.urls.canonical_url import admits_host, get_host
 
 _SPAN: dict[str, Freshness] = {span: Freshness(recent=span) for span in KEYWORDS.values()}
 
@@ -23,4 +23,4 @@ def freshness_window(request: WebSearchRequest) -> Freshness | None:
 
 def is_admitted(item: WebSearchResultItem, request: WebSearchRequest, window: Freshness | None) -> bool:
     """Return whether the item matches domains and dates of the request, which an engine may treat as hints."""
-    return admits_host(host_of(item.url), request.domains) and (window is None or window.admits(item.published_date))
+    return admits_host(get_host(item.url), request.domains) and (window is None or window.admits(item.published_date))

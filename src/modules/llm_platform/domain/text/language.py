@@ -59,26 +59,26 @@ def detect(text: str) -> str | None:
     """Return the primary language subtag of the text (`en`, `zh`), None when it is uncertain. Never raises."""
     text = text[:MAX_DETECT_CHARS]
     if text.isascii():
-        return _by_function_words(text, "latin")
+        return _detect_by_function_words(text, "latin")
     letters = _letters_by_script(text)
     if not letters:
         return None
-    script, share = _leading_script(letters)
+    script, share = _find_leading_script(letters)
     if script == "latin":
-        return _by_function_words(text, "latin")
-    if share < SCRIPT_SHARE and (latin := _by_function_words(text, "latin")):
+        return _detect_by_function_words(text, "latin")
+    if share < SCRIPT_SHARE and (latin := _detect_by_function_words(text, "latin")):
         return latin
-    return _of_script(script, letters, text)
+    return _detect_by_script(script, letters, text)
 
 
 def language_of_script(text: str) -> str | None:
     """Return the language of a text in other letters than Latin, for texts whose few Latin letters decide nothing."""
     letters = _letters_by_script(text)
-    script, _ = _leading_script(letters)
-    return None if script == "latin" else _of_script(script, letters, text)
+    script, _ = _find_leading_script(letters)
+    return None if script == "latin" else _detect_by_script(script, letters, text)
 
 
-def language_of(text: str, wished: str | None = None) -> str:
+def choose_language(text: str, wished: str | None = None) -> str:
     """Return the wished language, else the language of the text, else English."""
     return wished or detect(text) or DEFAULT_LANGUAGE
 
@@ -113,7 +113,7 @@ def _letters_by_script(text: str) -> Counter[str]:
     return letters
 
 
-def _leading_script(letters: Counter[str]) -> tuple[str, float]:
+def _find_leading_script(letters: Counter[str]) -> tuple[str, float]:
     """Return the deciding script and its share of the letters: a non-Latin one even where Latin names and code outweigh it."""
     others = Counter({script: count for script, count in letters.items() if script != "latin"})
     others["han"] += others.pop("kana", 0) if others["han"] else 0
@@ -124,32 +124,32 @@ def _leading_script(letters: Counter[str]) -> tuple[str, float]:
     return (script, share) if share >= QUOTED_SHARE else ("latin", 1.0)
 
 
-def _of_script(script: str, letters: Counter[str], text: str) -> str | None:
+def _detect_by_script(script: str, letters: Counter[str], text: str) -> str | None:
     if script in {"han", "kana"}:
         return "ja" if letters["kana"] or _JAPANESE_HAN.search(text) else "zh"
     if script == "cyrillic":
-        return _by_letters(text, _CYRILLIC_LETTERS) or _by_function_words(text, "cyrillic") or "ru"
+        return _detect_by_letters(text, _CYRILLIC_LETTERS) or _detect_by_function_words(text, "cyrillic") or "ru"
     if script == "arabic":
-        return _by_letters(text, _ARABIC_LETTERS) or "ar"
+        return _detect_by_letters(text, _ARABIC_LETTERS) or "ar"
     if script == "devanagari":
         found = set(text.split())
         return next((language for language, own in _DEVANAGARI_WORDS.items() if len(own & found) > 1), "hi")
     return script
 
 
-def _by_letters(text: str, letters: dict[str, str]) -> str | None:
+def _detect_by_letters(text: str, letters: dict[str, str]) -> str | None:
     lowered = text.lower()
     counts = {language: sum(map(lowered.count, own)) for language, own in letters.items()}
     best = max(counts, key=counts.__getitem__)
     return best if counts[best] else None
 
 
-def _by_function_words(text: str, script: str) -> str | None:
+def _detect_by_function_words(text: str, script: str) -> str | None:
     """Return the language whose function words the text uses most; a word of several languages counts in part for each."""
     table = _languages_of_words(script)
     lowered = text.lower()
     evidence: dict[str, float] = {}
-    for word, times in _counted(lowered).items():
+    for word, times in _count_words(lowered).items():
         for language, weight in table.get(word, ()):
             evidence[language] = evidence.get(language, 0.0) + weight * times
     if script == "latin" and not text.isascii():
@@ -164,7 +164,7 @@ def _by_function_words(text: str, script: str) -> str | None:
     return best if clear and most >= MIN_EVIDENCE else None
 
 
-def _counted(lowered: str) -> dict[str, int]:
+def _count_words(lowered: str) -> dict[str, int]:
     """Return how often each word occurs, in the order of the text."""
     # Text is split at blanks, because the pattern takes twice as long.
     apart = lowered.encode("utf-8", "surrogatepass").translate(_LETTERS_APART).decode("utf-8", "surrogatepass")

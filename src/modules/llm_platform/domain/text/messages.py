@@ -47,7 +47,7 @@ class Messages:
     earliest: str
     rows_of: str  # holds {count} and {read}
 
-    def readings_of(self, subject: str) -> str:
+    def introduce_readings(self, subject: str) -> str:
         """Return the line before the readings of an ambiguous word."""
         return self.can_mean.replace("{subject}", subject)
 
@@ -73,7 +73,7 @@ class Messages:
         return re.fullmatch(rf"\((?:{_ISO_DATE.pattern}; )?{counted}\)", text) is not None
 
 
-def messages_for(language: str) -> Messages:
+def get_messages(language: str) -> Messages:
     """Return the messages in the language of a BCP 47 tag; in English where there is no translation."""
     return _catalogue().get(language.partition("-")[0].lower()) or _catalogue()[DEFAULT_LANGUAGE]
 

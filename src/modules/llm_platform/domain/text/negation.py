@@ -74,7 +74,7 @@ def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
     return not known.negators.isdisjoint(before) and not known.evidence.isdisjoint(before)
 
 
-def denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
+def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
     """Return the first content word behind each negator, or the one before it where none follows closely."""
     known = negation_words()
     found: list[str] = []
@@ -100,8 +100,8 @@ def denies_clause(denied: Sequence[str], text: str, other: str, denied_there: Se
     """Return whether a text denies one of the words `denied` that `other` affirms, in clauses of nearly the same words."""
     if not denied or has_unclear_negation(other):
         return False
-    clauses, affirmed = _clauses(text), undenied_words(other)
-    negators, here = negation_words().negators, undenied_words(text)
+    clauses, affirmed = _clauses(text), list_undenied_words(other)
+    negators, here = negation_words().negators, list_undenied_words(text)
     for clause in clauses:
         if negators.isdisjoint(clause):
             continue
@@ -114,7 +114,7 @@ def denies_clause(denied: Sequence[str], text: str, other: str, denied_there: Se
     return False
 
 
-def denied_clause_words(text: str) -> list[list[str]]:
+def list_denied_clauses(text: str) -> list[list[str]]:
     """Return the words of each clause that is nothing but a negation of one or two words: "but no water damage"."""
     negators = negation_words().negators
     found = []
@@ -125,7 +125,7 @@ def denied_clause_words(text: str) -> list[list[str]]:
     return found
 
 
-def undenied_words(text: str) -> list[str]:
+def list_undenied_words(text: str) -> list[str]:
     """Return the folded words of the clauses without a negator."""
     known = negation_words()
     clauses = _clauses(text)
@@ -176,13 +176,13 @@ def _neighbours(words: Sequence[str], position: int) -> set[str]:
 
 def contradicts_unspaced(mine: str, theirs: str) -> bool:
     """Return whether a Chinese or Japanese text denies what the other one affirms."""
-    own, other = _denied_pairs(mine), _denied_pairs(theirs)
+    own, other = _list_denied_pairs(mine), _list_denied_pairs(theirs)
     if len(own) == len(other) == 1:
         return False  # each text denies one thing, maybe in other words
     return any(_affirms(theirs, pair, other) for pair in own) or any(_affirms(mine, pair, own) for pair in other)
 
 
-def _denied_pairs(text: str) -> list[str]:
+def _list_denied_pairs(text: str) -> list[str]:
     """Return the two characters beside each negation."""
     chinese = [found[1] for found in _HAN_NEGATION.finditer(text)]
     return chinese + [found[1].lstrip(_PARTICLES)[:2] for found in _KANA_NEGATION.finditer(text)]

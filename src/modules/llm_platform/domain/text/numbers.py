@@ -10,7 +10,7 @@ from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.positions import Offset
 from modules.llm_platform.domain.text.sentences import Span
-from modules.llm_platform.domain.text.stemming import unit_of
+from modules.llm_platform.domain.text.stemming import normalize_unit
 
 Reading = frozenset[str]  # the values that a written number can have: 1.000 is one thousand or one
 
@@ -132,7 +132,7 @@ def compound_numbers(text: str, words: Collection[str]) -> list[tuple[Reading, S
     if _IN_COMPOUNDS.isdisjoint(words):
         return []
     return [
-        (frozenset({_plain(_english_value(found[0]))}), found.span())
+        (frozenset({_format_number(_english_value(found[0]))}), found.span())
         for found in _ENGLISH.finditer(text)
         if not found[0].isalpha()
     ]
@@ -150,7 +150,7 @@ def _english_value(written: str) -> float:
     return total + below_1000
 
 
-def reading_of(value: str) -> Reading:
+def read_value(value: str) -> Reading:
     """Return the readings of a value: a fraction is a percentage too."""
     return frozenset({value, _PERCENT[value]}) if value in _PERCENT else frozenset({value})
 
@@ -180,14 +180,16 @@ def _find_han_numbers(text: str) -> list[tuple[Reading, Offset]]:
     if "点" in text or "百分之" in text:
         for match in _HAN_DECIMAL.finditer(text):
             digits = "".join(str(_HAN_DIGITS[sign]) for sign in match[2])
-            found.append((frozenset({_plain(float(f"{_han_value(match[1])}.{digits}"))}), Offset(match.start())))
-        text = _HAN_DECIMAL.sub(_blank, text)
+            found.append(
+                (frozenset({_format_number(float(f"{_han_value(match[1])}.{digits}"))}), Offset(match.start()))
+            )
+        text = _HAN_DECIMAL.sub(_blank_out, text)
         found += [(_han_reading(match[0]), Offset(match.start())) for match in _HAN_PERCENTAGE.finditer(text)]
-        text = _HAN_PERCENTAGE.sub(_blank, text)
+        text = _HAN_PERCENTAGE.sub(_blank_out, text)
     return found + [(_han_reading(match[0]), Offset(match.start())) for match in _HAN_NUMBER.finditer(text)]
 
 
-def _blank(found: re.Match[str]) -> str:
+def _blank_out(found: re.Match[str]) -> str:
     return " " * len(found[0])
 
 
@@ -196,37 +198,37 @@ def is_same_number(words: Sequence[str], others: Sequence[str]) -> bool:
 
     `twenty-one` and `21` are, `2 million` and `2,000,000`, `half` and `50 percent`; `12` and `12 percent` are not.
     """
-    return not _number_of(words).isdisjoint(_number_of(others))
+    return not _read_number(words).isdisjoint(_read_number(others))
 
 
-def _number_of(words: Sequence[str]) -> Reading:
+def _read_number(words: Sequence[str]) -> Reading:
     """Return the readings of words that are a number together; empty where they are not. Percentages have their sign."""
-    if words and unit_of(words[-1].casefold()) == PERCENT:
-        return frozenset(value + PERCENT for value in _number_of(words[:-1]))
+    if words and normalize_unit(words[-1].casefold()) == PERCENT:
+        return frozenset(value + PERCENT for value in _read_number(words[:-1]))
     if len(words) > 1 and words[0].casefold() in load_words("connectives", "articles"):
         words = words[1:]  # "a quarter"
     text = " ".join(words).casefold()
     if text in number_words():
         value = number_words()[text]
-        return reading_of(value) | ({_PERCENT[value] + PERCENT} if value in _PERCENT else set())
+        return read_value(value) | ({_PERCENT[value] + PERCENT} if value in _PERCENT else set())
     if _ENGLISH.fullmatch(text):
-        return frozenset({_plain(_english_value(text))})
+        return frozenset({_format_number(_english_value(text))})
     figures = list_numbers(text) if all(word.isdecimal() or word in _ENGLISH_SCALES for word in text.split()) else []
     return figures[0][0] if len(figures) == 1 else frozenset()
 
 
-def _scaled(scale: str, written: str) -> Reading:
+def _read_scaled(scale: str, written: str) -> Reading:
     """Return the readings with and without the word behind: `2 million`."""
     factor = next(value for name, value in _FACTORS.items() if scale.lower().startswith(name))
     values = _values(written)
-    return frozenset(_plain(value * by) for value in values for by in (1, factor)) or frozenset({written})
+    return frozenset(_format_number(value * by) for value in values for by in (1, factor)) or frozenset({written})
 
 
-_SCALED: Final = Memoized(lambda words: _scaled(*words.split(" ", 1)), MEMOIZED_FIGURES)
+_SCALED: Final = Memoized(lambda words: _read_scaled(*words.split(" ", 1)), MEMOIZED_FIGURES)
 
 
 def _readings(written: str) -> Reading:
-    return frozenset(map(_plain, _values(written))) or frozenset({written})
+    return frozenset(map(_format_number, _values(written))) or frozenset({written})
 
 
 _READINGS: Final = Memoized(_readings, MEMOIZED_FIGURES)
@@ -246,12 +248,12 @@ def _values(written: str) -> list[float]:
     return values
 
 
-def _plain(value: float) -> str:
+def _format_number(value: float) -> str:
     return f"{value:.12g}"
 
 
 def _han_reading(written: str) -> Reading:
-    return frozenset({_plain(_han_value(written)) if len(written) <= MAX_DIGITS else written})
+    return frozenset({_format_number(_han_value(written)) if len(written) <= MAX_DIGITS else written})
 
 
 def _han_value(written: str) -> int:
@@ -273,7 +275,7 @@ _ALSO_VERBS: Final = frozenset({"may", "march"})  # months only where they are c
 ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 
-def other_date(mine: Collection[str], theirs: Collection[str]) -> tuple[str, str] | None:
+def find_other_date(mine: Collection[str], theirs: Collection[str]) -> tuple[str, str] | None:
     """Return a month or weekday of `mine` and the one of `theirs` in its place; None where they do not differ."""
     own, other = _months_and_days(mine), _months_and_days(theirs)
     for kind in (_MONTHS, _WEEKDAYS):

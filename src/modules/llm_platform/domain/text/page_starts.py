@@ -8,7 +8,7 @@ PageStarts = tuple[tuple[int, int], ...]
 """Offsets in code points and the numbers of the pages that begin there, from 1, in the order of the text. Empty: no pages."""
 
 
-def page_at(starts: PageStarts, offset: int) -> int | None:
+def find_page(starts: PageStarts, offset: int) -> int | None:
     """Return the page of an offset; None in a text without pages. Of a page without text the next one has the offset."""
     position = bisect_right(starts, offset, key=lambda start: start[0])
     return starts[position - 1][1] if position else None
@@ -16,14 +16,14 @@ def page_at(starts: PageStarts, offset: int) -> int | None:
 
 def part_starts(starts: PageStarts, begin: int, end: int, shift: int = 0) -> PageStarts:
     """Return the page starts of the part from `begin` to `end`, whose first character has the offset `shift`."""
-    page = page_at(starts, begin)
+    page = find_page(starts, begin)
     if page is None:
         return ()
     inside = ((offset - begin + shift, number) for offset, number in starts if begin < offset < end)
     return ((shift, page), *inside)
 
 
-def moved_starts(text: str, starts: PageStarts, convert: Callable[[str], str], converted: str) -> PageStarts:
+def move_starts(text: str, starts: PageStarts, convert: Callable[[str], str], converted: str) -> PageStarts:
     """Return the page starts in `converted`, what `convert` made of the whole text and stripped.
 
     Empty where the parts between the starts, each converted, are not the whole: no page is better than a wrong one.
@@ -43,6 +43,6 @@ def moved_starts(text: str, starts: PageStarts, convert: Callable[[str], str], c
     return tuple(moved)
 
 
-def numbered(offsets: Sequence[int]) -> PageStarts:
+def number_pages(offsets: Sequence[int]) -> PageStarts:
     """Return the starts of pages 1, 2, …"""
     return tuple((offset, page) for page, offset in enumerate(offsets, 1))

@@ -52,11 +52,11 @@ def each_sentence(text: str, language: str = "en") -> Iterator[Span]:
     begin = 0
     while begin < len(text):
         window = _window(text, begin)
-        yield from _spans_in(window, begin, primary)
+        yield from _find_spans(window, begin, primary)
         begin += len(window)
 
 
-def _spans_in(window: str, begin: int, language: str) -> Iterator[Span]:
+def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
     first, last, behind = -1, -1, 0  # offsets of the sentence that may continue, and where the next piece begins
     for piece in _pieces(language, window):
         at = behind

@@ -59,7 +59,11 @@ def is_form(one: str, other: str) -> bool:
 
 def is_same_word(one: str, other: str) -> bool:
     """Return whether two folded words are one, forms of one, or writings of one unit."""
-    return one == other or is_form(one, other) or (unit_of(one) != "" and unit_of(one) == unit_of(other))
+    return (
+        one == other
+        or is_form(one, other)
+        or (normalize_unit(one) != "" and normalize_unit(one) == normalize_unit(other))
+    )
 
 
 def is_form_of_any(word: str, others: Sequence[str]) -> bool:
@@ -74,7 +78,7 @@ def _units() -> dict[str, str]:
     return {unit: family.split()[0] for family in load_data("units") for unit in family.split()}
 
 
-def unit_of(word: str) -> str:
+def normalize_unit(word: str) -> str:
     """Return one name for all writings of a unit, such as `km` for `kilometres`; empty for a word that is none."""
     return _units().get(word, "")
 

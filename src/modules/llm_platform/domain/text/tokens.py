@@ -114,7 +114,7 @@ def _ascii_tokens(text: str) -> int:
     return runs.count(b".") + words + figures + underscores
 
 
-def first_tokens(text: str, limit: int) -> str:
+def cut_to_tokens(text: str, limit: int) -> str:
     """Return the beginning of the text with at most `limit` tokens, as `count_tokens` counts them."""
     if count_tokens(text) <= limit:  # many times as fast as matching each token
         return text

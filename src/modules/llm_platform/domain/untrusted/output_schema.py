@@ -94,7 +94,7 @@ def check_output_schema(schema: Mapping[str, Any]) -> None:
     for pointer, part in parts.items():
         _check_part(pointer, part, parts)
     try:
-        TopologicalSorter({pointer: _applied_in_place(pointer, part) for pointer, part in parts.items()}).prepare()
+        TopologicalSorter({pointer: _list_in_place(pointer, part) for pointer, part in parts.items()}).prepare()
     except CycleError:
         raise InvalidSchemaError(CIRCULAR) from None
     _check_patterns({part["pattern"] for part in parts.values() if "pattern" in part})
@@ -125,7 +125,7 @@ def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
     bounded = extend(Draft202012Validator, {"$ref": reference, "pattern": pattern})
     try:
         errors = bounded(schema, registry=Registry()).iter_errors(value)  # an empty registry fetches nothing
-        return [_described(error) for error in islice(errors, MAX_OUTPUT_ERRORS)]
+        return [_describe(error) for error in islice(errors, MAX_OUTPUT_ERRORS)]
     except (RecursionError, ArithmeticError):
         raise InvalidSchemaError(TOO_COMPLEX) from None
 
@@ -157,18 +157,18 @@ def _parts(value: object, pointer: str) -> Iterator[tuple[str, Mapping[str, Any]
         return
     yield pointer, value
     for name, subschema in value.items():
-        below = f"{pointer}/{_escaped(name)}"
+        below = f"{pointer}/{_escape(name)}"
         if name in _SINGLE:
             yield from _parts(subschema, below)
         elif name in _BY_NAME:
             for key, schema in subschema.items():
-                yield from _parts(schema, f"{below}/{_escaped(key)}")
+                yield from _parts(schema, f"{below}/{_escape(key)}")
         elif name in _LISTS:
             for position, schema in enumerate(subschema):
                 yield from _parts(schema, f"{below}/{position}")
 
 
-def _escaped(name: str) -> str:
+def _escape(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
@@ -183,7 +183,7 @@ def _check_part(pointer: str, part: Mapping[str, Any], parts: Mapping[str, Any])
         raise InvalidSchemaError(BAD_REFERENCE)
 
 
-def _applied_in_place(pointer: str, part: Mapping[str, Any]) -> Iterator[str]:
+def _list_in_place(pointer: str, part: Mapping[str, Any]) -> Iterator[str]:
     """Yield the pointers of the schemas that are compared with the same value as this one."""
     if "$ref" in part:
         yield unquote(part["$ref"])
@@ -194,7 +194,7 @@ def _applied_in_place(pointer: str, part: Mapping[str, Any]) -> Iterator[str]:
                 yield below
             else:
                 positions = part[name] if name in _BY_NAME else map(str, range(len(part[name])))
-                yield from (f"{below}/{_escaped(position)}" for position in positions)
+                yield from (f"{below}/{_escape(position)}" for position in positions)
 
 
 def _check_patterns(patterns: Collection[str]) -> None:
@@ -213,7 +213,7 @@ def _check_patterns(patterns: Collection[str]) -> None:
 _pattern = lru_cache(MAX_PATTERNS)(BoundedPattern)
 
 
-def _described(error: Any) -> str:
+def _describe(error: Any) -> str:
     """Return the place, the keyword, and what the schema says there; never the value."""
     rule = to_json(error.validator_value).decode()[:MAX_RULE_CHARS]
     return f"{_position(error.absolute_path)}: {error.validator} {rule}"

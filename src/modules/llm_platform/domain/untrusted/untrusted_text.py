@@ -19,14 +19,14 @@ def fence_line(*parts: str) -> str:
     return f"=== {digest.hexdigest()[:_FENCE_CHARS]} ==="
 
 
-def neutralised(text: str) -> str:
+def neutralise(text: str) -> str:
     """Return the text without anything that looks like a citation marker or a chat role, and without invisible characters."""
     visible = text if text.isascii() else _INVISIBLE.sub("", text)
     numbered = _MARKER_LIKE.sub(lambda found: f"({found.group(1) or found.group(2)})", visible)
     return _ROLE_LIKE.sub("‹", numbered)
 
 
-def without_controls(text: str) -> str:
+def remove_controls(text: str) -> str:
     """Return the text without control characters, except tabs and line ends, and without bidirectional overrides."""
     return text if text.isprintable() else CONTROL_CHARACTERS.sub("", text)
 

@@ -45,13 +45,13 @@ def is_openable(url: str) -> bool:
     return _web_url(url) is not None or (len(url) <= MAX_URL_CHARS and _DOC_URL.fullmatch(url) is not None)
 
 
-def host_of(url: str) -> str:
+def get_host(url: str) -> str:
     """Return the host of a web URL in lower case, without user and port; empty for any other string."""
     match = _web_url(url)
     return match[1].lower().rstrip(".") if match else ""
 
 
-def without_userinfo(url: str) -> str:
+def remove_userinfo(url: str) -> str:
     """Return the web URL without `user:password@`, which is no part of where a page is; any other string unchanged."""
     scheme, separator, rest = url.partition("://")
     if not separator or "@" not in rest or not is_web_url(url):

@@ -15,7 +15,7 @@ from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, RetrievalS
 from modules.llm_platform.application.research.find.files import FILES, OpenedFiles
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
-from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile, with_clean_names
+from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile, clean_names
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.exceptions import UploadedFileError
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
@@ -48,9 +48,7 @@ class UploadedFiles(IDocumentSource):
         self._parsers = parsers
         self._max_chars = UPLOADED_TEXT_CHARS // max(1, len(files))
         shown = [file.model_copy(update={"name": replace_surrogates(redactor.text(file.name))}) for file in files]
-        self.files = {
-            file.name: file for file in with_clean_names(shown)
-        }  # two names may be equal without their secrets
+        self.files = {file.name: file for file in clean_names(shown)}  # two names may be equal without their secrets
         self.addresses = DocumentAddresses()
         self.bad: dict[str, str] = {}
         self.notes: dict[str, str] = {}

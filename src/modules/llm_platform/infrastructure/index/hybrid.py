@@ -13,7 +13,7 @@ from typing import Final
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, Filters, Vector
 from modules.llm_platform.domain.retrieval.bm25 import SparseVector, question_words
-from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
+from modules.llm_platform.domain.retrieval.mean_centering import subtract_mean
 
 CANDIDATES: Final = 400  # passages of each list; together they are the most that a search returns
 SCORE_DIGITS: Final = 6
@@ -44,7 +44,7 @@ class HybridQuery:
 
 
 def hybrid_query(collection_info: Collection, text: str, vector: Vector | None) -> HybridQuery:
-    return HybridQuery(mean_centered(vector, collection_info.mean, collection_info.dimension), question_words(text))
+    return HybridQuery(subtract_mean(vector, collection_info.mean, collection_info.dimension), question_words(text))
 
 
 def active_filters(filters: Filters) -> Sequence[tuple[str, tuple[str, ...]]]:

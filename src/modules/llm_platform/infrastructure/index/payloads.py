@@ -13,7 +13,7 @@ from uuid import UUID, uuid5
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import VectorStoreBusyError, VectorStoreConfigError, VectorStoreError
 from modules.llm_platform.domain.retrieval.bm25 import FORM, SparseVector, passage_words
-from modules.llm_platform.domain.retrieval.mean_centering import MIN_LENGTH, mean_centered
+from modules.llm_platform.domain.retrieval.mean_centering import MIN_LENGTH, subtract_mean
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 
 # Errors that all vector stores raise in the same words.
@@ -193,7 +193,7 @@ def prepare_points(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPas
 
 
 def center_vectors(vectors: Sequence[dtos.Vector | None], facts: dtos.Collection) -> list[list[float] | None]:
-    """Return many vectors as `mean_centered` does one, four times as fast with numpy."""
+    """Return many vectors as `subtract_mean` does one, four times as fast with numpy."""
     centered: list[list[float] | None] = [None] * len(vectors)
     usable = [
         position for position, vector in enumerate(vectors) if vector is not None and len(vector) == facts.dimension
@@ -203,7 +203,7 @@ def center_vectors(vectors: Sequence[dtos.Vector | None], facts: dtos.Collection
     try:
         import numpy as np
     except ImportError:  # an embedding service needs no extra
-        return [mean_centered(vector, facts.mean, facts.dimension) for vector in vectors]
+        return [subtract_mean(vector, facts.mean, facts.dimension) for vector in vectors]
     with np.errstate(all="ignore"):  # NaN and infinity are filtered below
         shifted = np.array([vectors[position] for position in usable], dtype=np.float64)
         if facts.mean:

@@ -21,7 +21,7 @@ from typing import Any, Final
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
 from modules.llm_platform.domain.exceptions import VectorStoreError
 from modules.llm_platform.domain.retrieval.bm25 import passage_words
-from modules.llm_platform.domain.retrieval.score_fusion import by_distribution
+from modules.llm_platform.domain.retrieval.score_fusion import scale_by_distribution
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
 from modules.llm_platform.infrastructure.index import payloads
@@ -97,7 +97,7 @@ class SqliteCollection:
                 lists.append(self._by_vector(database, query.vector, where, values))
             fused: Counter[int] = Counter()
             for found in lists:
-                scaled = by_distribution([score for _, score in found])
+                scaled = scale_by_distribution([score for _, score in found])
                 fused.update({number: score for (number, _), score in zip(found, scaled, strict=True)})
             best = sorted(fused.items(), key=lambda ranked: (-ranked[1], ranked[0]))[:limit]
             found_passages = []

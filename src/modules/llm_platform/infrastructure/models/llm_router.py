@@ -44,7 +44,7 @@ class LLMRouter(ILLMProvider):
                 async with aclosing(model.stream(remaining)) as parts:  # type: ignore[type-var]
                     async for part in parts:
                         has_tokens = not isinstance(part, LLMReset)
-                        yield failures.added_to(part, skipped) if isinstance(part, LLMResponse) else part
+                        yield failures.add_to_answer(part, skipped) if isinstance(part, LLMResponse) else part
                 return
             except LLMRequestError as error:
                 error.spent = failures.spent + error.spent

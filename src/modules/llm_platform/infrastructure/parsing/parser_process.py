@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from modules.llm_platform.domain.text.page_starts import PageStarts, numbered
+from modules.llm_platform.domain.text.page_starts import PageStarts, number_pages
 from modules.llm_platform.infrastructure.parsing import limits
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
@@ -263,7 +263,7 @@ def read_answer(answer: dict[str, Any]) -> Parsed:
         answer.get("note"),
         _hyperlinks(answer.get("hyperlinks")),
         answer.get("extraction"),
-        numbered(answer.get("pages") or ()),
+        number_pages(answer.get("pages") or ()),
     )
 
 

@@ -27,7 +27,7 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.search.freshness import freshness_window, is_admitted
 from modules.llm_platform.domain.text.language import detect
-from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of, is_web_url
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_web_url
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, api_key_error
 from modules.llm_platform.infrastructure.http.errors import Rule, retry_after_s
 from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_line, read_text
@@ -191,7 +191,7 @@ class KeyedWebSearch(IWebSearchProvider):
         optional: dict[str, Any] = {
             name: read_text(value) or None if isinstance(value, str) else value for name, value in fields.items()
         }
-        heading = read_line(title) or host_of(address)
+        heading = read_line(title) or get_host(address)
         return WebSearchResultItem(title=heading, url=address, snippet=read_text(snippet), source=self.name, **optional)
 
 

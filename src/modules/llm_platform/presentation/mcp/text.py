@@ -10,12 +10,12 @@ from typing import Any, Final, assert_never
 from pydantic_core import to_json
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.domain.citations.show.sentence_evidence import SentenceVerdict, shown_verdict
-from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, cited_url, page_label
+from modules.llm_platform.domain.citations.show.sentence_evidence import SentenceVerdict, decide_shown_verdict
+from modules.llm_platform.domain.citations.show.source_pages import add_cited_page, list_cited_pdf_pages, page_label
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import neutralise, one_line
 from modules.llm_platform.presentation.mcp.results import FetchedText, FoundItems, RunState, VerifiedTextAndSource
 from modules.llm_platform.presentation.verification_text import (
     counts_line,
@@ -60,7 +60,7 @@ def verified_text(verified: VerifiedTextAndSource) -> str:
     """Return the counts, the sentences that are not supported with the reason, and the sources that were not read."""
     sentences = [
         f"- “{shorten(verified.text[sentence.start : sentence.end])}”: "
-        f"{neutralised(verdict_line(verified.text, sentence, verified))}"
+        f"{neutralise(verdict_line(verified.text, sentence, verified))}"
         for sentence in find_doubted(verified)
     ]
     unread = [
@@ -81,12 +81,12 @@ def verified_text(verified: VerifiedTextAndSource) -> str:
 def research_text(response: ResearchResponse) -> str:
     """Return an answer, its output in a requested schema, its sources, and the sentences that they do not fully support."""
     # A PDF has the cited pages, and its address leads to the first of them.
-    pages = cited_pdf_pages(response.citations)
+    pages = list_cited_pdf_pages(response.citations)
     sources = []
     for source in response.sources:
         label = page_label(pages.get(source.index, ()))
         title = f"{_title(source.title)}, {label}" if label else _title(source.title)
-        sources.append(f"[{source.index}] {title} — {cited_url(source.url, source.index, pages)}")
+        sources.append(f"[{source.index}] {title} — {add_cited_page(source.url, source.index, pages)}")
     return _join(
         [
             response.synthesis,
@@ -111,7 +111,7 @@ def fetched_text(fetched: FetchedText) -> str:
         {
             "id": fetched.id,
             "title": _title(fetched.title),
-            "text": printable(neutralised(fetched.text)),
+            "text": printable(neutralise(fetched.text)),
             "url": fetched.url,
             "metadata": metadata.model_dump(mode="json", exclude_none=True),
             "notice": notice,
@@ -184,7 +184,7 @@ def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iter
             excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
             read = parts.get(citation.source_index, "") if citation.verdict == "unsupported" else ""
             page = f", {page_label([citation.page])}" if citation.page else ""
-            verdict = "not in the excerpt that was seen of" if excerpt else VERDICTS[shown_verdict(citation)]
+            verdict = "not in the excerpt that was seen of" if excerpt else VERDICTS[decide_shown_verdict(citation)]
             yield f"- {verdict} [{citation.source_index}]{page}{read}: {claim}"
 
 
@@ -199,12 +199,12 @@ def _json(value: Mapping[str, Any]) -> str:
 
 
 def _title(title: str) -> str:
-    return printable(neutralised(one_line(title))[:MCP_TITLE_CHARS])
+    return printable(neutralise(one_line(title))[:MCP_TITLE_CHARS])
 
 
 def _shorten(text: str, max_chars: int) -> str:
     line = one_line(text)
-    return printable(neutralised(line if len(line) <= max_chars else f"{line[:max_chars].rsplit(' ', 1)[0]} …"))
+    return printable(neutralise(line if len(line) <= max_chars else f"{line[:max_chars].rsplit(' ', 1)[0]} …"))
 
 
 def _join(blocks: Iterable[str]) -> str:

@@ -10,8 +10,8 @@ from starlette.datastructures import QueryParams
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.research.long_message import SearchQuery
-from modules.llm_platform.domain.untrusted.untrusted_text import without_controls
-from modules.llm_platform.domain.urls.canonical_url import without_userinfo
+from modules.llm_platform.domain.untrusted.untrusted_text import remove_controls
+from modules.llm_platform.domain.urls.canonical_url import remove_userinfo
 
 SOURCE_OF_CATEGORY: Mapping[str, dtos.SourceKind] = {"general": "web", "news": "news", "science": "academic"}
 MAX_PAGE_DIGITS = 4
@@ -153,7 +153,7 @@ def _clean(value: Any, name: str) -> Any:
     the name of the field, or of the list for an entry of one.
     """
     if isinstance(value, str):
-        return without_userinfo(without_controls(value))
+        return remove_userinfo(remove_controls(value))
     if isinstance(value, list):
         return [_clean(item, name) for item in value if not _is_unsafe_item(item, name)]
     if not isinstance(value, dict):

@@ -23,8 +23,8 @@ from modules.llm_platform.application.research.find.read_pages import (
     ReadOptions,
     ReadPage,
     SourcesBeingRead,
-    with_page,
-    with_pages,
+    add_page,
+    add_pages,
 )
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -267,7 +267,7 @@ def test_pages_have_their_time_and_at_most_a_share_of_all(
     setting: float | None, depth: str, timeout_s: float, seconds: float
 ) -> None:
     """The setting goes before the time of the depth; a short research run is not spent on reading."""
-    assert ReadOptions(seconds=setting).seconds_for(make_run([], depth), timeout_s) == pytest.approx(seconds)
+    assert ReadOptions(seconds=setting).calculate_seconds(make_run([], depth), timeout_s) == pytest.approx(seconds)
 
 
 @for_each(("found_day", "page_day", "day"), [("2026-01-02", "2025-05-05", "2026-01-02"), (None, "2025-05-05", "2025-05-05"),
@@ -278,19 +278,19 @@ def test_a_source_is_dated_by_its_page_where_the_search_has_no_date(
     """The date of the search result stays; the page has one where that has none."""
     [source] = found("One.")
     read = page(source.url, "The water is 48 degrees warm.").model_copy(update={"published": page_day})
-    assert with_page(source.model_copy(update={"published": found_day}), ReadPage(read)).published == day
+    assert add_page(source.model_copy(update={"published": found_day}), ReadPage(read)).published == day
 
 
 async def test_without_pages_nothing_changes() -> None:
     sources = found("One.", "Two.")
-    assert with_pages(sources, {}) == (sources, sources)
+    assert add_pages(sources, {}) == (sources, sources)
 
 
 async def test_sources_with_pages_come_first_and_are_marked() -> None:
     """Their text is the page's; the others keep the excerpt and their order."""
     read = page("https://a.example/2", "The water is 48 degrees warm.")
     pages = {canonical_url(read.url): ReadPage(read)}
-    sources, _ = with_pages(found("One.", "Two.", "Three."), pages)
+    sources, _ = add_pages(found("One.", "Two.", "Three."), pages)
     assert [(source.index, source.url[-1], source.text_kind) for source in sources] == [
         (1, "2", "page"),
         (2, "1", "snippet"),
@@ -306,7 +306,7 @@ async def test_a_prompt_grows_by_half_at_most_and_holds_what_fits_the_question()
     found_sources = found(*["An excerpt of many words that the search engine made of the page. " * 3] * 6)
     passages = RankedPassages(text, "How warm is the water?")
     pages = {canonical_url(source.url): ReadPage(page(source.url, text), passages) for source in found_sources[:3]}
-    _, excerpts = with_pages(found_sources, pages)
+    _, excerpts = add_pages(found_sources, pages)
     before = OTHER_TOKENS + sum(count_tokens(source.text) for source in found_sources)
     after = OTHER_TOKENS + sum(count_tokens(excerpt.text) for excerpt in excerpts)
     assert after <= before * (1 + PROMPT_GROWTH)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescaped
+from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescape
 
 PLAIN = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCALARS = st.one_of(st.none(), st.booleans(), st.integers(-(10**12), 10**12), PLAIN)
@@ -101,4 +101,4 @@ def test_too_deep_values_are_skipped() -> None:
 @given(st.text())
 def test_unescaped_text_is_encodable(body: str) -> None:
     """Whatever the escapes say, no half characters are left."""
-    assert unescaped(body).encode() is not None
+    assert unescape(body).encode() is not None

@@ -11,10 +11,10 @@ from modules.llm_platform.application.research.report import checkpoint_store
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.testing import MemoryResearchStore, sample_page
 
-TOPIC = topic_of("What is stored?")
+TOPIC = make_topic("What is stored?")
 PAGE = sample_page("https://example.org", "text")
 
 

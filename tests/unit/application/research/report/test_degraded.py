@@ -33,7 +33,7 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import LLMConnectionError
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
@@ -79,7 +79,7 @@ async def test_timed_out_stage_is_reported_and_report_is_not_stored(tmp_path: Pa
     """A ranking that was late: the text says so, and the next run makes the report anew."""
     late = World(Web(some_pages()), ReportModel(delays={"rank": NEVER_S}), store(tmp_path))
     answer = answer_of(await late.events(max_seconds=1.0))
-    assert messages_for("en").late in answer.synthesis
+    assert get_messages("en").late in answer.synthesis
     again = World(Web(some_pages()), ReportModel(), store(tmp_path))
     assert answer_of(await again.events()).metadata.stored_at is None
     assert again.calls()["rank"] == 1

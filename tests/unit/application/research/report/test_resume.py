@@ -32,7 +32,7 @@ from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.key_lock import IKeyLock
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.domain.telemetry.metrics import STORE_REQUESTS
 from modules.llm_platform.testing import MemoryResearchStore
 
@@ -241,10 +241,10 @@ async def test_offline_the_newest_report_of_the_question_is_told(days: tuple[int
     """Several models answered it: the latest answer serves, in whichever order they were stored."""
     made, kept = MemoryResearchStore(), MemoryResearchStore()
     await World(Web(some_pages()), ReportModel(), made).events()
-    [report] = await made.values(topic_of(QUESTION), "answers", StoredReport)
+    [report] = await made.values(make_topic(QUESTION), "answers", StoredReport)
     for day in days:
         dated = report.model_copy(update={"finished_at": datetime(2026, 1, day, tzinfo=UTC)})
-        await kept.put(topic_of(QUESTION), "answers", f"key{day}", dated)
+        await kept.put(make_topic(QUESTION), "answers", f"key{day}", dated)
     offline = World(Web({}, down=True), None, kept, ReportOptions(offline=True), labels={})
     assert answer_of(await offline.events()).metadata.stored_at == datetime(2026, 1, 3, tzinfo=UTC)
 
@@ -289,7 +289,7 @@ async def test_limits_do_not_make_another_report(tmp_path: Path) -> None:
 async def test_calls_of_the_store_are_counted() -> None:
     """A value that is there, one that is not, a write, and the error after which the store is not called."""
     broken, metrics = MemoryResearchStore(), MemoryMetrics()
-    checkpoints = CheckpointStore(broken, topic_of(QUESTION), "en", fresh=False, metrics=metrics)
+    checkpoints = CheckpointStore(broken, make_topic(QUESTION), "en", fresh=False, metrics=metrics)
     plan = ResearchPlan(query=QUESTION, language="en", questions=("a",), planner="fake")
     assert await checkpoints.get("search_queries", "k", ResearchPlan) is None
     await checkpoints.put("search_queries", "k", plan)
@@ -304,7 +304,7 @@ async def test_calls_of_the_store_are_counted() -> None:
         async def put(self, *_: object) -> None:
             raise StoreError
 
-    checkpoints = CheckpointStore(Away(), topic_of(QUESTION), "en", fresh=False, metrics=metrics)
+    checkpoints = CheckpointStore(Away(), make_topic(QUESTION), "en", fresh=False, metrics=metrics)
     for _ in range(2):
         await checkpoints.put("search_queries", "k", plan)
     assert metrics.values[STORE_REQUESTS.name, "write", StoreError.code] == 1

@@ -17,7 +17,7 @@ from modules.llm_platform.application.research.report.stored_report import Store
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedSummaries
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
 
 NEVER_S = 3600.0
@@ -76,7 +76,7 @@ async def test_a_finished_report_over_documents_is_listed_as_finished(
     await world.events()
     (again,) = await kept.topics()
     assert (again.finished, again.entries) == (True, topic.entries)
-    assert not await kept.values(topic_of(topic.query), "answers", StoredReport)
+    assert not await kept.values(make_topic(topic.query), "answers", StoredReport)
 
 
 async def test_a_report_over_documents_that_its_limits_cut_is_not_finished(tmp_path: Path) -> None:

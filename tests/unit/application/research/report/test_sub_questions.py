@@ -20,7 +20,7 @@ from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.exceptions import LLMBlockedError, LLMConnectionError, LLMProviderException
 from modules.llm_platform.domain.research.decomposition import aspect_questions
-from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, distinct_questions
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, select_questions
 from modules.llm_platform.testing import BrokenStream, FakeLLM
 
 QUESTION = "How do solar sails work, and who builds them?"
@@ -82,7 +82,7 @@ async def test_the_model_is_asked_for_the_questions_language(language: str, name
 async def test_answer_without_a_plan_is_replaced_and_reported(answer: str) -> None:
     """The parts of the question serve, and `degraded` names the model."""
     plan = await made(FakeLLM([answer]))
-    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
+    assert plan.questions == select_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
     assert [degradation.component for degradation in plan.degraded] == ["plan/fake"]
 
 
@@ -120,7 +120,7 @@ async def test_the_prompt_for_a_question_in_latin_script_is_latin(language: str)
 async def test_failing_model_is_reported_and_replaced() -> None:
     """An error of the model costs what it says it cost and leaves a plan."""
     plan = await made(FakeLLM([LLMBlockedError("quota used up", retry_after_s=60)]))
-    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
+    assert plan.questions == select_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
     assert plan.degraded[0].component == "plan/fake"
     assert plan.degraded[0].until is not None
     assert plan.spent.calls == 1
@@ -208,7 +208,7 @@ async def test_cancelling_passes_through() -> None:
 async def test_without_a_model_the_question_is_taken_apart() -> None:
     """Nothing is asked or spent; the parts of the question are the plan."""
     plan = await made(None)
-    assert plan.questions == distinct_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
+    assert plan.questions == select_questions(aspect_questions(QUESTION, "en"), "en", written=(QUESTION,))
     assert plan.spent.calls == 0
 
 
@@ -232,7 +232,7 @@ def test_no_answer_breaks_the_plan(answer: str, chunk: int) -> None:
     """Whatever a model says, in whatever pieces: one to three different usable questions, told as planned."""
     plan = asyncio.run(made(FakeLLM([answer], chunk_chars=chunk)))
     assert 1 <= len(plan.questions) <= MAX_QUESTIONS
-    assert distinct_questions(plan.questions, "en", written=()) == plan.questions
+    assert select_questions(plan.questions, "en", written=()) == plan.questions
 
 
 async def test_endless_repetition_is_no_plan_and_no_load() -> None:

@@ -26,7 +26,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted.untrusted_text import neutralised
+from modules.llm_platform.domain.untrusted.untrusted_text import neutralise
 from modules.llm_platform.testing import FakeLLM
 
 QUESTION = "What does a pump do?"
@@ -218,7 +218,7 @@ def test_context_fits_the_window(questions: tuple[str, ...], context_tokens: int
     assert prompt_tokens(built) + built.max_tokens <= context_tokens + 400 * is_tiny
     user = messages(built)[1]
     assert "A pump moves much water every day." in user
-    assert built.is_context_cut is (neutralised(context) not in user)
+    assert built.is_context_cut is (neutralise(context) not in user)
     assert built.is_context_cut or context_tokens >= 32_000
     assert not built.is_context_cut or context_tokens < 128_000
 

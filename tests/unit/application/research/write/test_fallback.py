@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConnectionError, LLMException, LLMRequestError, WebSearchError
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 from shared.exceptions import AppException
 
@@ -94,8 +94,8 @@ async def test_an_error_without_a_fallback_is_raised(streamed: bool) -> None:
 
 async def test_a_refusal_in_the_place_of_a_model_does_not_call_itself_quotes() -> None:
     draft = await write_answer(failing(), SOURCES, fallback=FakeSynthesizer("Nothing answers.", answered=False))
-    assert messages_for("en").model_failed not in draft.text
-    assert messages_for("en").model_failed in (await write_answer(failing(), SOURCES)).text
+    assert get_messages("en").model_failed not in draft.text
+    assert get_messages("en").model_failed in (await write_answer(failing(), SOURCES)).text
 
 
 @for_each("by_model, calls", [(True, 1), (False, 0)])

@@ -25,7 +25,7 @@ from modules.llm_platform.domain.exceptions import (
     LLMProviderException,
 )
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.testing.llm import BrokenStream, FakeLLM
 
 SOURCES = (Source(index=1, title="Pumps", url="https://example.org/p", text="A pump moves water."),)
@@ -182,7 +182,7 @@ async def test_a_text_that_says_nothing_is_no_answer(written: str) -> None:
     parts = await collect(LLMSynthesizer(FakeLLM([written], chunk_chars=3)))
     for synthesis in (done, parts[-1]):
         assert isinstance(synthesis, Synthesis)
-        assert (synthesis.text, synthesis.answered) == (messages_for("en").not_answered, False)
+        assert (synthesis.text, synthesis.answered) == (get_messages("en").not_answered, False)
 
 
 async def test_tokens_of_a_chat_template_are_removed_from_a_stream() -> None:

@@ -14,7 +14,7 @@ from modules.llm_platform.application.research.write.extractive_synthesizer impo
 from modules.llm_platform.application.research.write.writing import NOTHING_CITED, UNCITED
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 
 WALL = "The harbour wall is nine metres high. It was finished in the year 1911 by two brothers."
 LAMP = "The lamp of the lighthouse burns all night. Nobody lives on the rock."
@@ -28,7 +28,7 @@ COPIED = (
     "The lamp of the lighthouse burns all night. The harbour wall is made of blue cheese. Nobody lives on the rock."
 )
 MARKED = COPIED.replace("night.", "night [2].").replace("rock.", "rock [2].")
-TEXTS = messages_for("en")
+TEXTS = get_messages("en")
 
 
 async def written(writer: ISynthesizer, **fields: Any) -> tuple[Draft, str]:

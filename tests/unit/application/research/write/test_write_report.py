@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPar
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMException, LLMProviderException, LLMTimeoutError
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, StreamingSynthesizer, SynthesisRequest
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.testing.waiting import CANCEL_TIMEOUT_S, START_TIMEOUT_S, becomes_true
 
 QUESTIONS = ("What moves water?", "What does it cost?")
@@ -76,7 +76,7 @@ async def test_a_writer_that_knows_no_reports_still_writes(
 @for_each("error", [DailyBudgetError("spent"), LLMProviderException("broken")])
 async def test_answer_without_the_model_says_why(error: LLMException) -> None:
     """A model that a budget did not allow has not failed; the text of quotes does not say so."""
-    texts = messages_for("en")
+    texts = get_messages("en")
     sources = (source("How do pumps work? Pumps work with two valves."),)
     text = (await write_answer(FakeSynthesizer(error=error), sources)).text
     is_budget = isinstance(error, DailyBudgetError)
@@ -89,7 +89,7 @@ async def test_report_without_citations_is_degraded() -> None:
     for questions in (QUESTIONS, ()):
         done = await write_answer(plain, SHORT, questions=questions)
         assert [degradation.reason for degradation in done.degraded] == [NOTHING_CITED.format(count=1, found=0)]
-        assert done.text.endswith(messages_for("en").cited_nothing)
+        assert done.text.endswith(get_messages("en").cited_nothing)
     assert (await write_answer(FakeSynthesizer(f"{CLAIM} [1]."), SHORT, questions=QUESTIONS)).degraded == ()
 
 
@@ -177,7 +177,7 @@ async def test_what_a_late_writer_has_written_is_kept(streamed: bool, error: LLM
     writer = _SlowWriter(f"{CLAIM} [1]. It also", error)
     answer = await write_answer(writer, SHORT, seconds=0.3, streamed=streamed, emit=shown_text(shown))
     assert answer.text.startswith(f"{CLAIM} [1]. It also")
-    assert messages_for("en").cut_off in answer.text
+    assert get_messages("en").cut_off in answer.text
     assert "".join(shown) == answer.text
     assert [citation.verdict for citation in answer.checked.citations] == ["supported"]
     assert answer.synthesis.finish_reason == CUT
@@ -195,5 +195,5 @@ async def test_a_late_writer_without_a_sentence_is_replaced(streamed: bool) -> N
 async def test_a_text_that_repeats_itself_is_reported() -> None:
     """By the reader's text and by `degraded`."""
     answer = await write_answer(FakeSynthesizer(f"{CLAIM} [1].", finish_reason="repetition"), SHORT, streamed=True)
-    assert messages_for("en").cut_off in answer.text
+    assert get_messages("en").cut_off in answer.text
     assert REPEATED in [degradation.reason for degradation in answer.degraded]

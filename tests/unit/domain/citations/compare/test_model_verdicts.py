@@ -11,10 +11,10 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.model_verdicts import (
     apply_model_verdict,
+    are_within_limits,
     can_be_judged,
-    claims_of,
     highest_verdict,
-    within_limits,
+    list_claims,
 )
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -125,7 +125,7 @@ def test_claims_are_found_by_the_offsets_of_their_citations() -> None:
     )
     sources = [Source(index=n, title="", url="https://a.test/", text="Tokens expire after an hour.") for n in (1, 2)]
     found = CitationChecker(sources, "en").check(answer).citations
-    claims = claims_of(answer, "en")
+    claims = list_claims(answer, "en")
     assert found
     assert all((citation.start, citation.end) in claims for citation in found)
     assert claims[found[0].start, found[0].end] == "Tokens expire `a.b` after <one> hour"
@@ -139,8 +139,8 @@ def test_forged_model_verdicts_are_detected() -> None:
     assert by_words[0].verdict == "unsupported"
     fair = [apply_model_verdict(citation, "The port is 40", "supported") for citation in by_words]
     forged = [citation.model_copy(update={"verdict": "supported"}) for citation in fair]
-    assert within_limits(by_words, answer, "en")
-    assert within_limits(fair, answer, "en")
-    assert not within_limits(forged, answer, "en")
-    assert not within_limits([fair[0].model_copy(update={"start": 3})], answer, "en")
-    assert not within_limits([fair[0].model_copy(update={"word_verdict": None})], answer, "en")
+    assert are_within_limits(by_words, answer, "en")
+    assert are_within_limits(fair, answer, "en")
+    assert not are_within_limits(forged, answer, "en")
+    assert not are_within_limits([fair[0].model_copy(update={"start": 3})], answer, "en")
+    assert not are_within_limits([fair[0].model_copy(update={"word_verdict": None})], answer, "en")

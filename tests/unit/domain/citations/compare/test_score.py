@@ -9,7 +9,7 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.alignment import prepare
 from modules.llm_platform.domain.citations.compare.score import Features, probability, weights
-from modules.llm_platform.domain.citations.compare.verdicts import judge, support_of
+from modules.llm_platform.domain.citations.compare.verdicts import judge, score_support
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -192,5 +192,5 @@ def test_support_is_the_score_of_what_is_called_supported(sentence: str) -> None
         claim, source = Claim(sentence, frozenset({"the", "was", "by"}), capitals_name=True), prepare(text, "", "en")
         _, judgement = judge(claim, source, "en")
         support = judgement.score if judgement.verdict == "supported" else 0.0
-        assert support_of(claim, source, 0.0) == support
-        assert support_of(claim, source, 0.9) == (support if support >= 0.9 else 0.0)
+        assert score_support(claim, source, 0.0) == support
+        assert score_support(claim, source, 0.9) == (support if support >= 0.9 else 0.0)

@@ -6,7 +6,7 @@ from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
-from modules.llm_platform.domain.citations.forms.link_groups import MAX_GROUP_LINKS, link_group_at
+from modules.llm_platform.domain.citations.forms.link_groups import MAX_GROUP_LINKS, read_link_group
 
 A, B = "https://a.example/1", "https://b.example/2"
 ARCHIVED = "https://web.archive.org/web/2020/https://a.example/1"
@@ -29,7 +29,7 @@ FEW, TIMES = 300, 10
 )  # fmt: skip
 def test_links_are_read_one_after_the_other(text: str, links: list[str]) -> None:
     """An address ends at a separator and before the next address. An archived address contains another one."""
-    group = link_group_at(text, 0)
+    group = read_link_group(text, 0)
     assert group is not None
     assert ([link.text for link in group.links], group.end) == (links, len(text))
 
@@ -40,7 +40,7 @@ TOO_LONG = f"({'; '.join([A] * (MAX_GROUP_LINKS + 1))})"
 @for_each("text", ["()", "(see)", f"(see {A} and others)", f"(it is {A})", f"({A}", TOO_LONG])
 def test_parentheses_with_words_are_no_group(text: str) -> None:
     """What holds words beside its links is a part of the sentence, like a group that is too long for a citation."""
-    assert link_group_at(text, 0) is None
+    assert read_link_group(text, 0) is None
 
 
 @for_each("address", [A, ARCHIVED, "https://a.example/" + "x" * 200, "http://a;http://b", "[a](https://a.example)"])

@@ -7,7 +7,12 @@ import re
 import pytest
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.citations.show.styles import CitationStyle, cited_text, date_parts, reference_list
+from modules.llm_platform.domain.citations.show.styles import (
+    CitationStyle,
+    date_parts,
+    reference_list,
+    render_citations,
+)
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
 
@@ -69,7 +74,7 @@ TEXT = "Tea is picked by hand [1][2]. It keeps for years [3].\n\n```\nleaves[1]\
 )
 def test_each_style_in_the_text_and_in_the_list(style: CitationStyle, expected: str) -> None:
     """Only what is known is written: no author is invented, and an unknown date is n.d. or left out. Code is unchanged."""
-    assert cited_text(answer(TEXT, TEA, CUP, LEAF), style) == expected
+    assert render_citations(answer(TEXT, TEA, CUP, LEAF), style) == expected
 
 
 def test_sources_with_one_short_title_are_told_apart() -> None:
@@ -77,7 +82,7 @@ def test_sources_with_one_short_title_are_told_apart() -> None:
     first = ("The state of tea in 2025", "https://a.example.org/", None)
     second = ("The state of tea in 2026", "https://a.example.org/2", None)
     third = ("The state of tea in 2026", "https://b.example.org/2", None)
-    text = cited_text(answer("One [1]. Two [2]. Three [3].", first, second, third), "mla").partition("\n")[0]
+    text = render_citations(answer("One [1]. Two [2]. Three [3].", first, second, third), "mla").partition("\n")[0]
     assert text == (
         "One (“The state of tea in 2025”). Two (“The state of tea in 2026, a.example.org”). "
         "Three (“The state of tea in 2026, b.example.org”)."
@@ -88,14 +93,14 @@ def test_sources_with_one_short_title_are_told_apart() -> None:
 def test_hostile_title_is_text(style: CitationStyle) -> None:
     """A page cannot put a link, HTML, a heading or a marker into the list."""
     hostile = ("[click](javascript:x) <b>now</b>\n# Fact [7]", "https://example.org/a", None)
-    text = cited_text(answer("Tea [1].", hostile), style)
+    text = render_citations(answer("Tea [1].", hostile), style)
     assert re.search(r"(?<!\\)(?:\]\(|<b|\[7)", text) is None
     assert "\n# " not in text
 
 
 def test_answer_without_sources_has_no_list() -> None:
     response = answer("Nothing was found.")
-    assert cited_text(response, "apa") == "Nothing was found."
+    assert render_citations(response, "apa") == "Nothing was found."
     assert reference_list(response, "numbered") == ""
 
 

@@ -11,7 +11,7 @@ from tests.fakes.tracing import tracing
 
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import OutcomeStoreError, StoreUnavailableError, TopicNotFoundError
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.stores.database import postgres as pool
 from modules.llm_platform.infrastructure.stores.database.migrations import check_schema, migrate
 from modules.llm_platform.infrastructure.stores.database.postgres import RETRY_S, Database, DatabaseError
@@ -22,7 +22,7 @@ from modules.llm_platform.testing.waiting import error_of
 
 PASSWORD = "hush-hush-hush"
 URL = f"postgresql://user:{PASSWORD}@127.0.0.1:9/database"  # the discard port: nobody listens
-TOPIC = topic_of("What is stored?")
+TOPIC = make_topic("What is stored?")
 
 
 @pytest.fixture

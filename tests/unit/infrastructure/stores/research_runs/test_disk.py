@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.store_dtos import Topic
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.infrastructure.files.private_files import MIN_FREE_BYTES
 from modules.llm_platform.infrastructure.stores.research_runs import entry_files as files_module
 from modules.llm_platform.infrastructure.stores.research_runs.disk import (
@@ -30,7 +30,7 @@ from modules.llm_platform.infrastructure.stores.research_runs.disk import (
 from modules.llm_platform.infrastructure.stores.research_runs.entry_files import ENTRY_HEAD_BYTES, MAX_ENTRY_BYTES
 from modules.llm_platform.testing import sample_page
 
-TOPIC = topic_of("How are stores damaged?")
+TOPIC = make_topic("How are stores damaged?")
 PAGE = sample_page("https://example.org", "text " * 100)
 HOUR_S = 3600
 
@@ -157,7 +157,7 @@ async def test_the_folder_says_that_git_shall_ignore_it(store: DiskResearchStore
     assert root.stat().st_mode & 0o077 == 0
     assert file_of(root).stat().st_mode & 0o077 == 0
     (root / ".gitignore").write_text("mine")
-    await store.put(topic_of("another one"), "docs", "a", PAGE)
+    await store.put(make_topic("another one"), "docs", "a", PAGE)
     assert (root / ".gitignore").read_text() == "mine"
 
 
@@ -192,7 +192,7 @@ async def test_what_cannot_be_kept_is_told(
     """A value without JSON, one that is too large, a question that is too long: a warning, and no file."""
     await store.put(TOPIC, "docs", "a", Text(text="\ud800"))
     await store.put(TOPIC, "docs", "a", Text(text="x" * MAX_ENTRY_BYTES))
-    await store.put(topic_of("long " * ENTRY_HEAD_BYTES), "docs", "a", PAGE)
+    await store.put(make_topic("long " * ENTRY_HEAD_BYTES), "docs", "a", PAGE)
     assert [record.getMessage() for record in caplog.records] == ["an entry could not be stored"] * 3
     assert list(root.parent.parent.rglob("*.json")) == []
     assert await store.get(TOPIC, "docs", "a", Text) is None
@@ -275,7 +275,7 @@ async def test_a_file_where_the_folder_should_be(below: str, tmp_path: Path) -> 
 async def test_cleaning_sweeps_what_killed_processes_left(store: DiskResearchStore, root: Path) -> None:
     """Old drafts, old damaged files and empty folders go; a draft that is being written stays."""
     await store.put(TOPIC, "docs", "a", PAGE)
-    await store.put(topic_of("gone"), "docs", "a", PAGE)
+    await store.put(make_topic("gone"), "docs", "a", PAGE)
     young, old = (file_of(root).parent / f".{name}.draft" for name in ("young", "old"))
     (root / "damaged").mkdir()
     for path in (young, old, root / "damaged" / "docs-new.json", root / "damaged" / "docs-old.json"):

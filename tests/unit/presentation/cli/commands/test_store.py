@@ -15,11 +15,11 @@ from tests.unit.presentation.cli.fakes import Ended, PlatformPart, part_wiring, 
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.domain.dtos.store_dtos import EndsTopic
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.testing import MemoryResearchStore, sample_page
 
-TIDES, LOOPS = topic_of("What are tides?"), topic_of("How do\nloops\x1b[2J run?")
+TIDES, LOOPS = make_topic("What are tides?"), make_topic("How do\nloops\x1b[2J run?")
 DAY_S = 86_400
 
 

@@ -7,8 +7,8 @@ from tests.support.cases import for_each
 from modules.llm_platform.domain.citations.show.sentence_evidence import (
     EXTRACTIVE,
     MAX_BLOCKS,
+    count_held_sentences,
     evidence_line,
-    held_sentences,
     sentence_evidence,
 )
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
@@ -129,7 +129,7 @@ def test_an_answer_of_quotes_with_another_sentence_is_counted_as_before() -> Non
     reworded = citation(20, 29, "supported").model_copy(update={"is_verbatim": False, "score": 0.9})
     sentences = sentence_evidence(answer(quote, other, reworded, uncited=((30, 39),), synthesizer=EXTRACTIVE))
     assert [sentence.verdict for sentence in sentences] == ["quoted", "partial", "supported", "uncited"]
-    assert (evidence_line(sentences), held_sentences(sentences)) == ("▁▄▁░ 2 of 4 hold", 2)
+    assert (evidence_line(sentences), count_held_sentences(sentences)) == ("▁▄▁░ 2 of 4 hold", 2)
 
 
 def test_every_door_of_the_command_line_shows_quotes_as_quotes() -> None:

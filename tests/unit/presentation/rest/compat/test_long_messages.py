@@ -232,7 +232,7 @@ async def test_long_query_of_a_search(client: httpx2.AsyncClient, services: Fake
 def test_questions_are_looked_for_in_the_turns_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients send the whole conversation each time: what is dropped costs nothing."""
     looked_at: list[str] = []
-    monkeypatch.setattr(chat_completions, "question_of", lambda text: looked_at.append(text) or text)
+    monkeypatch.setattr(chat_completions, "find_question", lambda text: looked_at.append(text) or text)
     turns = [
         chat_completions.CompletionMessage(role=role, content=f"{role} {number}")
         for number in range(30)

@@ -8,7 +8,7 @@ from typing import Final
 
 from modules.llm_platform.domain import citations
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict, can_be_judged, claims_of
+from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict, can_be_judged, list_claims
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, CitedClaim, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
@@ -51,7 +51,7 @@ async def try_judge(judge: ICitationJudge, pairs: Sequence[LabelledPair]) -> Jud
     by_judge: list[Verdict] = []
     missing = 0
     for start in range(0, len(pairs), PAIRS_IN_A_CALL):
-        checked = [_checked(pair) for pair in pairs[start : start + PAIRS_IN_A_CALL]]
+        checked = [_check_pair(pair) for pair in pairs[start : start + PAIRS_IN_A_CALL]]
         asked = [n for n, (citation, claim) in enumerate(checked) if can_be_judged(citation, claim.claim)]
         judged = await judge.judge("", [checked[n][1] for n in asked])
         verdicts = dict(zip(asked, judged.verdicts, strict=False))
@@ -64,10 +64,10 @@ async def try_judge(judge: ICitationJudge, pairs: Sequence[LabelledPair]) -> Jud
     return JudgeTrial(tuple(by_words), tuple(by_judge), missing)
 
 
-def _checked(pair: LabelledPair) -> tuple[Citation, CitedClaim]:
+def _check_pair(pair: LabelledPair) -> tuple[Citation, CitedClaim]:
     """Return the citation of a pair, checked by words, and the claim to ask the judge about."""
     source = Source(index=1, title=pair.title, url="https://example.org/", text=pair.source)
     answer = f"{pair.sentence} [1]"
     citation = CitationChecker([source], pair.language).check(answer).citations[-1]
-    claim = claims_of(answer, pair.language)[citation.start, citation.end]
+    claim = list_claims(answer, pair.language)[citation.start, citation.end]
     return citation, CitedClaim(claim=claim, quote=citation.quote, title=pair.title)

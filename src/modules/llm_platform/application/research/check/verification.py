@@ -15,7 +15,7 @@ from typing import Final, get_args
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.rows import Row, read_rows
-from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict, can_be_judged, claims_of
+from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict, can_be_judged, list_claims
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.citation_dtos import (
     Citation,
@@ -37,7 +37,7 @@ from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.privacy.egress_log import log_cached, record_sent
 from modules.llm_platform.domain.research.store_key import store_key
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 from shared.exceptions import AppException
 
 MIN_JUDGING_S: Final = 1.0  # no call is made with less time left
@@ -76,7 +76,7 @@ class Verification:
 
     def claims_to_judge(self, answer: str, citations: Sequence[Citation]) -> dict[int, CitedClaim]:
         """Return the claims to ask the judge about, by the position of their citation."""
-        claims = claims_of(answer, self.language) if citations else {}
+        claims = list_claims(answer, self.language) if citations else {}
         of_citations = (
             self.claim_to_judge(claims.get((citation.start, citation.end), ""), citation) for citation in citations
         )
@@ -264,14 +264,14 @@ class CachedCitationJudge(ICitationJudge):
         self._model = f"{judge.name} {version}"
 
     async def recall(self, question: str, claims: Sequence[CitedClaim]) -> Mapping[CitedClaim, ModelVerdict | None]:
-        stored = await self._stored(question)
+        stored = await self._load_stored(question)
         known = {claim: key for claim in claims if (key := _claim_digest(claim)) in stored.verdicts}
         if known:
             log_cached(stored.sent_to)
         return {claim: stored.verdicts[key] for claim, key in known.items()}
 
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
-        stored = await self._stored(question)
+        stored = await self._load_stored(question)
         keys = [_claim_digest(claim) for claim in claims]
         new = [position for position, key in enumerate(keys) if key not in stored.verdicts]
         if len(new) < len(claims):
@@ -293,7 +293,7 @@ class CachedCitationJudge(ICitationJudge):
             spent, degraded = judged.spent, judged.degraded
         return JudgedClaims(verdicts=tuple(verdicts[key] for key in keys), spent=spent, degraded=degraded)
 
-    async def _stored(self, question: str) -> StoredVerdicts:
+    async def _load_stored(self, question: str) -> StoredVerdicts:
         return await self._cache.get(self._key(question)) or StoredVerdicts(verdicts={})
 
     def _key(self, question: str) -> str:
@@ -329,7 +329,7 @@ def build_request(
 
 def _line(number: int, claim: CitedClaim) -> str:
     title = one_line(claim.title)[:MAX_TITLE_CHARS]
-    parts = (neutralised(one_line(part)) for part in (claim.claim, title, claim.quote))
+    parts = (neutralise(one_line(part)) for part in (claim.claim, title, claim.quote))
     return json.dumps([number, *parts], ensure_ascii=False)
 
 

@@ -18,7 +18,7 @@ from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.research.decomposition import decompose_question
-from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, distinct_questions, is_query
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, is_query, select_questions
 from modules.llm_platform.domain.research.store_key import store_key
 
 LATE_PLAN = "timeout: the model did not plan in time; the question was split without it"
@@ -78,7 +78,7 @@ class SearchPlanner:
         if self.cache is None or self.llm is None or self.ttl_s <= 0:
             return await plan(question, language, self.llm)
         key = store_key(version=PLAN_VERSION, model=self.models or self.llm.name, language=language, deep=question)
-        if cached := usable_plan(await self.cache.get(key), question, MAX_QUESTIONS):
+        if cached := restore_plan(await self.cache.get(key), question, MAX_QUESTIONS):
             return Plan(cached.questions)
         made = await plan(question, language, self.llm)
         if made.by_model and not made.degraded:
@@ -91,20 +91,20 @@ class SearchPlanner:
 async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
     """Return at most MAX_QUESTIONS searches. If the model fails, rules plan them, and `degraded` says why."""
     if llm is None:
-        return Plan(distinct_questions(decompose_question(question, language), language, written=(question,)))
+        return Plan(select_questions(decompose_question(question, language), language, written=(question,)))
     try:
         answer = await llm.generate(plan_request(question, MAX_QUESTIONS))
     except LLMException as error:
         degraded = (Degraded.of(f"plan/{llm.name}", error),)
-        by_rules = distinct_questions(decompose_question(question, language), language, written=(question,))
+        by_rules = select_questions(decompose_question(question, language), language, written=(question,))
         return Plan(by_rules, error.spent, degraded)
-    planned = distinct_questions(parse_questions(answer.content, question, language), language, written=(question,))
-    questions = distinct_questions([*planned, *decompose_question(question, language)], language, written=(question,))
+    planned = select_questions(parse_questions(answer.content, question, language), language, written=(question,))
+    questions = select_questions([*planned, *decompose_question(question, language)], language, written=(question,))
     by_model = bool(planned) and answer.finish_reason == "stop"
     return Plan(questions, answer.spent, answer.degraded, by_model)
 
 
-def usable_plan(stored: ResearchPlan | None, question: str, limit: int) -> ResearchPlan | None:
+def restore_plan(stored: ResearchPlan | None, question: str, limit: int) -> ResearchPlan | None:
     """Return a stored plan with its first `limit` questions that may be searched for; None if there are none."""
     questions = tuple(text for text in stored.questions if is_query(text, (question,))) if stored else ()
     return stored.model_copy(update={"questions": questions[:limit]}) if stored and questions else None

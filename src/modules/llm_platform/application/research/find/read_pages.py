@@ -22,7 +22,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.research.page_links import keeping_links
+from modules.llm_platform.domain.research.page_links import keep_links
 from modules.llm_platform.domain.retrieval.excerpt import RankedPassages
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
@@ -56,7 +56,7 @@ class ReadOptions:
                 return limit
         return PAGES.get(run.request.depth, 0)
 
-    def seconds_for(self, run: Run, timeout_s: float) -> float:
+    def calculate_seconds(self, run: Run, timeout_s: float) -> float:
         """Return how long a run of at most `timeout_s` seconds waits for pages, in seconds."""
         seconds = READ_S.get(run.request.depth, 0.0) if self.seconds is None else self.seconds
         return min(seconds, timeout_s * READ_SHARE)
@@ -155,7 +155,7 @@ class PageReads:
 
     async def read_sources(self, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
         """Return the sources with the pages that arrive in time, and the same sources cut to what a writer reads."""
-        return with_pages(
+        return add_pages(
             sources, await self.collect([source.url for source in sources if source.text_kind == "snippet"])
         )
 
@@ -220,7 +220,7 @@ class PageReads:
         if self._reader is None:
             return None
         try:
-            with keeping_links() if keeps_links else nullcontext():
+            with keep_links() if keeps_links else nullcontext():
                 page = await self._reader.read(url)
         except AppException as error:
             self._failed += 1
@@ -256,7 +256,7 @@ class SourcesBeingRead:
 
     def read_cited(self, cited: Collection[int]) -> None:
         """Begin to read the pages of those cited sources that have only the excerpt of a search engine."""
-        self._reads.go_on(self._unread(cited))
+        self._reads.go_on(self._list_unread(cited))
 
     def being_read(self) -> frozenset[int]:
         """Return the numbers of the sources that have only an excerpt and whose pages are being read."""
@@ -266,11 +266,11 @@ class SourcesBeingRead:
 
     async def finish(self, cited: Collection[int]) -> None:
         """Wait for the pages of the cited sources while there is time. Store the sources again if pages came."""
-        await self._reads.wait_for(self._unread(cited))
+        await self._reads.wait_for(self._list_unread(cited))
         if self.take_pages() != self._stored:
             await self._store(self._sources)
 
-    def _unread(self, cited: Collection[int]) -> list[str]:
+    def _list_unread(self, cited: Collection[int]) -> list[str]:
         return [source.url for source in self._sources if source.index in cited and source.text_kind == "snippet"]
 
     def take_pages(self) -> tuple[Source, ...]:
@@ -278,7 +278,7 @@ class SourcesBeingRead:
         pages = self._reads.get_pages()
         if len(pages) > self._pages_taken:
             self._pages_taken = len(pages)
-            self._sources = tuple(with_page(source, pages.get(canonical_url(source.url))) for source in self._sources)
+            self._sources = tuple(add_page(source, pages.get(canonical_url(source.url))) for source in self._sources)
         return self._sources
 
 
@@ -295,7 +295,7 @@ def _rank_passages(page: Page, question: str, language: str, in_prompt: bool) ->
     return ReadPage(page, RankedPassages(page.text, question, language, size) if in_prompt else None)
 
 
-def with_page(source: Source, read: ReadPage | None) -> Source:
+def add_page(source: Source, read: ReadPage | None) -> Source:
     """Return the source with the text of its page, unless it has that already."""
     if read is None or source.text_kind != "snippet":
         return source
@@ -305,7 +305,7 @@ def with_page(source: Source, read: ReadPage | None) -> Source:
     return source.model_copy(update={**update, "extraction": page.extraction, "pages": page.pages})
 
 
-def with_pages(
+def add_pages(
     sources: tuple[Source, ...], pages: Mapping[str, ReadPage]
 ) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
     """Return the sources with the texts of their pages, and the parts of them that a writer reads.
@@ -320,7 +320,7 @@ def with_pages(
     read: list[tuple[Source, Source]] = []
     for number, source in enumerate(sorted(sources, key=lambda source: page_of[source.index] is None), 1):
         page = page_of[source.index]
-        whole = short = with_page(source.model_copy(update={"index": number}), page)
+        whole = short = add_page(source.model_copy(update={"index": number}), page)
         if page is not None and page.passages is not None:
             excerpt = page.passages.excerpt(sizes[source.index] + more)
             short = whole.model_copy(update={"text": excerpt})

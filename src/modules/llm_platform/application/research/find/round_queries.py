@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest,
 from modules.llm_platform.domain.dtos.report_dtos import RoundAnswer
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.evidence.queries import MAX_ROUND_QUERY_CHARS
-from modules.llm_platform.domain.evidence.statements import names_of
+from modules.llm_platform.domain.evidence.statements import list_names
 from modules.llm_platform.domain.exceptions import LLMException
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -20,8 +20,8 @@ from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.research.content_words import shares_content_word
 from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.research.store_key import store_key
-from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens, normalize
-from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens, normalize
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
 ROUND_QUERIES_VERSION = "1"  # raise it with every change of PROMPT
 MAX_PROMPT_TOKENS: Final = 1200
@@ -116,7 +116,7 @@ async def model_queries(
     names = {
         normalize(name)
         for passage in passages
-        for name in names_of(f"{passage.title}. {passage.text}")
+        for name in list_names(f"{passage.title}. {passage.text}")
         if name in shown
     }
     usable = tuple(
@@ -142,12 +142,12 @@ def _request(
     room = MAX_PROMPT_TOKENS - FRAME_TOKENS - count_tokens(asked) - count_tokens(queries) - count_tokens(missing)
     lines: list[str] = []
     for passage in passages:
-        line = first_tokens(f"{one_line(passage.title)}: {one_line(passage.text[:2000])}", MAX_PASSAGE_TOKENS)
+        line = cut_to_tokens(f"{one_line(passage.title)}: {one_line(passage.text[:2000])}", MAX_PASSAGE_TOKENS)
         room -= count_tokens(line) + 1
         if room < 0:
             break
         lines.append(line)
-    listed = neutralised("\n".join(lines))
+    listed = neutralise("\n".join(lines))
     fence = fence_line(question, listed)
     prompt = PROMPT.format(
         fence=fence, count=count, question=asked, missing=missing or "-", searched=queries or "-", passages=listed

@@ -23,10 +23,10 @@ from modules.llm_platform.domain.evidence.ledger import LedgerReader, ReadRow, p
 from modules.llm_platform.domain.research.decomposition import aspect_questions, decompose_question
 from modules.llm_platform.domain.research.page_links import links_to_follow
 from modules.llm_platform.domain.research.question_selector import is_query
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.tokens import normalize
-from modules.llm_platform.domain.untrusted.untrusted_text import neutralised, one_line
-from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, host_of
+from modules.llm_platform.domain.untrusted.untrusted_text import neutralise, one_line
+from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, get_host
 
 ROUNDS_VERSION = (
     "4"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
@@ -131,7 +131,7 @@ class FurtherRounds:
         else:
             self._rows = reader.read(known, self._rounds_of)
 
-    async def next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
+    async def plan_next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
         """Return the queries of the next round, and emit its event; empty if the run stops.
 
         - `searched` are the queries of the first search.
@@ -139,7 +139,7 @@ class FurtherRounds:
         """
         if not self.limits.rounds or not self._rows:
             return []
-        queries = await self._next((*searched, *self.queries), is_refused=is_refused)
+        queries = await self._choose_queries((*searched, *self.queries), is_refused=is_refused)
         if queries:
             self._number += 1
             self._rows_before, self._began = self._rows, asyncio.get_running_loop().time()
@@ -157,7 +157,7 @@ class FurtherRounds:
             )
         return queries
 
-    async def _next(self, searched: Sequence[str], *, is_refused: bool) -> list[str]:
+    async def _choose_queries(self, searched: Sequence[str], *, is_refused: bool) -> list[str]:
         """Return the queries of the next round, or note why there is none."""
         now = asyncio.get_running_loop().time()
         reasons: tuple[tuple[bool, StopReason], ...] = (
@@ -231,7 +231,7 @@ class FurtherRounds:
 
     def admits(self, page: Page) -> bool:
         """Return whether the request allows the site of a linked page, after redirects."""
-        return admits_host(host_of(page.url), self._run.request.domains)
+        return admits_host(get_host(page.url), self._run.request.domains)
 
     def message(self, language: str, text: str) -> str:
         """Return the paragraphs below a report.
@@ -240,7 +240,7 @@ class FurtherRounds:
         - Questions without an agreed answer, and the queries that looked for one.
         - Why the search ended.
         """
-        messages = messages_for(language)
+        messages = get_messages(language)
         paragraphs: list[str] = []
         for row in self.ledger.rows:
             notes = [
@@ -255,15 +255,15 @@ class FurtherRounds:
             paragraphs.append(one_line(note.replace("{queries}", " · ".join(self.queries))))
         if stopped := self.stop_note(language):
             paragraphs.append(stopped)
-        return "".join(f"\n\n{neutralised(paragraph)}" for paragraph in paragraphs)
+        return "".join(f"\n\n{neutralise(paragraph)}" for paragraph in paragraphs)
 
     def stop_note(self, language: str) -> str:
         """Return why the search ended; empty if the first search answered everything."""
         ledger = self.ledger
         is_told = self._number or ledger.open_questions or ledger.stopped == "asked"
-        return messages_for(language).stopped(ledger.stopped) if ledger.stopped and is_told else ""
+        return get_messages(language).stopped(ledger.stopped) if ledger.stopped and is_told else ""
 
-    def best_first(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
+    def select_best(self, items: Sequence[WebSearchResultItem], limit: int) -> list[WebSearchResultItem]:
         """Return at most `limit` results: the best of the first search, then the quoted ones, then the others in their order."""
         if not self._number:
             return list(items[:limit])

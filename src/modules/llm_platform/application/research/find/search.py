@@ -23,7 +23,7 @@ from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
-from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, distinct_questions
+from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, select_questions
 from modules.llm_platform.domain.retrieval.ranking import keyword_score
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable, is_web_url
 from shared.exceptions import AppException
@@ -121,7 +121,7 @@ async def _search_and_replace(
         return found
     suggested = (suggestion for answer in found.answers for suggestion in answer.suggestions)
     limit = min(empty, MAX_QUESTIONS)
-    replacements = distinct_questions(suggested, run.language, taken=questions, limit=limit, written=run.asked)
+    replacements = select_questions(suggested, run.language, taken=questions, limit=limit, written=run.asked)
     if not replacements:
         return found
     run.emit(Planned(request_id=run.request_id, questions=(*questions, *replacements)))

@@ -52,7 +52,7 @@ def strip_reasoning(text: str) -> str:
         answer = answer.rpartition(_FINAL_CHANNEL)[2]
     if "<" in answer or "[" in answer:
         answer = TEMPLATE_TOKEN.sub("", answer)
-    answer = _without_reasoning_tags(answer).strip()
+    answer = _remove_reasoning_tags(answer).strip()
     opening = _FENCE.match(answer)
     if not opening:
         return answer
@@ -60,7 +60,7 @@ def strip_reasoning(text: str) -> str:
     return answer if opening[1] in inner else inner.strip()
 
 
-def _without_reasoning_tags(text: str) -> str:
+def _remove_reasoning_tags(text: str) -> str:
     """Return the text outside of reasoning blocks. Nested blocks count as one.
 
     All text before an unmatched closing tag is reasoning.

@@ -82,7 +82,7 @@ def _resolve_escape(escape: re.Match[str]) -> str:
     return _ESCAPED.get(escape[4], escape[4])
 
 
-def unescaped(body: str) -> str:
+def unescape(body: str) -> str:
     """Return a string's body with its escapes resolved and surrogates repaired."""
     if "\\" not in body:
         return body
@@ -205,7 +205,7 @@ class _LenientParser:
     def _string(self, quote: str) -> bool:
         for found in _escape_or_end(quote).finditer(self._text, self._at + 1):
             if found[0][0] != "\\":
-                self._frames[-1].put(unescaped(self._text[self._at + 1 : found.start()]))
+                self._frames[-1].put(unescape(self._text[self._at + 1 : found.start()]))
                 self._at = found.end()
                 return True
         self._unclosed.add(quote)
@@ -234,4 +234,4 @@ def _read_value(word: str) -> object:
     number = _NUMBER.fullmatch(word)
     if number:
         return int(word) if word.lstrip("+-").isdecimal() else float(word)
-    return _LITERALS.get(word.lower(), unescaped(word))
+    return _LITERALS.get(word.lower(), unescape(word))

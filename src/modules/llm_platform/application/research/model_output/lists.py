@@ -61,7 +61,7 @@ def read_strings(text: str, *, plain: bool = True) -> list[str]:
 def read_line(line: str) -> str | None:
     """Return the item of a streamed line with exactly one prefix, else None; `read_strings` reads lines with several."""
     line = strip_reasoning(line[:MAX_ITEM_CHARS])
-    pieces = _after_prefix(line)
+    pieces = _split_prefixed_items(line)
     return next(_clean_items(pieces), None) if len(pieces) == 1 else None
 
 
@@ -74,7 +74,7 @@ def _find_prefixed_items(lines: list[str]) -> list[str]:
     items: list[str] = []
     expects_item = False
     for line in lines:
-        pieces = _after_prefix(line)
+        pieces = _split_prefixed_items(line)
         if pieces:
             items += pieces
             expects_item = not any(piece.strip(_SEPARATORS) for piece in pieces)
@@ -84,7 +84,7 @@ def _find_prefixed_items(lines: list[str]) -> list[str]:
     return [item for item in items if item.strip(_SEPARATORS)]
 
 
-def _after_prefix(line: str) -> list[str]:
+def _split_prefixed_items(line: str) -> list[str]:
     """Return the items of a line with a prefix; a model may write several in one line, each with its prefix."""
     first = _find_prefix(line)
     return _find_repeated_prefix(first["label"]).split(line[first.end() :]) if first else []
@@ -217,7 +217,7 @@ class _LineReader:
         for end in ends:
             if self._seen < MAX_STREAMED_LINES:
                 line = "".join([*self._open, end])
-                item = read_line(self._without_reasoning(line))
+                item = read_line(self._remove_reasoning(line))
                 if item:
                     self._take(item)
             self._seen += 1
@@ -240,7 +240,7 @@ class _LineReader:
             for item in _clean_items(_json_items(f"[{found[1]}]")):
                 self._take(item)
 
-    def _without_reasoning(self, line: str) -> str:
+    def _remove_reasoning(self, line: str) -> str:
         """Return the part of the line outside of reasoning, which a provider may not have removed."""
         opened, closed = line.rfind(_OPENING), line.rfind(_CLOSING)
         if opened < 0 and closed < 0:

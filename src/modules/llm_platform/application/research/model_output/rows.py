@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
-from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescaped
+from modules.llm_platform.application.research.model_output.lenient_json import MAX_DEPTH, read_values, unescape
 from modules.llm_platform.domain.retrieval.ranking import TOP_SCORE
 from modules.llm_platform.domain.text.numbers import number_words
 
@@ -43,7 +43,7 @@ def read_number(value: object) -> float | None:
     infinite.
     """
     if isinstance(value, str):
-        return _from_text(value)
+        return _parse_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -53,7 +53,7 @@ def read_number(value: object) -> float | None:
     return exact if math.isfinite(exact) else None
 
 
-def _from_text(text: str) -> float | None:
+def _parse_text(text: str) -> float | None:
     if len(text) > MAX_NUMBER_CHARS:
         return None
     trimmed = text.strip(_NUMBER_TRIM)
@@ -153,7 +153,7 @@ def _unescape_json(text: str) -> str:
     if "&" in text and _HTML_JSON.search(text):
         return _ENTITY.sub(lambda found: '"' if found[1] else "'" if found[2] else " ", text)
     if "\\" in text and _ESCAPED_JSON.search(text) and not _PLAIN_JSON.search(text):
-        return unescaped(text)
+        return unescape(text)
     return text
 
 
@@ -181,7 +181,7 @@ def _rows_of_object(pairs: dict[str, object], depth: int) -> Iterator[Row]:
         return
     for key, value in nested.items():
         rows = _rows(value, depth)
-        yield from (_with_key(key, row) for row in rows) if _is_flat(value) else rows
+        yield from (_add_key(key, row) for row in rows) if _is_flat(value) else rows
 
 
 def _merge_row(inner: dict[str, object], scalars: dict[str, object], nested: dict[str, object]) -> Row | None:
@@ -211,7 +211,7 @@ def _read_score(value: object) -> object:
     return scores[0] if len(scores) == 1 and not others else value
 
 
-def _with_key(key: str, row: Row) -> Row:
+def _add_key(key: str, row: Row) -> Row:
     if _WRAPPER.fullmatch(key.strip()):
         return row
     if isinstance(row, Mapping):

@@ -52,20 +52,20 @@ class CheckpointStore:
     async def get(self, stage: StoreStage, key: str, kind: type[Value]) -> Value | None:
         if not self._is_readable:
             return None
-        return await self._guarded(READ, self._store.get(self.topic, stage, key, kind))
+        return await self._call_guarded(READ, self._store.get(self.topic, stage, key, kind))
 
     async def values(self, stage: StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         if not self._is_readable:
             return ()
-        return await self._guarded(READ, self._store.values(self.topic, stage, kind)) or ()
+        return await self._call_guarded(READ, self._store.values(self.topic, stage, kind)) or ()
 
     async def put(self, stage: StoreStage, key: str, value: BaseModel) -> None:
         if not self.failure:
-            await self._guarded(WRITE, self._store.put(self.topic, stage, key, value))
+            await self._call_guarded(WRITE, self._store.put(self.topic, stage, key, value))
             if self._is_readable and not self.failure:
                 self.on_stored()
 
-    async def _guarded(self, operation: str, call: Awaitable[Result]) -> Result | None:
+    async def _call_guarded(self, operation: str, call: Awaitable[Result]) -> Result | None:
         """Return the result of the call; None after an error or a timeout."""
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):

@@ -19,12 +19,7 @@ from modules.llm_platform.application.research.find.search import (
     select_usable_results,
     wrap_earlier_sources,
 )
-from modules.llm_platform.application.research.report.planner import (
-    name_planner,
-    store_plan,
-    stored_plan,
-    sub_questions,
-)
+from modules.llm_platform.application.research.report.planner import load_plan, name_planner, store_plan, sub_questions
 from modules.llm_platform.application.research.report.queries import (
     QUERIES_PER_LANGUAGE,
     QUERIES_VERSION,
@@ -97,7 +92,7 @@ class Explorer:
                 self._run.early_finish.limit(self._run.budget.phase_end("rank")),
                 asyncio.TaskGroup() as self._group,
             ):
-                self._stored = self._group.create_task(self._ranker.stored_scores())
+                self._stored = self._group.create_task(self._ranker.load_scores())
                 await self._plan()
         except TimeoutError:
             defaulted = self._state.fallback_scores
@@ -107,7 +102,7 @@ class Explorer:
             else:
                 self._run.add_degraded(Degraded(component="rank", reason=RANK_TIMEOUT))
         except ExceptionGroup as group:
-            raise _first_error(group) from group  # callers do not handle exception groups
+            raise _find_first_error(group) from group  # callers do not handle exception groups
         self._expected.clear()
         state, run = self._state, self._run
         if state.late:
@@ -158,7 +153,7 @@ class Explorer:
             for question in dict.fromkeys(run.request.plan):
                 self._start_question(question)
             return
-        if stored := await stored_plan(run.tools, run.checkpoints, run.request.query):
+        if stored := await load_plan(run.tools, run.checkpoints, run.request.query):
             run.add_degraded(*stored.degraded)
             for question in stored.questions:
                 self._start_question(question)
@@ -327,7 +322,7 @@ class Explorer:
         self._expected.add_batches(-1)
 
 
-def _first_error(group: ExceptionGroup) -> Exception:
+def _find_first_error(group: ExceptionGroup) -> Exception:
     """Return the first error in a group and the groups inside it."""
     first = group.exceptions[0]
-    return _first_error(first) if isinstance(first, ExceptionGroup) else first
+    return _find_first_error(first) if isinstance(first, ExceptionGroup) else first

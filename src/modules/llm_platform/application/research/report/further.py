@@ -36,7 +36,7 @@ class Collected:
     pages: list[ReadPage]
 
 
-def stored_model(run: ReportRun) -> AskModel | None:
+def make_stored_model(run: ReportRun) -> AskModel | None:
     """Return what asks the model of a round, and answers from the checkpoints what was asked before; None without a model."""
     llm = run.llm("queries", "search")
     if llm is None:
@@ -79,7 +79,7 @@ async def search_open_questions(
     ]
     await rounds.fill_ledger(ledger_questions, _texts(collected))
     is_refused = False
-    while queries := await rounds.next_queries((), is_refused=is_refused):
+    while queries := await rounds.plan_next_queries((), is_refused=is_refused):
         explored, is_refused = await explorer.search_further(query, queries)
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
         collected = Collected(explored, list(best), collected.pages)

@@ -16,8 +16,8 @@ from modules.llm_platform.application.research.report.explore import Explorer
 from modules.llm_platform.application.research.report.further import (
     Collected,
     has_budget,
+    make_stored_model,
     search_open_questions,
-    stored_model,
 )
 from modules.llm_platform.application.research.report.rank import BATCH, RANK_VERSION, rank_summaries
 from modules.llm_platform.application.research.report.read import PageRequest, ReadPage, ReadScheduler
@@ -26,7 +26,7 @@ from modules.llm_platform.application.research.report.sources import (
     ReportSources,
     from_pages,
     from_results,
-    raw_results,
+    list_raw_results,
 )
 from modules.llm_platform.application.research.report.stored_writer import StoredWriter
 from modules.llm_platform.application.research.response import build_response
@@ -39,7 +39,7 @@ from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, Ranked
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.retrieval.ranking import pick_top
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 FINAL_PAGES = 5  # pages whose full text the writer gets, unless the request names more addresses
@@ -100,7 +100,7 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
         run,
         get_round_limits(run),
         run.budget.phase_end("search"),
-        stored_model(run),
+        make_stored_model(run),
         llm_may_stop=run.options.model_ends_rounds,
         has_budget=partial(has_budget, run),
     )
@@ -126,7 +126,7 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
         sources=numbered.sources,
         questions=explored.questions,
         results=SearchResults(explored.answers, (), explored.searches),
-        raw=raw_results(best, numbered),
+        raw=list_raw_results(best, numbered),
         ledger=rounds.ledger,
         evidence=rounds.evidence(),
         pages=pages,
@@ -175,7 +175,7 @@ async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[Re
 async def _write_and_check(run: ReportRun, found: ReportFound) -> Draft | None:
     """Return the checked report; None, with a text that says so, if nothing was found."""
     if not found.sources:
-        run.emit(events.Token(request_id=run.request_id, text=messages_for(run.language).nothing_found))
+        run.emit(events.Token(request_id=run.request_id, text=get_messages(run.language).nothing_found))
         return None
     run.deadline = run.budget.phase_end("write")
     return await write_and_check(run, found, _writers(run, found))

@@ -6,7 +6,7 @@ A model plans them; a decomposition by rules completes its list, and replaces it
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from modules.llm_platform.application.research.find.plan import LATE_PLAN, Plan, usable_plan
+from modules.llm_platform.application.research.find.plan import LATE_PLAN, Plan, restore_plan
 from modules.llm_platform.application.research.find.plan_prompt import (
     SUB_QUESTIONS_VERSION,
     parse_questions,
@@ -25,8 +25,8 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.research.decomposition import aspect_questions, covers_every_part
 from modules.llm_platform.domain.research.question_selector import QuestionSelector
-from modules.llm_platform.domain.research.store_key import topic_of
-from modules.llm_platform.domain.text.language import language_of
+from modules.llm_platform.domain.research.store_key import make_topic
+from modules.llm_platform.domain.text.language import choose_language
 
 PLAN_TIMEOUT_S = 60.0
 DECOMPOSITION = "decomposition"
@@ -86,10 +86,10 @@ class Planner:
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
         """Return sub-questions for review, from the store unless the request rejects some (`other_than`)."""
-        language, tools = language_of(request.query, request.language), self._tools
+        language, tools = choose_language(request.query, request.language), self._tools
         checkpoints = self._checkpoints(request, fresh=bool(request.other_than))
-        if stored := await stored_plan(tools, checkpoints, request.query):
-            return await self._with_estimate(stored.model_copy(update={"spent": NOTHING_SPENT}), request)
+        if stored := await load_plan(tools, checkpoints, request.query):
+            return await self._add_estimate(stored.model_copy(update={"spent": NOTHING_SPENT}), request)
         made, degraded = await self._generate(request, language)
         plan = ResearchPlan(
             query=request.query,
@@ -101,9 +101,9 @@ class Planner:
         )
         if all(entry.is_unusable_answer for entry in degraded):
             await store_plan(tools, checkpoints, plan)
-        return await self._with_estimate(plan, request)
+        return await self._add_estimate(plan, request)
 
-    async def _with_estimate(self, plan: ResearchPlan, request: PlanRequest) -> ResearchPlan:
+    async def _add_estimate(self, plan: ResearchPlan, request: PlanRequest) -> ResearchPlan:
         tools = await self._tools.with_context()
         return plan.model_copy(update={"estimate": estimate_report(tools, request, plan.language, plan.questions)})
 
@@ -133,21 +133,21 @@ class Planner:
 
     def _checkpoints(self, request: PlanRequest, *, fresh: bool = False) -> CheckpointStore:
         return self._tools.checkpoints(
-            topic_of(request.query), language_of(request.query, request.language), fresh=fresh
+            make_topic(request.query), choose_language(request.query, request.language), fresh=fresh
         )
 
     def _make_accepted_key(self, checkpoints: CheckpointStore, request: PlanRequest) -> str:
         return checkpoints.key(ACCEPTED_VERSION, "", query=request.query)
 
 
-async def stored_plan(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> ResearchPlan | None:
+async def load_plan(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> ResearchPlan | None:
     """Return the sub-questions that were planned for this question before, for a review or in a report; None without any."""
     stored = await checkpoints.get("search_queries", _plan_key(tools, checkpoints, query), ResearchPlan)
-    return usable_plan(stored, query, tools.options.sub_questions)
+    return restore_plan(stored, query, tools.options.sub_questions)
 
 
 async def store_plan(tools: ReportTools, checkpoints: CheckpointStore, plan: ResearchPlan) -> None:
-    """Store a plan for `stored_plan`."""
+    """Store a plan for `load_plan`."""
     await checkpoints.put("search_queries", _plan_key(tools, checkpoints, plan.query), plan)
 
 
@@ -158,7 +158,7 @@ def _plan_key(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> s
 
 def name_planner(tools: ReportTools, degraded: Sequence[Degraded]) -> str:
     """Return the model that planned, or DECOMPOSITION."""
-    by = tools.model_of("plan") if tools.llms.get("plan") and not degraded else NO_MODEL
+    by = tools.get_model_label("plan") if tools.llms.get("plan") and not degraded else NO_MODEL
     return DECOMPOSITION if by == NO_MODEL else by
 
 

@@ -25,8 +25,8 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.research.store_key import KEY_CHARS
 from modules.llm_platform.domain.retrieval.ranking import MIN_USABLE_SCORE, keyword_score, mean
-from modules.llm_platform.domain.text.language import language_of
-from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.text.language import choose_language
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from shared.exceptions import AppException
 
@@ -125,7 +125,7 @@ def _fallback_ranking(
 
 def _keyword_scores(entries: Sequence[_Entry], question: str, direction: str) -> tuple[Score, ...]:
     """Score by the words of the question, or for a page in another language by the words of the queries that found it."""
-    language = language_of(question)
+    language = choose_language(question)
     scores: list[Score] = []
     for entry in entries:
         title, text = entry.title, entry.text
@@ -143,7 +143,7 @@ def _request(entries: Sequence[_Entry], question: str, direction: str, max_chars
         title = one_line(entry.title[: 2 * RANK_TITLE_CHARS])[:RANK_TITLE_CHARS]
         text = one_line(entry.text[: 2 * max_chars])[:max_chars]
         lines += [f"{number}. {title}", f"{text} ({entry.note})" if entry.note else text]
-    listed = neutralised("\n".join(lines))
+    listed = neutralise("\n".join(lines))
     fence = fence_line(question, listed)
     aim = "" if direction == question else f"Direction: {one_line(direction)}\n"
     user = f"Question: {one_line(question)}\n{aim}{fence}\n{listed}\n{fence}\nThe rows of all {len(entries)} results:"
@@ -203,9 +203,9 @@ class SearchState:
 
     def rank(self, question: str, language: str) -> list[RankedCandidate]:
         """Return the results that have a score, each for the sub-question it fits best."""
-        return [self._with_best_question(address, question, language) for address in self.scores]
+        return [self._assign_question(address, question, language) for address in self.scores]
 
-    def _with_best_question(self, address: str, question: str, language: str) -> RankedCandidate:
+    def _assign_question(self, address: str, question: str, language: str) -> RankedCandidate:
         candidate, score, positions = self.candidates[address], self.scores[address], self.positions[address]
         question_found = min(positions, key=positions.__getitem__)
         if score.by == "keywords" and len(positions) > 1:
@@ -238,7 +238,7 @@ class RankScheduler:
         self._state = state
         self._version = run.stage_key("rank", RANK_VERSION, query=run.request.query)
 
-    async def stored_scores(self) -> Mapping[str, Score]:
+    async def load_scores(self) -> Mapping[str, Score]:
         """Return the scores of earlier runs of this topic, by content key."""
         batches = await self._run.checkpoints.values("ranked_results", RankedBatch)
         return {

@@ -53,8 +53,8 @@ def match_rows_to_results(rows: Sequence[MatchedRow], titles: Sequence[str]) -> 
         at = row.number - 1 if row.number is not None and 1 <= row.number <= len(titles) else None
         if at is not None and found[at]:
             at = None  # given twice: of results with one title the next may be meant
-        is_certain = at is not None and _best_match_level(variants, normalized[at]) >= PREFIX
-        levels = [] if is_certain else [_best_match_level(variants, title) for title in normalized]
+        is_certain = at is not None and _find_best_match_level(variants, normalized[at]) >= PREFIX
+        levels = [] if is_certain else [_find_best_match_level(variants, title) for title in normalized]
         is_best = at is not None and bool(levels) and levels[at] == max(levels) and (levels[at] or not row.title)
         if at is not None and (is_certain or is_best):
             found[at] = row.marks
@@ -75,7 +75,7 @@ def _title_variants(row: MatchedRow) -> tuple[str, ...]:
     return (_normalize(row.title), _normalize(row.title[numbered.end() :])) if numbered else (_normalize(row.title),)
 
 
-def _best_match_level(variants: tuple[str, ...], title: str) -> int:
+def _find_best_match_level(variants: tuple[str, ...], title: str) -> int:
     return max(_match_level(variant, title) for variant in variants)
 
 
@@ -123,11 +123,11 @@ _BEFORE_TITLE = re.compile(r"\s*[\[(#№]?(\d{1,2})[\])]?\s*[.):：|]")
 
 def parse_ranked_rows(row: Row) -> Iterator[MatchedRow]:
     """Return the results of a row: several for an object with a key for each result; none without a score."""
-    found = _of_object(row) if isinstance(row, Mapping) else iter((_of_array(row),))
+    found = _read_object(row) if isinstance(row, Mapping) else iter((_read_array(row),))
     return (row for row in found if row.marks)
 
 
-def _of_array(cells: Sequence[object]) -> MatchedRow:
+def _read_array(cells: Sequence[object]) -> MatchedRow:
     """Return the number, the title and the scores in an array.
 
     Number and title may be missing. Exactly five numbers are all scores.
@@ -143,7 +143,7 @@ def _of_array(cells: Sequence[object]) -> MatchedRow:
     return _match_row(number, words[0] if words else "", _marks(rest))
 
 
-def _of_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
+def _read_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
     number: int | None = None
     title = spare = ""
     marks: dict[Role, list[float]] = {"criterion": [], "other": [], "overall": []}

@@ -17,8 +17,8 @@ from modules.llm_platform.domain.dtos.report_dtos import Summary
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.research.page_links import keeping_links
-from modules.llm_platform.domain.urls.canonical_url import canonical_url, host_of
+from modules.llm_platform.domain.research.page_links import keep_links
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host
 from shared.exceptions import AppException
 
 READ_VERSION = "3"  # version of stored pages
@@ -132,7 +132,7 @@ class ReadScheduler:
         if page is None:
             try:
                 async with run.early_finish.limit(), self._slots:
-                    with keeping_links():
+                    with keep_links():
                         page = await run.tools.pages.read(url)
             except TimeoutError:  # the caller asked for the text
                 run.reads["late"] += 1
@@ -172,4 +172,4 @@ class ReadScheduler:
 
 def _component(url: str) -> str:
     """Return the component name in `degraded`: the host, or what kind of address it is."""
-    return f"read/{host_of(url) or (DOCUMENTS if url.startswith('doc:') else 'address')}"
+    return f"read/{get_host(url) or (DOCUMENTS if url.startswith('doc:') else 'address')}"

@@ -9,9 +9,9 @@ from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.find.rounds import MAX_ROWS
 from modules.llm_platform.application.research.find.search import MAX_RESULT_CHARS, MAX_TITLE_CHARS
 from modules.llm_platform.application.research.report.sources import MAX_SOURCE_CHARS
-from modules.llm_platform.application.research.response import related_questions
+from modules.llm_platform.application.research.response import select_related_questions
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.model_verdicts import within_limits
+from modules.llm_platform.domain.citations.compare.model_verdicts import are_within_limits
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
@@ -20,7 +20,7 @@ from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source, Sour
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.research.question_selector import is_query
-from modules.llm_platform.domain.untrusted.untrusted_text import without_controls
+from modules.llm_platform.domain.untrusted.untrusted_text import remove_controls
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 
 # A stored report may have been imported from another machine, so a replay applies the same rules as a new report.
@@ -76,7 +76,7 @@ def _sanitize(
     """Return the events, and the text since the last reset. A text that the sanitizer changes becomes a single token."""
     events: list[research_events.ResearchEvent] = []
     text = ""
-    parts = _between_resets(replayed)
+    parts = _split_at_resets(replayed)
     for part in parts:
         written = "".join(event.text for event in part if isinstance(event, research_events.Token))
         text = sanitize(written, sources)
@@ -87,7 +87,7 @@ def _sanitize(
     return tuple(events), text
 
 
-def _between_resets(replayed: Sequence[research_events.ResearchEvent]) -> list[list[research_events.ResearchEvent]]:
+def _split_at_resets(replayed: Sequence[research_events.ResearchEvent]) -> list[list[research_events.ResearchEvent]]:
     parts: list[list[research_events.ResearchEvent]] = [[]]
     for event in replayed:
         if isinstance(event, research_events.Reset):
@@ -155,7 +155,7 @@ def _answer(
         text != replayed.synthesis
         or not _are_valid(citations, text, sources)
         or not all(0 <= span.start <= span.end <= len(text) for span in uncited)
-        or not within_limits(citations, text, language)
+        or not are_within_limits(citations, text, language)
     ):
         checked = CitationChecker(sources, language).check(text)
         cited, citations = checked.cited, checked.citations
@@ -165,7 +165,7 @@ def _answer(
         "plan": _questions(meta.plan, request),
         "open_questions": _questions(meta.open_questions, request),
         "files": (),
-        "related_questions": related_questions(meta.related_questions, language, (request.query,)),
+        "related_questions": select_related_questions(meta.related_questions, language, (request.query,)),
         "uncited": uncited,
         "uncited_sentences": uncited_sentences,
         "providers": tuple(name[:MAX_LABEL_CHARS] for name in meta.providers[:MAX_NOTES]),
@@ -179,7 +179,7 @@ def _answer(
             "sources": tuple(SourceRef.of(source) for source in sources if source.index in cited),
             "citations": citations,
             "evidence": tuple(map(_evidence_row, replayed.evidence[:MAX_ROWS])),
-            "raw_results": None if replayed.raw_results is None else _raw_results(replayed.raw_results),
+            "raw_results": None if replayed.raw_results is None else _read_raw_results(replayed.raw_results),
             "degraded": tuple(map(_shorten, replayed.degraded[:MAX_NOTES])),
             "metadata": _shorten(meta).model_copy(update=checked_metadata),
         }
@@ -189,7 +189,7 @@ def _answer(
 def _evidence_row(row: EvidenceRow) -> EvidenceRow:
     openable = [quote for quote in row.quotes[:MAX_NOTES] if is_openable(quote.url)]
     quotes = tuple(map(_shorten, openable[:MAX_QUOTES]))
-    words = tuple(without_controls(word[:MAX_LABEL_CHARS]) for word in row.words[:MAX_NOTES])
+    words = tuple(remove_controls(word[:MAX_LABEL_CHARS]) for word in row.words[:MAX_NOTES])
     return _shorten(row).model_copy(update={"quotes": quotes, "words": words})
 
 
@@ -213,11 +213,11 @@ def _shorten(value: Model) -> Model:
     """
     texts = {name: text for name, text in value if isinstance(text, str) and name not in ADDRESSES}
     cut = {name: text[: MAX_CHARS.get(name, MAX_LABEL_CHARS)] for name, text in texts.items()}
-    cut |= {name: without_controls(text) for name, text in cut.items() if name not in QUOTED}
+    cut |= {name: remove_controls(text) for name, text in cut.items() if name not in QUOTED}
     return value.model_copy(update=cut) if cut != texts else value
 
 
-def _raw_results(raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
+def _read_raw_results(raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
     return tuple(_shorten(result) for result in raw[:MAX_RAW_RESULTS] if is_openable(result.url))
 
 

@@ -32,7 +32,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
 from modules.llm_platform.domain.llm.model_progress import receive_model_progress
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
-from modules.llm_platform.domain.research.store_key import topic_of
+from modules.llm_platform.domain.research.store_key import make_topic
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class MadeReport:
     response: ResearchResponse
     is_stored: bool
 
-    def final_event(self, run: Run) -> Done:
+    def make_final_event(self, run: Run) -> Done:
         """Return the last event of one follower, with its request id, its latency, and raw_results unless it omits them."""
         own = {"request_id": run.request_id, "latency_ms": _latency_ms(run)}
         metadata = self.response.metadata.model_copy(update=own)
@@ -89,7 +89,7 @@ class Reporter:
         if self._cleaning is None:
             self._cleaning = asyncio.create_task(self._clean_store())
         request = run.request
-        checkpoints = self._tools.checkpoints(topic_of(request.query), run.language, fresh=request.fresh)
+        checkpoints = self._tools.checkpoints(make_topic(request.query), run.language, fresh=request.fresh)
         key = report_key(checkpoints, self._tools, request, run.earlier_sources)
         has_schema = request.output_schema is not None  # leaves time and a call for it
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds, has_schema)
@@ -112,7 +112,7 @@ class Reporter:
                 del self._early_finishes[equal]
         if report.is_stored and run.owner:
             await store_owner(checkpoints, run.owner, key)
-        run.emit(report.final_event(run))
+        run.emit(report.make_final_event(run))
 
     async def _follow(
         self, key: Hashable, run: Run, make: Callable[[Callable[[_Part], None]], Awaitable[None]]
@@ -180,7 +180,7 @@ class Reporter:
             return None
         log.info("research from the store", extra={"depth": "report", "latency_ms": _latency_ms(run)})
         await run.store_sources(stored.sources)
-        for event in stored.replayed_events(run.request_id):
+        for event in stored.repeat_events(run.request_id):
             run.emit(event)
         return MadeReport(stored.replayed_response, is_stored=True)
 

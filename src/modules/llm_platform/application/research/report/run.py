@@ -24,7 +24,7 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 
 NO_MODEL = "none"  # label in store keys where no model is used
 
@@ -90,7 +90,7 @@ class ReportTools:
     def label(self, part: str) -> str:
         return self.labels.get(part, NO_MODEL)
 
-    def model_of(self, stage: LLMStage) -> str:
+    def get_model_label(self, stage: LLMStage) -> str:
         """Return the label of a stage for display, without the digest of the address."""
         return self.label(stage).partition("@")[0]
 
@@ -179,7 +179,7 @@ class Shortfall:
 
     def message(self, language: str) -> str:
         """Return a paragraph to append to the text; empty when the time sufficed. `degraded` has what concerns operators."""
-        return f"\n\n{messages_for(language).late}" if self.late else ""
+        return f"\n\n{get_messages(language).late}" if self.late else ""
 
 
 def is_timed_out(degraded: Iterable[Degraded]) -> bool:

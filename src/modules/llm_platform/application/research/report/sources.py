@@ -68,7 +68,7 @@ def _is_file(item: WebSearchResultItem) -> bool:
     return item.source == DOCUMENTS or item.url.startswith("doc:")
 
 
-def raw_results(best: Sequence[RankedCandidate], report_sources: ReportSources) -> tuple[RawResult, ...]:
+def list_raw_results(best: Sequence[RankedCandidate], report_sources: ReportSources) -> tuple[RawResult, ...]:
     """Return the sources by number, then all other results, best first."""
     by_address = {canonical_url(ranked.candidate.item.url): ranked for ranked in best}
     read: list[RawResult] = []
@@ -79,8 +79,8 @@ def raw_results(best: Sequence[RankedCandidate], report_sources: ReportSources) 
             read.append(RawResult(title=source.title, url=source.url, content=text, published=source.published))
         else:  # a document has its full text, because it has no address where a reader could open it
             is_document = source.url in report_sources.documents
-            read.append(_raw_result(found, source.text if is_document else found.candidate.item.text))
-    rest = [_raw_result(ranked, ranked.candidate.item.text) for ranked in by_address.values()]
+            read.append(_make_raw_result(found, source.text if is_document else found.candidate.item.text))
+    rest = [_make_raw_result(ranked, ranked.candidate.item.text) for ranked in by_address.values()]
     return (*read, *rest)
 
 
@@ -107,6 +107,6 @@ def _tokens_cut(text: str) -> int:
     return round(count_tokens(sample) * cut / len(sample))
 
 
-def _raw_result(found: RankedCandidate, text: str) -> RawResult:
+def _make_raw_result(found: RankedCandidate, text: str) -> RawResult:
     raw = RawResult.of(found.candidate.item)
     return raw.model_copy(update={"score": found.score.value, "content": text})

@@ -42,7 +42,7 @@ class StoredReport(EndsTopic, frozen=True):
     def plan(self) -> tuple[str, ...]:
         return self._response.metadata.plan
 
-    def replayed_events(self, request_id: str) -> Iterator[research_events.ResearchEvent]:
+    def repeat_events(self, request_id: str) -> Iterator[research_events.ResearchEvent]:
         """Return all events but the last, under another request id."""
         return (event.model_copy(update={"request_id": request_id}) for event in self.events[:-1])
 

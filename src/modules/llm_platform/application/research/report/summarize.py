@@ -22,10 +22,10 @@ from modules.llm_platform.domain.llm.context_budget import fit_to_budget
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.text.language import detect, language_name, language_of
+from modules.llm_platform.domain.text.language import choose_language, detect, language_name
 from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
 SENTENCES = 5  # summary of a short page
 POINTS = 8  # summary of a long page
@@ -36,7 +36,7 @@ OPENING_CHARS = 8_000
 FALLBACK_CHARS = 500  # excerpt of a page without a sentence
 
 
-def extractive_summary(page: Page, question: str, language: str, *, long: bool) -> str:
+def summarize_extractively(page: Page, question: str, language: str, *, long: bool) -> str:
     """Return sentences of the page; as bullet points if it is `long`. Empty only for an empty page."""
     text = page.text[:SEARCHED_CHARS]
     source = Source(index=1, title=page.title, url=page.url, text=text)
@@ -44,7 +44,7 @@ def extractive_summary(page: Page, question: str, language: str, *, long: bool) 
     answering = [quote.sentence for quote in quotes]
     count = POINTS if long else SENTENCES
     # The first sentences of paragraphs that can stand alone.
-    found = read_sentences(text[:OPENING_CHARS], language_of(text), lambda _: 1)
+    found = read_sentences(text[:OPENING_CHARS], choose_language(text), lambda _: 1)
     opening = list(itertools.islice(filter(_is_standalone, found), SENTENCES if answering else count))
     sentences = [*opening[:OPENING], *answering, *opening[OPENING:]]
     chosen = list(dict.fromkeys(sentence.text.strip() for sentence in sentences))[:count]
@@ -93,7 +93,7 @@ async def summarize(
 ) -> tuple[Summary, tuple[Degraded, ...]]:
     """Return the summary, by the model in `language`, else extractive, and how the model failed or that it wrote nothing."""
     if llm is None:
-        return await _extractive(page, question, language), ()
+        return await _make_extractive_summary(page, question, language), ()
     if len(page.text) <= INLINE_CHARS:
         request, cut = _request(page, question, language, context_tokens)
     else:
@@ -101,11 +101,11 @@ async def summarize(
     try:
         answer = await llm.generate(request)
     except LLMException as error:
-        return await _extractive(page, question, language), (Degraded.of(f"summarize/{llm.name}", error),)
+        return await _make_extractive_summary(page, question, language), (Degraded.of(f"summarize/{llm.name}", error),)
     text = sanitize(_TAG.sub(r"\1", strip_reasoning(answer.content)), ()).strip()
     if not text:
         empty_summary = Degraded(component=f"summarize/{llm.name}", reason=EMPTY)
-        return await _extractive(page, question, language), (*answer.degraded, empty_summary)
+        return await _make_extractive_summary(page, question, language), (*answer.degraded, empty_summary)
     by = f"{answer.provider}/{answer.model}"
     return Summary(url=page.url, title=page.title, text=text, by=by, cut_tokens=cut), answer.degraded
 
@@ -124,7 +124,7 @@ def _request(page: Page, question: str, language: str, context_tokens: int) -> t
     fence = fence_line(question, page.url, page.text)
     shape = _LONG if is_long(page.text) else _SHORT
     rules = RULES.format(fence=fence, shape=shape, language=f"{language_name(language)} ({language})")
-    title = neutralised(one_line(page.title))[:SUMMARY_TITLE_CHARS]
+    title = neutralise(one_line(page.title))[:SUMMARY_TITLE_CHARS]
     closing = f"Question: {one_line(question)}\nThe summary:"
     answer_tokens = min(SUMMARY_MAX_TOKENS, context_tokens // 2)
     beside, room = (rules, fence, fence, title, closing), context_tokens - answer_tokens - RESERVED_TOKENS
@@ -133,14 +133,14 @@ def _request(page: Page, question: str, language: str, context_tokens: int) -> t
         source = Source(index=1, title=page.title, url=page.url, text=text)
         packed = fit_to_budget([source], max(MIN_PAGE_TOKENS, room - sum(map(count_tokens, beside))))
         text, cut = packed.sources[0].text, packed.truncated_tokens
-    user = "\n\n".join([fence, title, neutralised(text), fence, closing])
+    user = "\n\n".join([fence, title, neutralise(text), fence, closing])
     messages = (ChatMessage(role="system", content=rules), ChatMessage(role="user", content=user))
     return LLMRequest(messages=messages, max_tokens=answer_tokens, data_kind="page text"), cut
 
 
-async def _extractive(page: Page, question: str, language: str) -> Summary:
+async def _make_extractive_summary(page: Page, question: str, language: str) -> Summary:
     if len(page.text) <= INLINE_CHARS:
-        text = extractive_summary(page, question, language, long=is_long(page.text))
+        text = summarize_extractively(page, question, language, long=is_long(page.text))
     else:
-        text = await asyncio.to_thread(extractive_summary, page, question, language, long=True)
+        text = await asyncio.to_thread(summarize_extractively, page, question, language, long=True)
     return Summary(url=page.url, title=page.title, text=text, by=EXTRACTIVE)

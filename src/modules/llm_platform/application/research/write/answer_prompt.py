@@ -14,14 +14,14 @@ from modules.llm_platform.domain.evidence.ledger import evidence_quotes
 from modules.llm_platform.domain.llm.context_budget import (
     MIDDLE_CUT,
     SOURCES_BUDGET_TOKENS,
+    cut_middle,
     fit_to_budget,
     fit_to_question,
-    without_middle,
 )
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.language import language_name
-from modules.llm_platform.domain.text.tokens import count_tokens, first_tokens
-from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralised, one_line
+from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
+from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
 ANSWER_VERSION = "1.4"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
 REPORT_VERSION = "1.4"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
@@ -106,7 +106,7 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
     The context and the sources are cut so that prompt and answer fit into `context_tokens`. For a short answer, the sources
     are also cut to `sources_tokens`: the passages that match the question stay.
     """
-    sources, written = request.sources, neutralised(request.context or "")
+    sources, written = request.sources, neutralise(request.context or "")
     fence = fence_line(
         request.question,
         *request.questions,
@@ -121,20 +121,20 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
         language=f"{language_name(request.language)} ({request.language})",
     )
     headers = [_source_header(source) for source in sources]
-    found = _found_sentences(request)
+    found = _quote_ledger(request)
     closing = f"{_FOUND_REMINDER if found else ''}{_write_closing(request)}"
     max_tokens = min(request.max_tokens, context_tokens // 2)
     fixed_tokens = RESERVED_TOKENS + sum(map(count_tokens, (rules, fence, fence, closing, *found, *headers)))
     room = context_tokens - max_tokens - fixed_tokens
     left = 0 if request.questions else room - sources_tokens
-    context = without_middle(written, max(left, int(room * CONTEXT_SHARE)))
+    context = cut_middle(written, max(left, int(room * CONTEXT_SHARE)))
     fixed_tokens += count_tokens(f"{context_fence}{context}{context_fence}") if context else 0
     budget = max(MIN_SOURCES_TOKENS, context_tokens - max_tokens - fixed_tokens)
     if request.questions:
         packed = fit_to_budget(sources, budget)
     else:
         packed = fit_to_question(sources, request.question, min(sources_tokens, budget), request.language)
-    blocks = [f"{header}\n{neutralised(source.text)}" for header, source in zip(headers, packed.sources, strict=True)]
+    blocks = [f"{header}\n{neutralise(source.text)}" for header, source in zip(headers, packed.sources, strict=True)]
     wrote = [context_fence, context, context_fence] if context else []
     messages = (
         ChatMessage(role="system", content=rules),
@@ -145,11 +145,11 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
     )
 
 
-def _found_sentences(request: SynthesisRequest) -> list[str]:
+def _quote_ledger(request: SynthesisRequest) -> list[str]:
     """Return the quotes of the ledger as one block. It stands last, because small models forget what stands far above."""
     quotes = evidence_quotes(request.evidence, request.sources)[:MAX_FOUND_SENTENCES]
     lines = [
-        f"[{quote.source.index}] {first_tokens(neutralised(one_line(quote.sentence.text)), MAX_FOUND_TOKENS)}"
+        f"[{quote.source.index}] {cut_to_tokens(neutralise(one_line(quote.sentence.text)), MAX_FOUND_TOKENS)}"
         for quote in quotes
     ]
     return ["\n".join([_FOUND, *lines])] if lines else []
@@ -157,7 +157,7 @@ def _found_sentences(request: SynthesisRequest) -> list[str]:
 
 def _write_closing(request: SynthesisRequest) -> str:
     """Return the text below the sources: a reminder, the reader's instructions as one line, then the question or questions."""
-    instructions = neutralised(one_line(request.instructions or ""))
+    instructions = neutralise(one_line(request.instructions or ""))
     if not request.questions:
         wishes = f"\n{_ANSWER_INSTRUCTIONS}{instructions}" if instructions else ""
         return f"{_ANSWER_REMINDER}{wishes}\n\nQuestion: {one_line(request.question)}"
@@ -168,10 +168,10 @@ def _write_closing(request: SynthesisRequest) -> str:
 
 def _source_header(source: Source) -> str:
     """Return two lines with the number, title, date and address of a source."""
-    title, date = neutralised(one_line(source.title))[:MAX_TITLE_CHARS], ""
+    title, date = neutralise(one_line(source.title))[:MAX_TITLE_CHARS], ""
     if source.published:
         day = _DAY.match(source.published)
-        date = f" ({day.group() if day else neutralised(one_line(source.published))[:MAX_DATE_CHARS]})"
+        date = f" ({day.group() if day else neutralise(one_line(source.published))[:MAX_DATE_CHARS]})"
     return f"[{source.index}] {title}{date}\n{one_line(source.url)[:MAX_URL_CHARS]}"
 
 
@@ -203,24 +203,24 @@ class NoAnswerReader:
                 return ""
             if end and NO_ANSWER not in line:
                 self._fence, self._buffer = f"{line}\n", rest
-        return self._with_fence(self._without_mark(is_complete=False))
+        return self._add_fence(self._remove_mark(is_complete=False))
 
     def finish(self) -> str:
         """Return the rest of the buffer when the answer has ended."""
         if self._decided:
             return ""
-        text = self._with_fence(self._without_mark(is_complete=True))
+        text = self._add_fence(self._remove_mark(is_complete=True))
         self.answered = self.answered and (bool(text) or not self._has_echo)
         return text or (self._fence + self._buffer.lstrip()) * self.answered
 
-    def _with_fence(self, text: str) -> str:
+    def _add_fence(self, text: str) -> str:
         """Put the opening line of the code fence back before the text. The sanitiser removes it later."""
         if not text:
             return ""
         fence, self._fence = self._fence, ""
         return fence + text
 
-    def _without_mark(self, *, is_complete: bool) -> str:
+    def _remove_mark(self, *, is_complete: bool) -> str:
         while True:
             text = self._buffer.lstrip(self._OPENING if self.answered else self._CLOSING)
             if not text or (not is_complete and _may_become(_MARKS if self.answered else _LABELS, text)):

@@ -161,9 +161,9 @@ class Draft:
     async def check_words(self) -> CheckedAnswer:
         """Wait for the pages that the finished text cites, then check its citations."""
         if self.found.reading is not None:
-            await self.found.reading.finish(cited_numbers(self.text))
+            await self.found.reading.finish(list_cited_numbers(self.text))
             await self._take_pages()
-        checked = await self._checked()
+        checked = await self._check()
         self._check_early(frozenset())
         if self._support is not None:
             self.degraded += self._support.degraded
@@ -181,7 +181,7 @@ class Draft:
         )
 
     @stage("verify")
-    async def _checked(self) -> CheckedAnswer:
+    async def _check(self) -> CheckedAnswer:
         if self._known is not None and self.sources == self._known.sources:
             return self._known.checked
         checked = await self._compare()
@@ -235,7 +235,7 @@ class Draft:
         if self.found.reading is None:
             self._check_early(frozenset())
         else:
-            self.found.reading.read_cited(cited_numbers(part))
+            self.found.reading.read_cited(list_cited_numbers(part))
             self._check_early(self.found.reading.being_read())
 
     def _check_early(self, awaited: frozenset[int]) -> None:
@@ -262,6 +262,6 @@ def _place(citation: Citation) -> tuple[int, int, int]:
     return citation.start, citation.end, citation.source_index
 
 
-def cited_numbers(text: str) -> set[int]:
+def list_cited_numbers(text: str) -> set[int]:
     """Return the numbers in the markers of a sanitised text."""
     return {number for _, _, number in render_markers(text)}

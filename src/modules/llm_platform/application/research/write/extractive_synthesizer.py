@@ -27,7 +27,7 @@ from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.language import detect
-from modules.llm_platform.domain.text.messages import Messages, messages_for
+from modules.llm_platform.domain.text.messages import Messages, get_messages
 from shared.exceptions import AppException
 
 RULES_VERSION = "11"  # part of the keys of stored reports: raise it when the selection or the rendering changes
@@ -64,7 +64,7 @@ class ExtractiveSynthesizer(ISynthesizer):
                 self._model.begin_loading()
 
     async def synthesize(self, request: SynthesisRequest) -> Synthesis:
-        messages = messages_for(request.language)
+        messages = get_messages(request.language)
         if not request.sources:
             return Synthesis(text=messages.nothing_found, synthesizer=self.name, answered=False)
         evidence = evidence_quotes(request.evidence, request.sources)
@@ -140,7 +140,7 @@ def _write_report(request: SynthesisRequest, evidence: Sequence[Quote]) -> str:
         request.questions,
         request.sources,
         request.language,
-        messages_for(request.language),
+        get_messages(request.language),
         request.max_tokens,
         evidence,
     )
@@ -153,7 +153,7 @@ def _write_quotes(request: SynthesisRequest, selection: Selection, evidence: Seq
     """
     extraction = quote(selection)
     if not evidence:
-        return render_answer(selection.question, extraction, messages_for(request.language), request.max_tokens)
+        return render_answer(selection.question, extraction, get_messages(request.language), request.max_tokens)
     quoted = {one.source.url for one in evidence}
     first = [one for one in extraction.quotes if one.source.url not in quoted][:1]
     return "\n\n".join(render_passage([*first, *evidence][: max(len(evidence), MAX_QUOTES)]))

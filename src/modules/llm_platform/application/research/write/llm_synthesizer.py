@@ -19,7 +19,7 @@ from modules.llm_platform.domain.exceptions import LLMProviderException
 from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
 from modules.llm_platform.domain.ports.synthesizer import StreamingSynthesizer, SynthesisRequest
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from shared.exceptions import AppException
 
 DEFAULT_CONTEXT_TOKENS = 32_000
@@ -62,7 +62,7 @@ class LLMSynthesizer(StreamingSynthesizer):
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
         if not request.sources:
             synthesis = Synthesis(
-                text=messages_for(request.language).nothing_found, synthesizer=self.name, answered=False
+                text=get_messages(request.language).nothing_found, synthesizer=self.name, answered=False
             )
             yield SynthesisToken(text=synthesis.text)
             yield synthesis
@@ -92,7 +92,7 @@ class LLMSynthesizer(StreamingSynthesizer):
             raise LLMProviderException("The language model's stream ended without an answer: use another model")
         rest = reader.finish()
         is_answered = reader.answered and bool(written + rest)
-        if rest := rest or ("" if written else messages_for(request.language).not_answered):
+        if rest := rest or ("" if written else get_messages(request.language).not_answered):
             written += rest
             yield SynthesisToken(text=rest)
         yield _synthesis(response, written, is_answered, prompt)

@@ -30,7 +30,7 @@ from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.synthesizer import NO_SYNTHESIS, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.language import detect
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from shared.exceptions import AppException
 
 LATE = "timeout: not finished before the deadline of the research run"
@@ -74,7 +74,7 @@ async def check(draft: Draft) -> None:
         draft.checked = replace(draft.checked, uncited=draft.checked.uncited[1:])
     if not synthesis.answered and not render_markers(text):
         await _add_closest_passages(draft)
-    for message in _messages_below(draft, is_fallback=is_fallback, by_model=by_model):
+    for message in _list_messages(draft, is_fallback=is_fallback, by_model=by_model):
         draft.add(f"\n\n{message}")
     draft.degraded += tuple(_notes(synthesis, draft.checked, by_model=by_model))
     await _judge(draft, text, is_fallback=is_fallback)
@@ -114,9 +114,9 @@ async def _judge(draft: Draft, text: str, *, is_fallback: bool) -> None:
     draft.spent, draft.degraded = draft.spent + verified.spent, draft.degraded + verified.degraded
 
 
-def _messages_below(draft: Draft, *, is_fallback: bool, by_model: bool) -> Iterator[str]:
+def _list_messages(draft: Draft, *, is_fallback: bool, by_model: bool) -> Iterator[str]:
     """Yield the messages that tell the reader what the text lacks."""
-    messages = messages_for(draft.run.language)
+    messages = get_messages(draft.run.language)
     synthesis, checked = draft.synthesis, draft.checked
     if is_fallback and synthesis.answered:
         is_model_refused = any(entry.component == DailyBudgetError.component for entry in draft.degraded)
@@ -155,7 +155,7 @@ async def _add_closest_passages(draft: Draft) -> None:
 def _render_closest_passages(draft: Draft) -> str:
     found, language = draft.found, draft.run.language
     question = read_question(found.question, detect(found.question) or language)
-    closest = render_closest(select_quotes(question, found.sources), messages_for(language))
+    closest = render_closest(select_quotes(question, found.sources), get_messages(language))
     return sanitize(closest, found.sources)
 
 

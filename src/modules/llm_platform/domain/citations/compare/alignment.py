@@ -77,7 +77,7 @@ class SourceText:
     def language(self) -> str | None:
         return detect(self.text[:MAX_LANGUAGE_CHARS])
 
-    def facts_of(self, span: Span) -> TextFacts:
+    def read_facts(self, span: Span) -> TextFacts:
         """Return the facts of a passage or sentence. They are read once for all claims."""
         facts = self._facts.get(span)
         if facts is None:
@@ -118,18 +118,18 @@ class SourceText:
     def normalized_title(self) -> str:
         return normalize(self.title)
 
-    def sentences_with_exactly(self, word: str) -> int:
+    def find_exact_sentences(self, word: str) -> int:
         """Return the sentences that have this folded word, as bits."""
         return self._postings.get(word, 0)
 
-    def sentences_with(self, word: str) -> int:
+    def find_sentences(self, word: str) -> int:
         """Return the sentences that have the word, another form of it, or another writing of a number, as bits."""
         known = self._related.get(word)
         if known is None:
-            known = self._related[word] = self._related_sentences(word)
+            known = self._related[word] = self._find_related_sentences(word)
         return known
 
-    def _related_sentences(self, word: str) -> int:
+    def _find_related_sentences(self, word: str) -> int:
         postings = self._postings
         found = postings.get(word, 0)
         for key in self._buckets.get(word[:MIN_SHARED], ()):
@@ -141,7 +141,7 @@ class SourceText:
 
     def knows(self, word: str, written: str) -> bool:
         """Return whether the source has the word, or spells it out if it is an acronym."""
-        return bool(self.sentences_with(word)) or (written.isupper() and self._spells_out(written))
+        return bool(self.find_sentences(word)) or (written.isupper() and self._spells_out(written))
 
     def known_share(self, claim: Claim) -> float:
         """Return the share of the claim's words, by weight, that the source has, 0 to 1."""
@@ -167,14 +167,14 @@ class SourceText:
 
     def best_passage(self, claim: Claim) -> Passage | None:
         """Return the passage that shares most with the claim; None if no sentence shares a word with it."""
-        masks = _Masks([self.sentences_with(word.key) if word.is_content else 0 for word in claim.words])
+        masks = _Masks([self.find_sentences(word.key) if word.is_content else 0 for word in claim.words])
         if not masks.all_words:
             return None
         worth = _Worths(claim.weights).__getitem__
         ranked = masks.rank(worth)
         cost = SENTENCE_COST * claim.total
         first, last, matched = max(
-            self._around(ranked[:SEEDS], masks),
+            self._grow_passages(ranked[:SEEDS], masks),
             key=lambda found: (worth(found[2]) - cost * (found[1] - found[0]), -found[0], -found[1]),
         )
         best = max(map(SentenceNumber, range(first, last + 1)), key=lambda at: worth(masks[at]))
@@ -189,7 +189,7 @@ class SourceText:
             ranked=tuple(ranked),
         )
 
-    def text_about(self, passage: Passage, limit: int) -> str:
+    def collect_text(self, passage: Passage, limit: int) -> str:
         """Return the quote and the sentences that share most with the claim, in their order, up to `limit` characters."""
         start, end = passage.span
         chosen, used = [(start, min(end, start + limit))], end - start
@@ -203,7 +203,7 @@ class SourceText:
             chosen.append((first, last))
         return " ".join(" ".join(self.text[slice(*span)].split()) for span in sorted(chosen))
 
-    def _around(
+    def _grow_passages(
         self, seeds: Sequence[SentenceNumber], masks: Mapping[SentenceNumber, int]
     ) -> Iterator[tuple[SentenceNumber, SentenceNumber, int]]:
         """Yield the first sentence, the last sentence and the joint mask of each passage around the seeds."""

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from typing import Final
 
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
-from modules.llm_platform.domain.citations.read.words import WORD, identifiers_in
+from modules.llm_platform.domain.citations.read.words import WORD, find_identifiers
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, WordNumber
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
@@ -72,7 +72,9 @@ def is_of_another_entry(claim: Claim, position: ClaimWordNumber, sentence: TextF
         return False
     option = claim.words[position].key
     described = {word.key for word in claim.words if word.is_content and word.key != option}
-    entries = [({word.removesuffix("()") for word in WORD.findall(fold(text))}, named_in(text)) for text in texts]
+    entries = [
+        ({word.removesuffix("()") for word in WORD.findall(fold(text))}, list_program_names(text)) for text in texts
+    ]
     shares = [len(keys & described) for keys, _ in entries]
     best = [entry for entry, share in zip(entries, shares, strict=True) if share == max(shares)]
     return (
@@ -83,7 +85,7 @@ def is_of_another_entry(claim: Claim, position: ClaimWordNumber, sentence: TextF
     )
 
 
-def named_in(text: str) -> frozenset[str]:
+def list_program_names(text: str) -> frozenset[str]:
     """Return the folded names of program parts and options, and the words of code."""
-    words = identifiers_in(text) + [word for code in _CODE.findall(text) for word in WORD.findall(code)]
+    words = find_identifiers(text) + [word for code in _CODE.findall(text) for word in WORD.findall(code)]
     return frozenset(fold(word).removesuffix("()") for word in words)

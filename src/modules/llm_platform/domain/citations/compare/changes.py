@@ -46,7 +46,7 @@ def find_word(text: str, position: WordNumber) -> Span:
     return 0, len(text)
 
 
-def place_of(text: str, written: str) -> Span:
+def find_place(text: str, written: str) -> Span:
     """Return the span of the first occurrence of a word or phrase; the whole text if there is none."""
     at = text.find(written)
     return (at, at + len(written)) if written and at >= 0 else (0, len(text))
@@ -56,15 +56,15 @@ def words_place(text: str, words: Sequence[str]) -> Span:
     """Return the span from the first to the last of these words, which are adjacent."""
     if not words:
         return 0, len(text)
-    start, end = place_of(text, words[0])[0], place_of(text, words[-1])[1]
-    return (start, end) if start < end else place_of(text, words[0])
+    start, end = find_place(text, words[0])[0], find_place(text, words[-1])[1]
+    return (start, end) if start < end else find_place(text, words[0])
 
 
-def shifted(span: Span, by: int) -> Span:
+def shift(span: Span, by: int) -> Span:
     return span[0] + by, span[1] + by
 
 
-def claimed_place(sentence: AnswerSentence, claimed: Span) -> Span | None:
+def find_claimed_place(sentence: AnswerSentence, claimed: Span) -> Span | None:
     """Convert a span of the claim, which has no markup, into a span of the answer.
 
     Return None if the two texts cannot be aligned.

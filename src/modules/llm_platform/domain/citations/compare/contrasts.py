@@ -22,7 +22,13 @@ from typing import Final, NamedTuple
 from modules.llm_platform.domain.citations.compare.changes import find_word
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.data_files import load_data, load_words
-from modules.llm_platform.domain.text.numbers import Reading, find_number_words, number_words, other_date, reading_of
+from modules.llm_platform.domain.text.numbers import (
+    Reading,
+    find_number_words,
+    find_other_date,
+    number_words,
+    read_value,
+)
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.stemming import is_form_of_any
@@ -63,9 +69,9 @@ def find_replaced_date(claim: Claim, sentence: TextFacts, later: TextFacts) -> P
     replaced = load_words("contrasts", "replaced")
     if replaced.isdisjoint(later.folded) or not replaced.isdisjoint(claim.facts.folded):
         return None
-    if other_date(claim.facts.dated, sentence.dated) is not None:
+    if find_other_date(claim.facts.dated, sentence.dated) is not None:
         return None  # the claim has another date than the sentence, which is compared elsewhere
-    changed = other_date(claim.facts.dated, later.dated)
+    changed = find_other_date(claim.facts.dated, later.dated)
     if changed is None:
         return None
     own, other = changed
@@ -282,7 +288,7 @@ def _find_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
     """Return the numbers in figures and in words, with their offsets."""
     known = number_words()
     spelled = [
-        (reading_of(known[facts.folded[at]]), Offset(find_word(facts.text, WordNumber(at))[0]))
+        (read_value(known[facts.folded[at]]), Offset(find_word(facts.text, WordNumber(at))[0]))
         for at in find_number_words(facts.folded)
     ]
     return facts.figures + spelled

@@ -12,9 +12,9 @@ from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.text.negation import (
     contradicts_unspaced,
     count_negators,
-    denied_clause_words,
     denies_clause,
     has_opposite,
+    list_denied_clauses,
     negation_words,
 )
 from modules.llm_platform.domain.text.positions import WordNumber
@@ -40,7 +40,7 @@ def is_denied(claim: Claim, sentence: TextFacts) -> bool:
 
 def has_undenied_opposite(claim: Claim, facts: TextFacts) -> bool:
     """Return whether the two have opposite words between the same neighbours, and neither word is denied."""
-    return has_opposite(_without(claim.denied_words, claim.keys), _without(facts.denied_words, facts.folded))
+    return has_opposite(_remove_words(claim.denied_words, claim.keys), _remove_words(facts.denied_words, facts.folded))
 
 
 def _denies_rest(claim: Claim, sentence: TextFacts) -> bool:
@@ -51,7 +51,7 @@ def _denies_rest(claim: Claim, sentence: TextFacts) -> bool:
     if count_negators(claim.facts.folded) or not count_negators(sentence.folded):
         return False
     shared = [word for word, content in zip(sentence.folded, sentence.content, strict=True) if content]
-    for denied in denied_clause_words(sentence.text):
+    for denied in list_denied_clauses(sentence.text):
         rest = [word for word in shared if word not in denied]
         if all(is_form_of_any(word, claim.facts.folded) for word in denied) and not any(
             is_form_of_any(word, rest) for word in denied
@@ -70,22 +70,22 @@ def _is_negated_copy(claim: Claim, sentence: TextFacts) -> bool:
     return bool(mine) and shared >= SAME_STATEMENT * len(mine)
 
 
-def _without(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
+def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
     return [word for word in words if word not in denied] if denied else words
 
 
 def denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
     """Return where a claim and a sentence deny each other: the negation in one of them, or the opposite words in both."""
     known = negation_words()
-    mine = _first(claim.facts.folded, known.negators)
-    theirs = _first(sentence.folded, known.negators)
+    mine = _find_first(claim.facts.folded, known.negators)
+    theirs = _find_first(sentence.folded, known.negators)
     if (mine is None) == (theirs is None):
         mine, theirs = _opposites(claim.facts.folded, sentence.folded)
     claimed = (0, len(claim.text)) if mine is None else find_word(claim.text, mine)
     return claimed, (0, len(sentence.text)) if theirs is None else find_word(sentence.text, theirs)
 
 
-def _first(words: Sequence[str], wanted: frozenset[str]) -> WordNumber | None:
+def _find_first(words: Sequence[str], wanted: frozenset[str]) -> WordNumber | None:
     return next((WordNumber(position) for position, word in enumerate(words) if word in wanted), None)
 
 

@@ -18,13 +18,17 @@ from itertools import combinations
 from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
-from modules.llm_platform.domain.citations.compare.bindings import is_act_of_another, is_of_another_entry, named_in
+from modules.llm_platform.domain.citations.compare.bindings import (
+    is_act_of_another,
+    is_of_another_entry,
+    list_program_names,
+)
 from modules.llm_platform.domain.citations.compare.changes import (
     Change,
     find_figures,
+    find_place,
     find_word,
-    place_of,
-    shifted,
+    shift,
     words_place,
 )
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast, find_replaced_date
@@ -33,10 +37,10 @@ from modules.llm_platform.domain.citations.compare.table_rows import find_other_
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber, TextFacts
 from modules.llm_platform.domain.citations.read.words import IDENTIFIER, is_unspaced, unspaced_function_signs
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.numbers import PERCENT, Reading, is_same_number, other_date
+from modules.llm_platform.domain.text.numbers import PERCENT, Reading, find_other_date, is_same_number
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, SentenceNumber, WordNumber
 from modules.llm_platform.domain.text.sentences import Span
-from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, unit_of
+from modules.llm_platform.domain.text.stemming import is_form_of_any, is_related, is_same_word, normalize_unit
 
 MIN_CONTEXT: Final = 2  # if a clause has fewer content words besides the fact, the whole claim is the context
 NEARLY_BEST: Final = 0.9  # a confirming sentence needs this share of the best sentence's score
@@ -87,7 +91,7 @@ class FactComparison:
     """
 
     def __init__(self, claim: Claim, source: SourceText, passage: Passage) -> None:
-        self.claim, self.passage, self.passage_facts = claim, passage, source.facts_of(passage.span)
+        self.claim, self.passage, self.passage_facts = claim, passage, source.read_facts(passage.span)
         self._source = source
 
     def change(self) -> Change | None:
@@ -96,9 +100,9 @@ class FactComparison:
         The sentence with the other fact must otherwise say the same.
         """
         return (
-            self._changed_number()
-            or self._changed_date()
-            or self._changed_name()
+            self._find_changed_number()
+            or self._find_changed_date()
+            or self._find_changed_name()
             or self._denial()
             or self._check_contrast()
             or self._check_replaced_date()
@@ -112,9 +116,9 @@ class FactComparison:
         """Return the first replaced words of a claim that otherwise copies a sentence; None if it is no such copy."""
         for sentence in self.passage.sentences:
             facts = self._read_facts(sentence)
-            if pairs := replaced_words(self.claim, facts):
+            if pairs := find_replaced_words(self.claim, facts):
                 mine, theirs = pairs[0]
-                found = shifted(words_place(facts.text, theirs), self._source.spans[sentence][0])
+                found = shift(words_place(facts.text, theirs), self._source.spans[sentence][0])
                 return Change("other", words_place(self.claim.text, mine), found)
         return None
 
@@ -136,22 +140,22 @@ class FactComparison:
         claim, passage = self.claim, self.passage
         for sentence in passage.sentences:
             missing = (claim.content & ~passage.masks[sentence]).bit_count()
-            if missing <= MAX_REPLACING_WORDS and replaced_words(claim, self._read_facts(sentence)):
+            if missing <= MAX_REPLACING_WORDS and find_replaced_words(claim, self._read_facts(sentence)):
                 return True
         return not claim.text.isascii() and any(is_run_replaced(claim, facts) for facts in self._sentences)
 
     # --- numbers and dates ---------------------------------------------------------------------------------------------
 
-    def _changed_number(self) -> Change | None:
+    def _find_changed_number(self) -> Change | None:
         for number in self.claim.numbers:
             if self._is_computed(number):
                 continue
-            change = self._changed_count(number) if number.spelled else self._changed_figures(number)
+            change = self._find_changed_count(number) if number.spelled else self._find_changed_figures(number)
             if change:
                 return change
         return None
 
-    def _changed_count(self, number: ClaimNumber) -> Change | None:
+    def _find_changed_count(self, number: ClaimNumber) -> Change | None:
         """Return the change of a number in words if the passage counts the noun differently: "two gates", "three gates"."""
         if self._has_in_passage(number.reading):
             return None
@@ -161,10 +165,10 @@ class FactComparison:
         counted = self.passage_facts.find_counted(noun)
         if counted is None:
             return None
-        found = shifted(find_word(self.passage_facts.text, counted), self.passage.span[0])
+        found = shift(find_word(self.passage_facts.text, counted), self.passage.span[0])
         return Change("number", find_figures(self.claim.text, number.offset), found)
 
-    def _changed_figures(self, number: ClaimNumber) -> Change | None:
+    def _find_changed_figures(self, number: ClaimNumber) -> Change | None:
         """Return the change of a number in figures: another unit, or another number of the same kind in a sentence about it.
 
         It is reported as a change of a date if both numbers may be years.
@@ -174,27 +178,27 @@ class FactComparison:
         if cell is not None:
             return Change("number", find_figures(claim.text, offset), cell)
         kind = _kind_of_number(claim.text, offset, reading)
-        if (other_offset := self._other_unit(reading, kind.unit)) is not None:
-            found = shifted(_with_unit(self.passage_facts.text, other_offset), self.passage.span[0])
-            return Change("number", _with_unit(claim.text, offset), found)
+        if (other_offset := self._find_other_unit(reading, kind.unit)) is not None:
+            found = shift(_find_number_and_unit(self.passage_facts.text, other_offset), self.passage.span[0])
+            return Change("number", _find_number_and_unit(claim.text, offset), found)
         position = claim.find_position(offset)
-        for sentence in self._sentences_lacking(position, lambda facts: not reading.isdisjoint(facts.values)):
+        for sentence in self._find_sentences_lacking(position, lambda facts: not reading.isdisjoint(facts.values)):
             facts = self._read_facts(sentence)
             for other, other_offset in facts.figures:
                 other_kind = _kind_of_number(facts.text, other_offset, other)
                 if kind.is_like(other_kind) and not any(other & mine.reading for mine in claim.numbers):
-                    found = shifted(find_figures(facts.text, other_offset), self._source.spans[sentence][0])
-                    is_date = kind.is_year and other_kind.is_year and not unit_of(kind.unit)
+                    found = shift(find_figures(facts.text, other_offset), self._source.spans[sentence][0])
+                    is_date = kind.is_year and other_kind.is_year and not normalize_unit(kind.unit)
                     return Change("date" if is_date else "number", find_figures(claim.text, offset), found)
         return None
 
-    def _other_unit(self, reading: Reading, unit: str) -> Offset | None:
+    def _find_other_unit(self, reading: Reading, unit: str) -> Offset | None:
         """Return the offset of the number in the passage if it only has other units there: "12 feet", "12 metres"."""
-        own_unit, facts = unit_of(unit), self.passage_facts
+        own_unit, facts = normalize_unit(unit), self.passage_facts
         if not own_unit or not self._has_in_passage(reading):
             return None
         offsets = [offset for other, offset in facts.figures if other & reading]
-        units = [unit_of(_kind_of_number(facts.text, offset, reading).unit) for offset in offsets]
+        units = [normalize_unit(_kind_of_number(facts.text, offset, reading).unit) for offset in offsets]
         return offsets[0] if units and all(units) and own_unit not in units else None
 
     def _is_computed(self, number: ClaimNumber) -> bool:
@@ -204,17 +208,17 @@ class FactComparison:
         """
         if self._has_in_passage(number.reading) or load_words("connectives", "comparing").isdisjoint(self.claim.keys):
             return False
-        numbers = sorted(filter(None, map(_as_number, self.passage_facts.values)))[:MAX_COMPUTED]
+        numbers = sorted(filter(None, map(_parse_number, self.passage_facts.values)))[:MAX_COMPUTED]
         differences = {round(larger - smaller, 6) for smaller, larger in combinations(numbers, 2)}
-        return any(_as_number(value) in differences for value in number.reading)
+        return any(_parse_number(value) in differences for value in number.reading)
 
-    def _changed_date(self) -> Change | None:
-        found = other_date(self.claim.facts.dated, self.passage_facts.dated)
+    def _find_changed_date(self) -> Change | None:
+        found = find_other_date(self.claim.facts.dated, self.passage_facts.dated)
         if found is None:
             return None
         own, other = found
-        changed = shifted(place_of(self.passage_facts.text, other), self.passage.span[0])
-        return Change("date", place_of(self.claim.text, own), changed)
+        changed = shift(find_place(self.passage_facts.text, other), self.passage.span[0])
+        return Change("date", find_place(self.claim.text, own), changed)
 
     def _has_number(self, number: ClaimNumber) -> bool:
         """Return whether the number, in figures or words, is in the passage or in a sentence that shares much of the claim."""
@@ -222,7 +226,7 @@ class FactComparison:
         if spelled and float(min(reading)) <= MAX_LISTED_COUNT:
             return True
         ranked = self.passage.ranked
-        as_written = self._source.sentences_with_exactly(self.claim.keys[self.claim.find_position(offset)])
+        as_written = self._source.find_exact_sentences(self.claim.keys[self.claim.find_position(offset)])
         is_one_word = spelled.isalpha() or not spelled
         if is_one_word and any(as_written >> sentence & 1 for sentence in ranked):
             return True
@@ -236,20 +240,20 @@ class FactComparison:
 
     # --- names and identifiers -----------------------------------------------------------------------------------------
 
-    def _changed_name(self) -> Change | None:
+    def _find_changed_name(self) -> Change | None:
         claim, forms_of_address = self.claim, load_words("connectives", "forms_of_address")
         for position, word in enumerate(claim.words):
             found = None
             if word.is_content and word.is_identifier:
-                found = self._other_identifier(ClaimWordNumber(position))
+                found = self._find_other_identifier(ClaimWordNumber(position))
             elif word.is_content and word.written[0].isupper() and word.key not in forms_of_address:
-                found = self._other_name(ClaimWordNumber(position))
+                found = self._find_other_name(ClaimWordNumber(position))
             if found is not None:
                 start = claim.offsets[position]
                 return Change("name", (start, start + len(word.written)), found)
         return None
 
-    def _other_identifier(self, position: ClaimWordNumber) -> Span | None:
+    def _find_other_identifier(self, position: ClaimWordNumber) -> Span | None:
         """Return the span of the identifier that the source has instead; None if the source confirms the claim's identifier.
 
         If the source has no other identifier there, return the span of the sentence that should have it.
@@ -260,23 +264,23 @@ class FactComparison:
             return best
         if word.written.isalnum() and IDENTIFIER.match(word.written):
             return None  # the word is an abbreviation, or a name such as OpenAI
-        for sentence in self._sentences_lacking(position):
+        for sentence in self._find_sentences_lacking(position):
             facts = self._read_facts(sentence)
-            if others := named_in(facts.text).difference(self.claim.keys):
+            if others := list_program_names(facts.text).difference(self.claim.keys):
                 start = self._source.spans[sentence][0]
-                return shifted(place_of(facts.text.casefold(), min(others)), start)
+                return shift(find_place(facts.text.casefold(), min(others)), start)
         is_elsewhere = any(is_of_another_entry(self.claim, position, sentence) for sentence in self._sentences)
         return best if is_elsewhere else None
 
-    def _other_name(self, position: ClaimWordNumber) -> Span | None:
+    def _find_other_name(self, position: ClaimWordNumber) -> Span | None:
         """Return the span of another name that the source has beside the same word: "of Keller", "of Strabag"."""
         word, sentences = self.claim.words[position], self.passage.sentences
         if self._source.knows(word.key, word.written):
-            sentences = tuple(self._sentences_lacking(position))
+            sentences = tuple(self._find_sentences_lacking(position))
         for sentence in sentences:
             facts = self._read_facts(sentence)
             if (name := find_replacing_name(self.claim, position, facts)) is not None:
-                return shifted(find_word(facts.text, name), self._source.spans[sentence][0])
+                return shift(find_word(facts.text, name), self._source.spans[sentence][0])
         return None
 
     # --- denials and acts of others ------------------------------------------------------------------------------------
@@ -286,10 +290,10 @@ class FactComparison:
             facts = self._read_facts(sentence)
             if is_denied(self.claim, facts):
                 claimed, found = denial(self.claim, facts)
-                return Change("negation", claimed, shifted(found, self._source.spans[sentence][0]))
+                return Change("negation", claimed, shift(found, self._source.spans[sentence][0]))
         if has_undenied_opposite(self.claim, self.passage_facts):  # in another sentence of the passage
             claimed, found = denial(self.claim, self.passage_facts)
-            return Change("negation", claimed, shifted(found, self.passage.span[0]))
+            return Change("negation", claimed, shift(found, self.passage.span[0]))
         return None
 
     def _check_contrast(self) -> Change | None:
@@ -302,7 +306,7 @@ class FactComparison:
         alike = [sentence for sentence in others if masks[sentence] & masks[best] == masks[best]]
         if any(find_contrast(self.claim, self._read_facts(sentence)) is None for sentence in alike):
             return None
-        return Change("negation", found[0], shifted(found[1], self._source.spans[best][0]))
+        return Change("negation", found[0], shift(found[1], self._source.spans[best][0]))
 
     def _check_replaced_date(self) -> Change | None:
         """Return the new date if the sentence after the best one says that the date of the claim was moved."""
@@ -311,7 +315,7 @@ class FactComparison:
         if behind >= len(self._source.spans):
             return None
         found = find_replaced_date(self.claim, self._read_facts(best), self._read_facts(behind))
-        return Change("date", found[0], shifted(found[1], self._source.spans[behind][0])) if found else None
+        return Change("date", found[0], shift(found[1], self._source.spans[behind][0])) if found else None
 
     def _is_act_of_another(self) -> bool:
         """Return whether the best sentences all give the act of the claim to another subject."""
@@ -321,7 +325,7 @@ class FactComparison:
 
     # --- sentences about a fact ----------------------------------------------------------------------------------------
 
-    def _sentences_lacking(
+    def _find_sentences_lacking(
         self, position: ClaimWordNumber, has_fact: Callable[[TextFacts], bool] | None = None
     ) -> list[SentenceNumber]:
         """Return the sentences about a fact if none of them has the fact, else an empty list.
@@ -335,7 +339,7 @@ class FactComparison:
         for context in self._contexts(position):
             if best & word and context & ~best == 0:
                 return []  # usually the best sentence has the fact and its whole context
-            sentences = self._best_sentences(context)
+            sentences = self._find_best_sentences(context)
             if any(
                 has_fact(self._read_facts(sentence)) if has_fact else masks[sentence] & word for sentence in sentences
             ):
@@ -351,7 +355,7 @@ class FactComparison:
             if context.bit_count() >= MIN_CONTEXT or context == self.claim.content & ~fact:
                 yield context
 
-    def _best_sentences(self, context: int) -> list[SentenceNumber]:
+    def _find_best_sentences(self, context: int) -> list[SentenceNumber]:
         """Return the sentences that share most of these words, or nearly as many.
 
         Words that stand only in the two sentences before count less.
@@ -378,10 +382,10 @@ class FactComparison:
         return [self._read_facts(sentence) for sentence in self.passage.sentences]
 
     def _read_facts(self, sentence: SentenceNumber) -> TextFacts:
-        return self._source.facts_of(self._source.spans[sentence])
+        return self._source.read_facts(self._source.spans[sentence])
 
 
-def _as_number(value: str) -> float | None:
+def _parse_number(value: str) -> float | None:
     """Return a value of a reading; None for a time or a date."""
     return float(value) if value.replace(".", "", 1).isdecimal() else None
 
@@ -391,13 +395,13 @@ def _kind_of_number(text: str, offset: Offset, reading: Reading) -> _NumberKind:
     match = _UNIT.match(text, offset)
     before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
     sign = text[max(0, offset - 1) : offset]  # a currency may stand before its number
-    unit = sign if unit_of(sign) and not sign.isalnum() else match[1] if match and match[1] else ""
+    unit = sign if normalize_unit(sign) and not sign.isalnum() else match[1] if match and match[1] else ""
     if text.endswith("百分之", 0, offset):
         unit = PERCENT
     return _NumberKind(before[1].casefold() if before else "", unit.casefold(), any(map(_YEAR.match, reading)))
 
 
-def _with_unit(text: str, offset: Offset) -> Span:
+def _find_number_and_unit(text: str, offset: Offset) -> Span:
     """Return the place of the number at this offset and its unit."""
     match = _UNIT.match(text, offset)
     return match.span() if match else find_figures(text, offset)
@@ -430,7 +434,7 @@ def find_replacing_name(claim: Claim, position: ClaimWordNumber, facts: TextFact
 Replaced = tuple[list[str], list[str]]  # content words of the claim, and the words of the source that they replace
 
 
-def replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
+def find_replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
     """Return the words, as written, that a claim replaces in the sentence that it copies; empty if it copies none."""
     mine, theirs = claim.facts.folded, sentence.folded
     if len(set(mine).difference(theirs)) > MAX_REPLACING_WORDS or mine == theirs:

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.text.numbers import (
     date_words,
     list_numbers,
     number_words,
-    reading_of,
+    read_value,
 )
 from modules.llm_platform.domain.text.positions import Offset
 from modules.llm_platform.domain.text.tokens import fold
@@ -29,7 +29,7 @@ _LITERAL = re.compile(r"(?<!`)`+([^`]+)`+|(?<![^\s`\"'(])(?:/|--?)\w[\w/.-]*")  
 _ALSO_VERBS = frozenset({"may", "march"})  # these are months only if they are capitalised
 
 
-def claims_of(answer: str, language: str) -> dict[tuple[int, int], str]:
+def list_claims(answer: str, language: str) -> dict[tuple[int, int], str]:
     """Return the sentences of a sanitised answer without their markers, by the offsets that citations have."""
     return {
         (sentence.start, sentence.end): html.unescape(sentence.claim)
@@ -85,10 +85,10 @@ def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdi
     return "supported" if same else "partial"
 
 
-def within_limits(citations: Sequence[Citation], answer: str, language: str) -> bool:
+def are_within_limits(citations: Sequence[Citation], answer: str, language: str) -> bool:
     """Return whether all verdicts of models are within the limits of `apply_model_verdict`; false for made-up ones."""
     of_models = [citation for citation in citations if citation.checked_by != "words"]
-    claims = claims_of(answer, language) if of_models else {}
+    claims = list_claims(answer, language) if of_models else {}
     return all(_is_within(citation, claims.get((citation.start, citation.end))) for citation in of_models)
 
 
@@ -110,7 +110,7 @@ def _facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
     for match in WORD.finditer(text):
         word, at = fold(match[0]), Offset(match.start())
         if word in numbers:
-            found.append((reading_of(numbers[word]), at))
+            found.append((read_value(numbers[word]), at))
         elif word in dates and not (match[0] == word and word in _ALSO_VERBS):
             found.append((_date(dates[word]), at))
         elif word in identifiers or _is_identifier(match[0]):

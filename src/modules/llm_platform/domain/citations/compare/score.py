@@ -47,12 +47,12 @@ def weights() -> Weights:
     return Weights(data["bias"], Features(**data["features"]), data["partial"], data["supported"], data["refuted"])
 
 
-def features_of(compared: FactComparison) -> Features:
+def compute_features(compared: FactComparison) -> Features:
     """Return the features of a claim and the passage that fits it best."""
     claim = compared.claim
     return Features(
-        grams=_shared_grams(claim.facts.normalized, compared.passage_facts.normalized),
-        weakest_clause=_weakest_clause(claim, compared.passage.matched),
+        grams=_measure_shared_grams(claim.facts.normalized, compared.passage_facts.normalized),
+        weakest_clause=_measure_weakest_clause(claim, compared.passage.matched),
         numbers=log1p(len(claim.numbers)),
         missing_numbers=log1p(compared.missing_numbers),
         missing_names=log1p(compared.missing_names),
@@ -68,14 +68,14 @@ def probability(features: Sequence[float]) -> float:
     )
 
 
-def _weakest_clause(claim: Claim, matched: int) -> float:
+def _measure_weakest_clause(claim: Claim, matched: int) -> float:
     """Return the lowest share of matched content words among the clauses of the claim. Short clauses do not count."""
     clauses = [claim.content & clause for clause in claim.clauses]
     long = [clause for clause in clauses if clause.bit_count() >= MIN_CLAUSE_WORDS] or [claim.content]
     return min((clause & matched).bit_count() / clause.bit_count() for clause in long)
 
 
-def _shared_grams(words: str, text: str) -> float:
+def _measure_shared_grams(words: str, text: str) -> float:
     """Return the share of the runs of four characters of `words` that `text` has; both are normalized."""
     runs = [words[at : at + GRAM_CHARS] for at in range(len(words) - GRAM_CHARS + 1)]
     return sum([run in text for run in runs]) / len(runs) if runs else 0.0

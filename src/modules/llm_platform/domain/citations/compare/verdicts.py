@@ -13,7 +13,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.facts import FactComparison
-from modules.llm_platform.domain.citations.compare.score import features_of, probability, weights
+from modules.llm_platform.domain.citations.compare.score import compute_features, probability, weights
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
@@ -125,18 +125,18 @@ def _judge(claim: Claim, source: SourceText, language: str) -> tuple[Span, Judge
         return (0, 0), Judgement("unchecked", 0.0)
     passage = source.best_passage(claim)
     if passage is None:
-        return (0, 0), _unless_foreign(claim, source, language, Judgement("unsupported", 0.0))
+        return (0, 0), _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
         return passage.span, Judgement("supported", 1.0, is_verbatim=True)
     judgement = _compare(claim, source, passage)
     if judgement.verdict != "supported" and passage.known < MIN_SAME_LANGUAGE_SHARE:
-        judgement = _unless_foreign(claim, source, language, judgement)
+        judgement = _spare_foreign_claim(claim, source, language, judgement)
     return passage.span, judgement
 
 
 def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
     compared, fitted = FactComparison(claim, source, passage), weights()
-    features = features_of(compared)
+    features = compute_features(compared)
     score = probability(features)
     change = compared.change()
     if score < fitted.partial or change:
@@ -157,7 +157,7 @@ def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
     return Judgement("supported", round(score, 2))
 
 
-def support_of(claim: Claim, source: SourceText, least: float) -> float:
+def score_support(claim: Claim, source: SourceText, least: float) -> float:
     """Return the score of a claim that `judge` would call supported; 0 for other verdicts and for scores below `least`.
 
     This is faster than `judge`: the most expensive comparison comes last, and most sources fail before it.
@@ -168,13 +168,13 @@ def support_of(claim: Claim, source: SourceText, least: float) -> float:
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
         return 1.0
     compared = FactComparison(claim, source, passage)
-    score = probability(features_of(compared))
+    score = probability(compute_features(compared))
     if score < weights().supported or round(score, 2) < least or compared.is_partial_at_best():
         return 0.0
     return 0.0 if compared.change() else round(score, 2)
 
 
-def _unless_foreign(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
+def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:
     """Return `unchecked` if claim and source are in different languages, else `judgement`.
 
     Words of two languages cannot be compared. But if the source lacks a figure or name of the claim, `judgement` stays.
@@ -197,7 +197,7 @@ def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
             known
             and not spelled
             and not any(reading & known_reading for known_reading in known)
-            and not source.sentences_with(key)
+            and not source.find_sentences(key)
         ):
             return True
     is_other_alphabet = any(sign > LAST_LATIN and sign.isalpha() for sign in claim.text)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from modules.llm_platform.domain.citations.forms.source_lists import folded_words
+from modules.llm_platform.domain.citations.forms.source_lists import fold_words
 from modules.llm_platform.domain.text.tokens import fold
 
 MAX_AUTHOR_WORDS: Final = 12  # words before a year that may name an author or a title
@@ -51,7 +51,7 @@ class BibliographyEntry:
         if found is None:
             return None
         author = plain[: found.start()].strip() or plain
-        words = folded_words(author)
+        words = fold_words(author)
         initials = "".join(word[0] for word in fold(author).split() if word[0].isalpha() and word not in _UNNAMED)
         return cls(number, tuple(words), found[1].replace(" ", ""), initials) if words else None
 
@@ -87,8 +87,8 @@ class Bibliography:
     def find(self, author: str, year: str) -> int | None:
         """Return the number of the first entry by an author, with the second and further names if there are some."""
         bare = _OTHERS.sub("", author).strip(" ,\"“”'*_")
-        names = [words for name in _BETWEEN.split(bare) if (words := folded_words(name))]
-        for wanted in (names, [folded_words(bare)]):
+        names = [words for name in _BETWEEN.split(bare) if (words := fold_words(name))]
+        for wanted in (names, [fold_words(bare)]):
             candidates = self._by_key.get(wanted[0][0], []) if wanted and wanted[0] else []
             for entry in candidates[:MAX_ENTRIES_OF_AUTHOR]:
                 if entry.is_by(wanted, year):
@@ -96,7 +96,7 @@ class Bibliography:
         return None
 
 
-def parenthesised_numbers(text: str, bibliography: Bibliography) -> list[int] | None:
+def read_parenthesised_works(text: str, bibliography: Bibliography) -> list[int] | None:
     """Return the numbers of the entries that the inside of parentheses names; None if it names something else.
 
     Several works stand between semicolons. One that is not in the bibliography is left out.
@@ -114,7 +114,7 @@ def parenthesised_numbers(text: str, bibliography: Bibliography) -> list[int] | 
     return list(dict.fromkeys(found)) or None
 
 
-def narrated_number(before: str, years: str, bibliography: Bibliography) -> int | None:
+def read_narrated_work(before: str, years: str, bibliography: Bibliography) -> int | None:
     """Return the number of the entry in `Smith et al. (2021)`: `before` ends with the name, `years` is in parentheses."""
     year = _YEAR.match(_PAGES.sub("", years, count=1).strip()) if _YEAR.match(years.strip()) else None
     named = _NARRATED.search(before[-100:])

@@ -17,10 +17,10 @@ from modules.llm_platform.domain.citations.forms.author_year import (
     YEAR,
     Bibliography,
     BibliographyEntry,
-    narrated_number,
-    parenthesised_numbers,
+    read_narrated_work,
+    read_parenthesised_works,
 )
-from modules.llm_platform.domain.citations.forms.link_groups import REFERENCE_LINK, GroupedLink, link_group_at
+from modules.llm_platform.domain.citations.forms.link_groups import REFERENCE_LINK, GroupedLink, read_link_group
 from modules.llm_platform.domain.citations.forms.own_export import find_export_lines
 from modules.llm_platform.domain.citations.forms.source_lists import (
     ADDRESS_START,
@@ -30,20 +30,20 @@ from modules.llm_platform.domain.citations.forms.source_lists import (
     MAX_NUMBER,
     ListedSource,
     TextLine,
+    add_scheme,
     find_source_lists,
+    find_url,
     text_lines,
-    url_in,
-    with_scheme,
 )
-from modules.llm_platform.domain.markdown.addresses import address_at
-from modules.llm_platform.domain.markdown.markers import MARKER, cited_numbers, mask_code_spans
+from modules.llm_platform.domain.markdown.addresses import read_address
+from modules.llm_platform.domain.markdown.markers import MARKER, mask_code_spans, parse_numbers
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.urls.canonical_url import (
     MAX_URL_CHARS,
     canonical_url,
-    host_of,
+    get_host,
     is_openable,
     is_web_url,
 )
@@ -169,9 +169,9 @@ class CitedText:
 
     def words_span(self, start: int, end: int) -> Span:
         """Return where some words of `markdown` stand in the text as sent."""
-        return self._original(start, is_end=False), self._original(end, is_end=True)
+        return self._map_to_original(start, is_end=False), self._map_to_original(end, is_end=True)
 
-    def _original(self, at: int, *, is_end: bool) -> int:
+    def _map_to_original(self, at: int, *, is_end: bool) -> int:
         piece = self._piece(at, is_end=is_end)
         if piece is None:
             return 0
@@ -226,7 +226,7 @@ class _Sources:
                 self.name(source.title, source.index)
         self._add_entries(entries)
         for source in given:
-            number = source.index if source.index in self._by_number else self.named(source.title) or source.index
+            number = source.index if source.index in self._by_number else self.find_named(source.title) or source.index
             if entry := BibliographyEntry.of(number, source.title):
                 self.bibliography.add(entry)
         self.known = sorted(self._by_number)
@@ -237,23 +237,23 @@ class _Sources:
         for entry in (*numbered, *footnotes):
             number = int(entry.label.lstrip("^"))
             if number not in self._by_number:
-                self._add(number, self._listed(entry, number))
+                self._add(number, self._convert_entry(entry, number))
             elif entry.label[0] != "^":
                 continue  # the first of two lists with the same numbers counts
             elif entry.url and canonical_url(entry.url) != canonical_url(self._by_number[number].url):
-                number = self._next()
+                number = self._find_free_number()
                 self._add(number, NamedSource(number, entry.url, entry.title))
             self._add_names(entry, number)
         done = {id(entry) for entry in (*numbered, *footnotes)}
         for entry in entries:
             if id(entry) not in done:
-                self._add_names(entry, self.number_for(entry.url, entry.title))
+                self._add_names(entry, self.assign_number(entry.url, entry.title))
 
-    def _listed(self, entry: ListedSource, number: int) -> NamedSource:
+    def _convert_entry(self, entry: ListedSource, number: int) -> NamedSource:
         """Return the source of a list entry. An entry that names a given source, such as a file, gets that source's text."""
         document = _DOCUMENT.search(entry.text)
-        name = document[1] if document and self.named(document[1]) else entry.title
-        given = None if entry.url else self._by_number.get(self.named(name) or 0)
+        name = document[1] if document and self.find_named(document[1]) else entry.title
+        given = None if entry.url else self._by_number.get(self.find_named(name) or 0)
         if given is None:
             return NamedSource(number, entry.url, entry.title)
         if not given.is_numbered:
@@ -281,27 +281,27 @@ class _Sources:
                         self._by_number[number] = NamedSource(number, "", is_listed=False)
         self.known = sorted(self._by_number)
 
-    def cited_in(self, listed: str) -> list[int]:
+    def list_known_numbers(self, listed: str) -> list[int]:
         """Return the numbers in a list such as `1, 3-5` that belong to a source."""
-        return cited_numbers(listed, self.known) or []
+        return parse_numbers(listed, self.known) or []
 
-    def listed_in(self, listed: str) -> list[int]:
+    def list_entry_numbers(self, listed: str) -> list[int]:
         """Return the numbers in a list such as `1, 3`; empty unless each of them has an entry."""
         numbers = [int(number) for number in _NUMBER.findall(listed)]
         are_listed = all(number in self._by_number and self._by_number[number].is_listed for number in numbers)
         return numbers if are_listed else []
 
-    def named(self, name: str) -> int | None:
+    def find_named(self, name: str) -> int | None:
         return self._by_name.get(name.casefold())
 
-    def number_for(self, url: str, title: str = "", wanted: int | None = None) -> int:
+    def assign_number(self, url: str, title: str = "", wanted: int | None = None) -> int:
         """Return the number of an address. A new address gets the `wanted` number if that is free, else the next free one."""
         key = canonical_url(url) if url else ""
         if key and key in self._by_address:
             return self._by_address[key]
         taken = self._by_number.get(wanted) if wanted is not None else None
         if wanted is None or not 0 < wanted <= MAX_NUMBER or (taken is not None and taken.is_listed):
-            wanted = self._next()
+            wanted = self._find_free_number()
         self._add(wanted, NamedSource(wanted, url, title))
         return wanted
 
@@ -311,7 +311,7 @@ class _Sources:
     def all(self) -> tuple[NamedSource, ...]:
         return tuple(self._by_number[number] for number in sorted(self._by_number))
 
-    def _next(self) -> int:
+    def _find_free_number(self) -> int:
         return next(number for number in self._free if number not in self._by_number)
 
     def _add(self, number: int, source: NamedSource) -> None:
@@ -400,27 +400,27 @@ class _Rewriter:
         sources = self._sources
         if kind == "marker":
             marker = MARKER.match(text)
-            return sources.cited_in(marker[1] if marker else "") or None
+            return sources.list_known_numbers(marker[1] if marker else "") or None
         if kind in ("footnote", "named"):
             return self._read_name(text)
         if kind == "ref":
             return self._wiki_reference(text)
         listed = text.translate(_SUPERSCRIPTS) if kind == "superscript" else re.sub(r"</?sup>", "", text, flags=re.I)
         if kind == "sup" and ("](" in listed or "http" in listed):
-            url = url_in(listed)
-            return (sources.number_for(url, wanted=_label_number(listed)),) if url else None
-        return sources.listed_in(listed) or None
+            url = find_url(listed)
+            return (sources.assign_number(url, wanted=_label_number(listed)),) if url else None
+        return sources.list_entry_numbers(listed) or None
 
     def _read_address(self, line: str, token: re.Match[str]) -> _Found:
         span = _address_span(line, token)
         end = span[1] if span else token.end()
         end += line.startswith(">", end) and token[0][0] == "<"
-        url = with_scheme(line[slice(*span)]) if span else ""
-        return _Found(end, (self._sources.number_for(url),) if is_web_url(url) else None)
+        url = add_scheme(line[slice(*span)]) if span else ""
+        return _Found(end, (self._sources.assign_number(url),) if is_web_url(url) else None)
 
     def _read_parentheses(self, line: str, at: int) -> _Found:
         """Read `([Reuters](https://…); https://…)` or `(Smith, 2021)`."""
-        if group := link_group_at(line, at):
+        if group := read_link_group(line, at):
             numbers = [number for link in group.links if (number := self._find_grouped_source(link)) is not None]
             if numbers:
                 return _Found(group.end, list(dict.fromkeys(numbers)))
@@ -431,42 +431,42 @@ class _Rewriter:
     def _find_grouped_source(self, link: GroupedLink) -> int | None:
         """Return the number of the source that a link of a group opens."""
         if link.kind == "address":
-            return self._sources.number_for(link.text) if is_web_url(link.text) else None
+            return self._sources.assign_number(link.text) if is_web_url(link.text) else None
         if link.kind == "link":
             parts = _LINK_PARTS.match(link.text)
-            return self._linked(parts[1], parts[2]) if parts else None
+            return self._find_linked(parts[1], parts[2]) if parts else None
         parts = _REFERENCE_PARTS.match(link.text)
-        return self._sources.named(parts[2] or parts[1]) if parts else None
+        return self._sources.find_named(parts[2] or parts[1]) if parts else None
 
     def _cite(self, token: re.Match[str], line: str) -> _Found:
         """Read `<cite index="1-3">…</cite>`. Its words stay."""
         index = _INDEX.search(token[0])
         documents = [part.partition("-")[0] for part in index[1].split(",")] if index else []
-        numbers = [number for document in documents for number in self._sources.listed_in(document)]
+        numbers = [number for document in documents for number in self._sources.list_entry_numbers(document)]
         return _Found(token.end(), list(dict.fromkeys(numbers)), token.span("said"))
 
     def _link(self, token: re.Match[str], line: str) -> _Found:
         parts = _LINK_PARTS.match(token[0])
-        number = self._linked(parts[1], parts[2]) if parts else None
+        number = self._find_linked(parts[1], parts[2]) if parts else None
         if parts is None or number is None:
             return _not_here(token)
-        if self._is_label(parts[1], with_scheme(parts[2].strip("<>")), line, *token.span()):
+        if self._is_label(parts[1], add_scheme(parts[2].strip("<>")), line, *token.span()):
             return _Found(token.end(), (number,))
         start = token.start() + 1
         return _Found(token.end(), (number,), (start, start + len(parts[1])))
 
-    def _linked(self, label: str, target: str) -> int | None:
+    def _find_linked(self, label: str, target: str) -> int | None:
         """Return the number of the source that a link opens: a page, or a given source, such as a file, by its name."""
-        url = with_scheme(target.strip("<>"))
-        if (number := self._sources.named(url)) is not None or not is_web_url(url):
+        url = add_scheme(target.strip("<>"))
+        if (number := self._sources.find_named(url)) is not None or not is_web_url(url):
             return number
         wanted = _label_number(label)
-        return self._sources.number_for(url, "" if wanted else label, wanted)
+        return self._sources.assign_number(url, "" if wanted else label, wanted)
 
     def _reference(self, token: re.Match[str], line: str) -> _Found:
         """Read `[Reuters][1]`, a link whose address is defined elsewhere."""
         parts = _REFERENCE_PARTS.match(token[0])
-        number = self._sources.named(parts[2] or parts[1]) if parts else None
+        number = self._sources.find_named(parts[2] or parts[1]) if parts else None
         if parts is None or number is None:
             return _not_here(token)
         if self._is_label(parts[1], "", line, *token.span()):
@@ -489,7 +489,7 @@ class _Rewriter:
             return not behind or not (behind[0].islower() or behind[0] in ",:;'’")
         if behind and behind[0] not in ".;)":
             return False
-        host = host_of(url)
+        host = get_host(url)
         squeezed = "".join(filter(str.isalnum, name))
         return bool(squeezed) and squeezed in "".join(filter(str.isalnum, host))
 
@@ -497,11 +497,11 @@ class _Rewriter:
         """Read `[^note]`, the `[label]` of a link definition, `[Smith, 2021]`, or a remark such as `[citation needed]`."""
         if _NO_CITATION.match(token):
             return ()
-        number = self._sources.named(token[1:-1])
+        number = self._sources.find_named(token[1:-1])
         if number is not None and not token[1:-1].isdigit():
             return (number,)
         bibliography = self._sources.bibliography
-        return parenthesised_numbers(token[1:-1], bibliography) if bibliography else None
+        return read_parenthesised_works(token[1:-1], bibliography) if bibliography else None
 
     def _read_author_and_year(self, token: str, before: str) -> Sequence[int] | None:
         """Read `(Smith, 2021)`, or the year behind a name in the sentence."""
@@ -509,19 +509,19 @@ class _Rewriter:
         if not bibliography:
             return None
         if _YEARS_ALONE.match(token):
-            number = narrated_number(before, token[1:-1], bibliography)
+            number = read_narrated_work(before, token[1:-1], bibliography)
             return None if number is None else (number,)
-        return parenthesised_numbers(token[1:-1], bibliography)
+        return read_parenthesised_works(token[1:-1], bibliography)
 
     def _wiki_reference(self, token: str) -> Sequence[int]:
         """Read `<ref name="a">…</ref>`, the markup of Wikipedia."""
         parts = _REF_PARTS.match(token)
         name = _NAME.search(parts[1]) if parts else None
         key = f"<ref {name[1].strip()}" if name else ""
-        known = self._sources.named(key) if key else None
-        url = url_in(parts[2]) if parts and parts[2] else ""
+        known = self._sources.find_named(key) if key else None
+        url = find_url(parts[2]) if parts and parts[2] else ""
         if known is None and (url or not key):
-            known = self._sources.number_for(url) if url else None
+            known = self._sources.assign_number(url) if url else None
             if key and known is not None:
                 self._sources.name(key, known)
         return (known,) if known is not None else ()
@@ -545,7 +545,7 @@ def _address_span(line: str, found: re.Match[str]) -> Span | None:
     if scheme is None:
         return None
     sign = scheme.start() if scheme[0].lower() == "www." else scheme.end()
-    span = address_at(line[start : start + MAX_URL_CHARS + 1], sign - start, 0)
+    span = read_address(line[start : start + MAX_URL_CHARS + 1], sign - start, 0)
     return (start + span[0], start + span[1]) if span else None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from modules.llm_platform.domain.citations.forms.source_lists import LINK, addresses_in
+from modules.llm_platform.domain.citations.forms.source_lists import LINK, find_addresses
 
 MAX_GROUP_LINKS: Final = 31  # a longer group is not a citation
 REFERENCE_LINK: Final = r"\[(?!\^|\d{1,4}\])[^\[\]\n]{1,300}\]\[[^\[\]\n]{0,80}\]"
@@ -41,7 +41,7 @@ class LinkGroup:
     end: int
 
 
-def link_group_at(line: str, at: int) -> LinkGroup | None:
+def read_link_group(line: str, at: int) -> LinkGroup | None:
     """Return the group that opens at this offset; None if the parentheses hold anything but links."""
     opening = _OPENING.match(line, at)
     if opening is None:
@@ -62,5 +62,5 @@ def _links(part: re.Match[str]) -> Iterator[GroupedLink]:
     elif part["reference"] is not None:
         yield GroupedLink("reference", part[0])
     else:
-        for start, end in addresses_in(part[0].strip("<>")):
+        for start, end in find_addresses(part[0].strip("<>")):
             yield GroupedLink("address", part[0].strip("<>")[start:end])

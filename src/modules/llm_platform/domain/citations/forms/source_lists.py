@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from modules.llm_platform.domain.markdown.addresses import address_at
+from modules.llm_platform.domain.markdown.addresses import read_address
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, LineKind, expand_tabs
 from modules.llm_platform.domain.markdown.markers import LINE
 from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
@@ -78,11 +78,11 @@ class ListedSource:
     @property
     def url(self) -> str:
         """The first address in the entry; empty without one."""
-        return url_in(self.text)
+        return find_url(self.text)
 
     @property
     def title(self) -> str:
-        return _title_of(self.text)
+        return _extract_title(self.text)
 
 
 @dataclass(slots=True)
@@ -108,32 +108,32 @@ def find_source_lists(lines: Sequence[TextLine]) -> SourceLists:
     return _ListReader(lines).read()
 
 
-def url_in(text: str) -> str:
+def find_url(text: str) -> str:
     """Return the first address in a text, or the address of a DOI or an arXiv number; empty without one."""
     if link := _LINK.search(text):
         target = link[2].strip("<>")
         if ADDRESS_START.match(target):
-            return with_scheme(target)
-    for found in addresses_in(text):
-        return with_scheme(text[slice(*found)])
+            return add_scheme(target)
+    for found in find_addresses(text):
+        return add_scheme(text[slice(*found)])
     if doi := _DOI.search(text):
         return f"https://doi.org/{doi[1].rstrip('.,;')}"
     arxiv = _ARXIV.search(text)
     return f"https://arxiv.org/abs/{arxiv[1]}" if arxiv else ""
 
 
-def addresses_in(text: str) -> Iterator[tuple[int, int]]:
+def find_addresses(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and end of each address that is written out in a text."""
     at = 0
     while found := ADDRESS_START.search(text, at):
         sign = found.start() if found[0].lower() == "www." else found.end()
-        span = address_at(text, sign, found.start())
+        span = read_address(text, sign, found.start())
         if span:
             yield span
         at = max(found.end(), span[1] if span else 0)
 
 
-def with_scheme(url: str) -> str:
+def add_scheme(url: str) -> str:
     return f"https://{url}" if url[:4].lower() == "www." else url
 
 
@@ -185,20 +185,22 @@ class _ListReader:
         if not 0 < len(words) <= MAX_HEADING_CHARS or words[-1] in ".,;!?。" or not _NAME_INSIDE.search(words):
             return False
         below = next((line.text for line in self._lines[number + 1 : number + 3] if line.text.strip()), "")
-        is_entry = _labelled(below) or _ITEM.match(below) or _BACKLINK.match(below.lstrip()) or _is_address_alone(below)
-        return bool(is_entry and url_in(below[:MAX_ENTRY_CHARS]))
+        is_entry = (
+            _split_label(below) or _ITEM.match(below) or _BACKLINK.match(below.lstrip()) or _is_address_alone(below)
+        )
+        return bool(is_entry and find_url(below[:MAX_ENTRY_CHARS]))
 
     def _is_entry(self, number: int, line: TextLine) -> bool:
         text = line.text[:MAX_ENTRY_CHARS]
         if found := _FOOTNOTE.match(text):
             self._begin(f"^{found[1]}", found[2])
             return True
-        if (found := _DEFINITION.match(text)) and (address := url_in(found[2])):
+        if (found := _DEFINITION.match(text)) and (address := find_url(found[2])):
             self._begin(found[1].strip(), f"{found[3] or ''} {address}")
             return True
         if self._heading is None:
             return self._is_entry_without_heading(number, text)
-        if line.kind in ("heading", "rule") or (_BOLD_LINE.match(text) and not url_in(text)):
+        if line.kind in ("heading", "rule") or (_BOLD_LINE.match(text) and not find_url(text)):
             is_end = line.kind != "rule"
             if is_end:
                 self._end_list()
@@ -213,14 +215,14 @@ class _ListReader:
 
     def _is_listed(self, text: str) -> bool:
         """Return whether a line below a heading begins or continues an entry."""
-        if label_and_rest := _labelled(text):
+        if label_and_rest := _split_label(text):
             self._is_numbered = True
             self._begin(*label_and_rest)
             return True
         is_indented = text[:2].isspace()
         continues = self._entry is not None and (is_indented or not self._is_after_blank)
-        lacks_address = self._entry is not None and not url_in(self._entry[1])
-        has_address = bool(url_in(text))
+        lacks_address = self._entry is not None and not find_url(self._entry[1])
+        has_address = bool(find_url(text))
         item = _ITEM.match(text)
         goes_on = is_indented or (not item and (self._is_numbered or (has_address and not _DATED.match(text))))
         if continues and goes_on and (lacks_address or not has_address):
@@ -246,14 +248,14 @@ class _ListReader:
         """Return whether a line is `[1] Title https://…`, or belongs to such a line."""
         following = self._lines[number + 1].text if number + 1 < len(self._lines) else ""
         found = _BRACKETED.match(text)
-        address = next(addresses_in(found[3]), None) if found else None
+        address = next(find_addresses(found[3]), None) if found else None
         is_prose = address and found and len(found[3][address[1] :].split()) > MAX_WORDS_BEHIND_ADDRESS
-        if found and (url_in(found[3]) or _is_address_alone(following)) and not is_prose:
+        if found and (find_url(found[3]) or _is_address_alone(following)) and not is_prose:
             self._begin(found[1] or found[2], found[3])
             return True
         continues = self._entry is not None and not self._is_after_blank
         if continues and (
-            text[:2].isspace() or (_is_address_alone(text) and self._entry and not url_in(self._entry[1]))
+            text[:2].isspace() or (_is_address_alone(text) and self._entry and not find_url(self._entry[1]))
         ):
             self._continue(text)
             return True
@@ -282,7 +284,7 @@ class _ListReader:
         self._heading = None
 
 
-def _labelled(text: str) -> tuple[str, str] | None:
+def _split_label(text: str) -> tuple[str, str] | None:
     """Return the number that a line begins with, and the rest of the line; None without a number."""
     if found := _BRACKETED.match(text):
         return found[1] or found[2], _BACKLINK.sub("", found[3], count=1) if found[3][:1] in "^↑" else found[3]
@@ -298,12 +300,12 @@ def _is_address_alone(text: str) -> bool:
     """Return whether a line is a single address or link."""
     bare = text.strip().strip("<>")
     if link := re.fullmatch(LINK, bare):
-        return bool(url_in(link[0]))
-    span = next(addresses_in(bare), None)
+        return bool(find_url(link[0]))
+    span = next(find_addresses(bare), None)
     return span is not None and span[0] == 0 and len(bare) - span[1] <= 1
 
 
-def _title_of(text: str) -> str:
+def _extract_title(text: str) -> str:
     """Return the title in an entry: the text of its link, or the entry without its address."""
     link = _LINK.search(text)
     if link and not ADDRESS_START.match(link[1]) and not link[1].strip("[]\\ ").isdigit():
@@ -312,7 +314,7 @@ def _title_of(text: str) -> str:
     else:
         parts, done = [], 0
         without_links = _LINK.sub(" ", text)
-        for start, end in addresses_in(without_links):
+        for start, end in find_addresses(without_links):
             parts.append(without_links[done:start])
             done = end
         title = "".join([*parts, without_links[done:]])
@@ -320,6 +322,6 @@ def _title_of(text: str) -> str:
     return title.strip(_AROUND)[:MAX_TITLE_CHARS]
 
 
-def folded_words(text: str) -> list[str]:
+def fold_words(text: str) -> list[str]:
     """Return the words of a text, folded for comparison."""
     return re.findall(r"[^\W_]+", fold(text))

@@ -15,12 +15,12 @@ from modules.llm_platform.domain.citations.read.words import (
     LITERAL,
     MAX_WORDS,
     Word,
-    identifiers_in,
-    words_of,
+    find_identifiers,
+    list_words,
     words_of_runs,
 )
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.negation import count_negators, denied_words
+from modules.llm_platform.domain.text.negation import count_negators, list_denied_words
 from modules.llm_platform.domain.text.numbers import (
     ISO_DATE,
     Reading,
@@ -28,7 +28,7 @@ from modules.llm_platform.domain.text.numbers import (
     find_number_words,
     list_numbers,
     number_words,
-    reading_of,
+    read_value,
 )
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, WordNumber
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold, normalize
@@ -78,7 +78,7 @@ class Claim:
         text, words, offsets = self.text, self.words, self.offsets
         may_have_literals = "`" in text or "/" in text or "--" in text
         if may_have_literals and (literals := [match.span() for match in LITERAL.finditer(text)]):
-            for word, offset in words_of(text, stop_words, capitals_name, literals):
+            for word, offset in list_words(text, stop_words, capitals_name, literals):
                 words.append(word)
                 offsets.append(Offset(offset))
             return
@@ -100,7 +100,7 @@ class Claim:
         known, compounds = number_words(), compound_numbers(self.text, self.keys)
         spelled = [ClaimNumber(reading, Offset(start), self.text[start:end]) for reading, (start, end) in compounds]
         spelled += [
-            ClaimNumber(reading_of(known[self.keys[at]]), self.offsets[at], self.keys[at])
+            ClaimNumber(read_value(known[self.keys[at]]), self.offsets[at], self.keys[at])
             for at in find_number_words(self.keys)
             if not any(start <= self.offsets[at] < end for _, (start, end) in compounds)
         ]
@@ -109,7 +109,7 @@ class Claim:
     @cached_property
     def denied_words(self) -> list[str]:
         """The content words that a negation denies."""
-        return denied_words(self.keys, [word.is_content for word in self.words])
+        return list_denied_words(self.keys, [word.is_content for word in self.words])
 
     @cached_property
     def content(self) -> int:
@@ -148,7 +148,7 @@ class TextFacts:
     @cached_property
     def folded(self) -> list[str]:
         """The words, folded for comparison."""
-        return _folded_words(self.text)
+        return _fold_words(self.text)
 
     @cached_property
     def words(self) -> list[str]:
@@ -177,8 +177,8 @@ class TextFacts:
             found += [reading for reading, _ in compounds]
             for _, (start, end) in reversed(compounds):
                 rest = rest[:start] + rest[end:]
-            words = _folded_words(rest)
-        return found + [reading_of(known[words[at]]) for at in find_number_words(words)]
+            words = _fold_words(rest)
+        return found + [read_value(known[words[at]]) for at in find_number_words(words)]
 
     @cached_property
     def values(self) -> frozenset[str]:
@@ -188,7 +188,7 @@ class TextFacts:
     @cached_property
     def identifiers(self) -> frozenset[str]:
         """The folded names of program parts and options."""
-        return frozenset(fold(word).removesuffix("()") for word in identifiers_in(self.text))
+        return frozenset(fold(word).removesuffix("()") for word in find_identifiers(self.text))
 
     @cached_property
     def dated(self) -> list[str]:
@@ -197,7 +197,7 @@ class TextFacts:
 
     @cached_property
     def denied_words(self) -> list[str]:
-        return denied_words(self.folded, self.content) if count_negators(self.folded) else []
+        return list_denied_words(self.folded, self.content) if count_negators(self.folded) else []
 
     @cached_property
     def sentence_starts(self) -> frozenset[WordNumber]:
@@ -222,5 +222,5 @@ class TextFacts:
         )
 
 
-def _folded_words(text: str) -> list[str]:
+def _fold_words(text: str) -> list[str]:
     return WORD_WITH_APOSTROPHE.findall(fold(text).replace("’", "'"))

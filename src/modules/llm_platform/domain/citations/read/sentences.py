@@ -85,11 +85,11 @@ class AnswerSentence:
     written: str = ""
     clauses: tuple[Clause, ...] = ()
 
-    def clauses_for(self, number: int) -> tuple[Clause, ...]:
+    def list_clauses(self, number: int) -> tuple[Clause, ...]:
         """Return the clauses that cite this source."""
         return tuple(clause for clause in self.clauses if number in clause.cited)
 
-    def cells_for(self, number: int) -> tuple[TableCell, ...]:
+    def list_cells(self, number: int) -> tuple[TableCell, ...]:
         """Return the cells that cite this source. If no cell does, the source belongs to the row, so return all cells."""
         return tuple(cell for cell in self.cells if number in cell.cited) or self.cells
 
@@ -137,14 +137,14 @@ def read_answer(
     masked, markers = _mask(answer, blocks or BlockTracker())
     # Without this, the splitter would see the beginning of a sentence in a bracket before a removed marker.
     joined = _BRACKETS.sub(lambda found: "x" * len(found[0]), masked) if "(" in masked else masked
-    spans = _in_table_rows(masked, sentence_spans(joined, language))
+    spans = _join_table_rows(masked, sentence_spans(joined, language))
     text = _Reader(answer, masked, markers, added).read(spans)
     if "|" in answer:
-        text.sentences = _with_cells(answer, text.sentences)
+        text.sentences = _add_cells(answer, text.sentences)
     return text
 
 
-def _with_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
+def _add_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerSentence]:
     """Return the sentences, and add the cells to the ones that are table rows."""
     rows: list[
         tuple[int, int, list[str]]
@@ -183,14 +183,14 @@ def _cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[Tab
     for position, markers, column in zip(cells, marked[1:], heads[1:], strict=False):
         if text := _cell_with_heads(row, position):
             begin = position[0] + len(row[slice(*position)]) - len(row[slice(*position)].lstrip())
-            last = begin + len(_without_tail(row[begin : position[1]].rstrip()).rstrip())
+            last = begin + len(_strip_tail(row[begin : position[1]].rstrip()).rstrip())
             cited = tuple(dict.fromkeys(number for _, _, number in markers)) if is_by_cell else ()
             with_heads.append(TableCell(start + begin, start + last, text, f"{name}, {column}: {text}", cited))
     return tuple(with_heads)
 
 
 def _cell_with_heads(row: str, position: Span) -> str:
-    return _without_markup(MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
+    return _strip_markup(MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
 
 
 def _mask(answer: str, blocks: BlockTracker) -> tuple[str, list[Marker]]:
@@ -236,7 +236,7 @@ def _mask_line(line: str, at: int, read: Line) -> tuple[str, list[Marker]]:
     return lead + text, markers
 
 
-def _in_table_rows(masked: str, spans: list[Span]) -> list[Span]:
+def _join_table_rows(masked: str, spans: list[Span]) -> list[Span]:
     """Join the spans that belong to one table row."""
     joined: list[Span] = []
     for start, end in spans:
@@ -261,11 +261,11 @@ class _Reader:
         position, end = 0, 0
         for number, span in enumerate(spans):
             until = spans[number + 1][0] if number + 1 < len(spans) else len(self._masked)
-            own, alone = self._markers_of(span, until, position)
+            own, alone = self._find_markers(span, until, position)
             position += len(own) + len(alone)
             sentence = _sentence(self._answer, span, own, self._added)
             if own and self._text.sentences and _NO_STATEMENT.fullmatch(sentence.claim):
-                self._add_trailing(sentence.cited, of_all=not self._line_before(span[0]).strip(" *_>("))
+                self._add_trailing(sentence.cited, of_all=not self._get_line_start(span[0]).strip(" *_>("))
             else:
                 if "\n\n" in self._masked[end : span[0]] or not self._firsts:
                     self._start_block(span[0])
@@ -276,7 +276,7 @@ class _Reader:
         self._add_ends_of_paragraphs()
         return self._text
 
-    def _markers_of(self, span: Span, until: int, position: int) -> tuple[list[Marker], list[Marker]]:
+    def _find_markers(self, span: Span, until: int, position: int) -> tuple[list[Marker], list[Marker]]:
         """Return the markers in or directly behind a sentence, and those on lines of their own below it."""
         own: list[Marker] = []
         alone: list[Marker] = []
@@ -292,7 +292,7 @@ class _Reader:
             (alone if is_below else own).append(marker)
         return own, alone
 
-    def _line_before(self, at: int) -> str:
+    def _get_line_start(self, at: int) -> str:
         return self._answer[self._answer.rfind("\n", 0, at) + 1 : at]
 
     def _add_label(self) -> None:
@@ -304,7 +304,7 @@ class _Reader:
                 self._text.labels.add(position)
 
     def _start_block(self, at: int) -> None:
-        is_item = _ITEM.match(self._line_before(at)) is not None
+        is_item = _ITEM.match(self._get_line_start(at)) is not None
         self._firsts.append(len(self._text.sentences))
         if not (is_item and self._in_list):
             self._group_first = self._firsts[-1]
@@ -335,8 +335,8 @@ def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collect
     cited = tuple(dict.fromkeys(number for _, _, number in markers))
     found = frozenset(cited) - {number for at, _, number in markers if at not in added} if added else frozenset()
     text = answer[start:end]
-    text = _without_tail(text).rstrip() if cited else text.rstrip()
-    claim = _without_markup(MARKS.sub("", text) if cited else text)
+    text = _strip_tail(text).rstrip() if cited else text.rstrip()
+    claim = _strip_markup(MARKS.sub("", text) if cited else text)
     clauses = (
         _clauses(answer, start, start + len(text), markers) if markers and markers[0][0] < start + len(text) else ()
     )
@@ -347,7 +347,7 @@ def _clauses(answer: str, start: int, end: int, markers: Sequence[Marker]) -> tu
     """Return the parts of a sentence between its markers; empty if one of them is too short to be a statement."""
     clauses: list[Clause] = []
     for first, last, number in (*markers, (end, end, None)):
-        text = _without_markup(answer[start:first].strip(_BETWEEN_CLAUSES))
+        text = _strip_markup(answer[start:first].strip(_BETWEEN_CLAUSES))
         start = last
         if any(map(str.isalnum, text)):
             if len(text.split()) < MIN_CLAUSE_WORDS:
@@ -358,7 +358,7 @@ def _clauses(answer: str, start: int, end: int, markers: Sequence[Marker]) -> tu
     return tuple(clauses) if len(clauses) > 1 else ()
 
 
-def _without_tail(text: str) -> str:
+def _strip_tail(text: str) -> str:
     """Return the text without the markers at its end and the signs behind them.
 
     The text is read backwards, because a search for the last marker takes quadratic time.
@@ -371,7 +371,7 @@ def _without_tail(text: str) -> str:
     return text[:start] if start < end else text
 
 
-def _without_markup(text: str) -> str:
+def _strip_markup(text: str) -> str:
     if "](" in text:
         text = LINK_TARGET.sub("", text).replace("[", "")
     if not _EMPHASIS_SIGNS.isdisjoint(text):

@@ -52,7 +52,7 @@ class Word:
     is_content: bool = True
 
 
-def identifiers_in(text: str) -> list[str]:
+def find_identifiers(text: str) -> list[str]:
     """Return the names of program parts (`max_size`, `runAll`, `run()`) and the options (`--quiet`) in a text."""
     found = [word for word in WORD.findall(text) if IDENTIFIER.match(word)]
     return found + [option.lstrip("-") for option in _OPTION.findall(text)] if "--" in text else found
@@ -76,13 +76,13 @@ def words_of_runs(stop_words: frozenset[str], capitals_name: bool) -> tuple[Word
 
     def reader(*, begins_claim: bool) -> Words:
         return Memoized(
-            lambda run: tuple(words_of(run, stop_words, capitals_name, begins_claim=begins_claim)), MEMOIZED_RUNS
+            lambda run: tuple(list_words(run, stop_words, capitals_name, begins_claim=begins_claim)), MEMOIZED_RUNS
         )
 
     return reader(begins_claim=True), reader(begins_claim=False)
 
 
-def words_of(
+def list_words(
     text: str,
     stop_words: frozenset[str],
     capitals_name: bool,
@@ -102,13 +102,13 @@ def words_of(
             continue
         is_inside = bool(found) or not begins_claim
         is_name = capitals_name and is_inside and written[0].isupper() and written != "I"
-        found += [(word, at + offset) for word, offset in _words_in(written, stop_words, is_name)]
+        found += [(word, at + offset) for word, offset in _split_words(written, stop_words, is_name)]
         if len(found) > MAX_WORDS:
             break
     return found
 
 
-def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[FoundWord, ...]:
+def _split_words(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[FoundWord, ...]:
     """Return the words in one match of WORD, each with its offset. A joined word gives its parts."""
     written = _POSSESSIVE.sub("", written).replace("’", "'")
     folded = fold(written)
@@ -129,7 +129,7 @@ def _words_in(written: str, stop_words: frozenset[str], is_name: bool) -> tuple[
             return tuple(
                 (word, part.start() + offset)
                 for part in parts
-                for word, offset in _words_in(part[0], stop_words, is_name)
+                for word, offset in _split_words(part[0], stop_words, is_name)
             )
     is_fact = is_name or folded in number_words() or folded in date_words()
     return ((Word(folded, written, NAME_WEIGHT if is_fact else 1.0, is_name), 0),)

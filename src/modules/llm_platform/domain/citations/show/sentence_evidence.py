@@ -33,7 +33,7 @@ class SentenceEvidence:
     sources: frozenset[int] = frozenset()
 
 
-def shown_verdict(checked: Citation | VerifiedSentence, synthesizer: str = "") -> SentenceVerdict:
+def decide_shown_verdict(checked: Citation | VerifiedSentence, synthesizer: str = "") -> SentenceVerdict:
     """Return the verdict as it is shown on a sentence that `synthesizer` wrote.
 
     An unsupported sentence that no source contradicts is `absent`. A sentence that was copied without a model is `quoted`.
@@ -92,7 +92,7 @@ def evidence_line(sentences: Sequence[SentenceEvidence]) -> str:
 def evidence_counts(sentences: Sequence[SentenceEvidence]) -> str:
     """Return how many sentences hold, such as `3 of 5 hold`, or for an answer of quotes alone `3 quotes from 2 sources`."""
     if not (sources := count_quoted_sources(sentences)):
-        return f"{held_sentences(sentences)} of {len(sentences)} hold"
+        return f"{count_held_sentences(sentences)} of {len(sentences)} hold"
     return f"{_format_count(len(sentences), 'quote')} from {_format_count(sources, 'source')}"
 
 
@@ -120,7 +120,7 @@ def evidence_blocks(sentences: Sequence[SentenceEvidence], most: int) -> str:
     return "".join(BLOCKS[verdict] for verdict in shown)
 
 
-def held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
+def count_held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
     """Return how many of these sentences their sources support, quotes included."""
     return sum(sentence.verdict in ("supported", "quoted") for sentence in sentences)
 
@@ -130,14 +130,14 @@ def _statement_verdict(citations: Sequence[Citation], synthesizer: str) -> Sente
 
     A statement that one source contradicts and another one does not have is contradicted.
     """
-    if any(shown_verdict(citation, synthesizer) == "quoted" for citation in citations):
+    if any(decide_shown_verdict(citation, synthesizer) == "quoted" for citation in citations):
         return "quoted"
-    verdict = _best_verdict(citations)
+    verdict = _find_best_verdict(citations)
     is_contradicted = any(citation.finding == "contradicts" for citation in citations)
     return "absent" if verdict == "unsupported" and not is_contradicted else verdict
 
 
-def _best_verdict(citations: Sequence[Citation]) -> Verdict:
+def _find_best_verdict(citations: Sequence[Citation]) -> Verdict:
     verdicts = [citation.verdict for citation in citations]
     if any(citation.verdict == "supported" and not citation.cells for citation in citations):
         return "supported"

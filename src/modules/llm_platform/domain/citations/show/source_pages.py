@@ -8,7 +8,7 @@ from modules.llm_platform.domain.urls.canonical_url import page_url
 SUPPORTING = ("supported", "partial")  # a quote with another verdict is the nearest one, and no evidence
 
 
-def cited_pdf_pages(citations: Iterable[Citation]) -> dict[int, tuple[int, ...]]:
+def list_cited_pdf_pages(citations: Iterable[Citation]) -> dict[int, tuple[int, ...]]:
     """Return the pages at which supporting quotes begin, keyed by the number of their source, in the order of the text."""
     pages: dict[int, dict[int, None]] = {}
     for citation in sorted(citations, key=lambda citation: citation.start):
@@ -17,7 +17,7 @@ def cited_pdf_pages(citations: Iterable[Citation]) -> dict[int, tuple[int, ...]]
     return {index: tuple(numbers) for index, numbers in pages.items()}
 
 
-def cited_url(url: str, index: int, pages: Mapping[int, Sequence[int]]) -> str:
+def add_cited_page(url: str, index: int, pages: Mapping[int, Sequence[int]]) -> str:
     """Return the address of a source at the first page that is cited; as it is without one."""
     return page_url(url, next(iter(pages.get(index, ())), None))
 

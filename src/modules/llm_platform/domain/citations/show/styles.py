@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final, Literal, NamedTuple
 
-from modules.llm_platform.domain.citations.show.source_pages import SUPPORTING, cited_pdf_pages, page_label
+from modules.llm_platform.domain.citations.show.source_pages import SUPPORTING, list_cited_pdf_pages, page_label
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
 from modules.llm_platform.domain.markdown.markers import replace_markers
-from modules.llm_platform.domain.urls.canonical_url import host_of
+from modules.llm_platform.domain.urls.canonical_url import get_host
 
 CitationStyle = Literal["numbered", "apa", "mla", "chicago"]
 
@@ -84,27 +84,27 @@ class CitedPage:
         return link_target(self.url) if self.site else code_span(self.url)
 
 
-def cited_text(response: ResearchResponse, style: CitationStyle) -> str:
+def render_citations(response: ResearchResponse, style: CitationStyle) -> str:
     """Return the text of an answer with its citations in a style, and the list of the sources that it cites."""
     text, references = response.synthesis, reference_list(response, style)
     if style != "numbered":
-        labels = _labels(cited_pages(response), _STYLES[style].label)
+        labels = _labels(list_cited_pages(response), _STYLES[style].label)
         page_at, page_format = _page_finder(response.citations), _STYLES[style].page
 
-        def in_text(numbers: Sequence[int], position: int) -> str:
+        def render_marker(numbers: Sequence[int], position: int) -> str:
             found: dict[str, None] = {}
             for number in (number for number in numbers if number in labels):
                 page = page_at(number, position)
                 found[labels[number] + (page_format.format(page) if page else "")] = None
             return f"({'; '.join(found)})" if found else ""
 
-        text = replace_markers(text, in_text)
+        text = replace_markers(text, render_marker)
     return f"{text.rstrip()}\n\n{references}" if references else text
 
 
 def reference_list(response: ResearchResponse, style: CitationStyle) -> str:
     """Return the list of the sources that the text cites, as a section: by number, or by title; empty without sources."""
-    pages = cited_pages(response)
+    pages = list_cited_pages(response)
     if not pages:
         return ""
     if style != "numbered":
@@ -113,15 +113,15 @@ def reference_list(response: ResearchResponse, style: CitationStyle) -> str:
     return f"## {HEADINGS[style]}\n\n{entries}\n"
 
 
-def cited_pages(response: ResearchResponse) -> list[CitedPage]:
+def list_cited_pages(response: ResearchResponse) -> list[CitedPage]:
     """Return the sources that the text cites, by number."""
     published = {raw.url: raw.published for raw in response.raw_results or ()}
-    pages = cited_pdf_pages(response.citations)
+    pages = list_cited_pdf_pages(response.citations)
     return [
         CitedPage(
             source.index,
-            " ".join(source.title.split()) or host_of(source.url) or source.url,
-            host_of(source.url).removeprefix("www."),
+            " ".join(source.title.split()) or get_host(source.url) or source.url,
+            get_host(source.url).removeprefix("www."),
             source.url,
             date_parts(published.get(source.url)),
             pages.get(source.index, ()),
@@ -171,14 +171,14 @@ def _sentence(text: str) -> str:
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
 
-def _joined(*parts: str) -> str:
+def _join_parts(*parts: str) -> str:
     return " ".join(filter(None, parts))
 
 
 def _numbered_entry(page: CitedPage) -> str:
     day = "-".join(f"{part:02}" for part in page.issued)
     title, part = _sentence(escape_line(page.title)), page_label(page.pages)
-    return _joined(
+    return _join_parts(
         f"[{page.index}]", title, f"{day}." if day else "", f"{part.capitalize()}." if part else "", page.target
     )
 
@@ -187,14 +187,14 @@ def _apa_entry(page: CitedPage) -> str:
     """Return an entry such as `Title. (2026, March 31). Site. Address`."""
     month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
     day = f"({page.year}, {month})." if month else f"({page.year})."
-    return _joined(_sentence(escape_line(page.title)), day, page.site and f"{page.site}.", page.target)
+    return _join_parts(_sentence(escape_line(page.title)), day, page.site and f"{page.site}.", page.target)
 
 
 def _mla_entry(page: CitedPage) -> str:
     """Return an entry such as `“Title.” Site, 31 Mar. 2026, Address.`"""
     month = MLA_MONTHS[page.issued[1] - 1] if len(page.issued) > 1 else ""
-    day = _joined(*map(str, page.issued[2:]), month, *map(str, page.issued[:1]))
-    return _joined(
+    day = _join_parts(*map(str, page.issued[2:]), month, *map(str, page.issued[:1]))
+    return _join_parts(
         f"“{_sentence(escape_line(page.title))}”", ", ".join(filter(None, (page.site, day, f"{page.target}.")))
     )
 
@@ -202,9 +202,9 @@ def _mla_entry(page: CitedPage) -> str:
 def _chicago_entry(page: CitedPage) -> str:
     """Return an entry such as `“Title.” Site. March 31, 2026. Address.`"""
     month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
-    day = _sentence(f"{month}, {page.year}" if len(page.issued) > 2 else _joined(month, page.year))
+    day = _sentence(f"{month}, {page.year}" if len(page.issued) > 2 else _join_parts(month, page.year))
     title = f"“{_sentence(escape_line(page.title))}”"
-    return _joined(title, page.site and f"{page.site}.", day, f"{page.target}.")
+    return _join_parts(title, page.site and f"{page.site}.", day, f"{page.target}.")
 
 
 class _Style(NamedTuple):

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.exceptions import EmbeddingConfigError, Embeddi
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.embeddable import beginnings
-from modules.llm_platform.domain.retrieval.mean_centering import mean_centered
+from modules.llm_platform.domain.retrieval.mean_centering import subtract_mean
 from modules.llm_platform.infrastructure.http.client import Upstream
 from modules.llm_platform.infrastructure.http.errors import ErrorFamily, Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_list, read_number
@@ -47,7 +47,7 @@ def read_vectors(answer: Mapping[str, Any], count: int, name: str) -> tuple[list
     if len(lengths) > 1 or not 0 < max(lengths, default=0) <= MAX_DIMENSION:
         raise EmbeddingError(f"{name} answered with invalid vectors")
     dimension = lengths.pop()
-    return [mean_centered(_numbers(by_index[position]), (), dimension) for position in range(count)], dimension
+    return [subtract_mean(_numbers(by_index[position]), (), dimension) for position in range(count)], dimension
 
 
 def _numbers(values: Sequence[Any]) -> list[float]:

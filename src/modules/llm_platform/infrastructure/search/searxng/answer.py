@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
 from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
-from modules.llm_platform.domain.urls.canonical_url import host_of, is_web_url
+from modules.llm_platform.domain.urls.canonical_url import get_host, is_web_url
 from modules.llm_platform.infrastructure.http.untrusted_json import (
     read_dict,
     read_line,
@@ -163,7 +163,7 @@ class SearXNGAnswer:
 
 def _item(row: Mapping[str, Any]) -> Fields | None:
     url = read_text(row.get("url"))
-    host = host_of(url)
+    host = get_host(url)
     if not host:
         return None
     published = row.get("publishedDate")
@@ -205,10 +205,10 @@ def _infobox(box: Mapping[str, Any], search_page: str) -> Iterator[Fields]:
         urls = (url for url in (read_text(box.get("id")), *links) if is_web_url(url))
         url = next(urls, search_page)
         yield {
-            "title": read_line(box.get("infobox")) or read_line(box.get("title")) or host_of(url),
+            "title": read_line(box.get("infobox")) or read_line(box.get("title")) or get_host(url),
             "url": url,
             "snippet": text,
-            "site_name": host_of(url),
+            "site_name": get_host(url),
             "source": read_line(box.get("engine")) or None,
         }
 

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.ports.engine_lists import EngineListCheck
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.search.freshness import freshness_window
-from modules.llm_platform.domain.urls.canonical_url import admits_host, host_of
+from modules.llm_platform.domain.urls.canonical_url import admits_host, get_host
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, has_credentials
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from modules.llm_platform.infrastructure.search.searxng import refusals
@@ -282,7 +282,7 @@ def _filter_items(
         url = item["url"]
         if url in seen or (window is not None and not window.admits(item.get("published_date"))):
             continue
-        if request.domains and not admits_host(host_of(url), request.domains):
+        if request.domains and not admits_host(get_host(url), request.domains):
             continue
         seen.add(url)
         yield item

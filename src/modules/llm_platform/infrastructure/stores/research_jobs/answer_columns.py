@@ -6,9 +6,9 @@ from typing import Final
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.citations.show.sentence_evidence import (
+    count_held_sentences,
     count_quoted_sources,
     evidence_blocks,
-    held_sentences,
     list_evidence,
 )
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
@@ -42,7 +42,7 @@ def answer_columns(last: JobEvent) -> Mapping[str, str]:
     sentences = list_evidence(answer.citations, answer.metadata.uncited, answer.metadata.synthesizer)
     evidence = AnswerEvidence(
         strip=evidence_blocks(sentences, MAX_CELLS),
-        supported=held_sentences(sentences),
+        supported=count_held_sentences(sentences),
         sentences=len(sentences),
         quoted_sources=count_quoted_sources(sentences),
     )

@@ -16,7 +16,7 @@ from typing import IO, Final
 from pydantic import BaseModel, ValidationError
 
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.research.store_key import is_entry_key, is_topic_name, topic_of
+from modules.llm_platform.domain.research.store_key import is_entry_key, is_topic_name, make_topic
 from modules.llm_platform.infrastructure.stores.research_runs import entry_files
 from modules.llm_platform.infrastructure.stores.research_runs.folder import STAGES, SUFFIX
 
@@ -188,7 +188,7 @@ def _verify_entry(location: entry_files.EntryLocation, data: bytes) -> tuple[ent
         raise StoreError("that archive was written by another version of this program") from error
     except (entry_files.DamagedEntryError, ValidationError) as error:
         raise StoreError(_INVALID) from error
-    if header.location != location or topic_of(header.query).name != location.topic:
+    if header.location != location or make_topic(header.query).name != location.topic:
         raise StoreError(_UNEXPECTED)
     return header, value
 

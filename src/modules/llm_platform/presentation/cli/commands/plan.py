@@ -15,7 +15,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.report_dtos import MAX_OTHER_THAN, PlanRequest, ResearchPlan
 from modules.llm_platform.domain.dtos.request_dtos import MAX_PLAN_QUESTIONS, Question, ResearchRequest
 from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
-from modules.llm_platform.domain.text.language import language_of
+from modules.llm_platform.domain.text.language import choose_language
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import INTERRUPTED, CommandError, run_async
 from modules.llm_platform.presentation.cli.options import option_message, reject
@@ -40,7 +40,7 @@ def print_plan(
 ) -> None:
     """Print the plan for `--plan-only`, in a format that `--plan` reads."""
     if request.plan:
-        language = language_of(request.query, request.language)
+        language = choose_language(request.query, request.language)
         plan = ResearchPlan(query=request.query, language=language, questions=request.plan, planner="given")
     else:
         plan = PlanReview(console, wiring, settings, request).make_plan()
@@ -150,7 +150,7 @@ async def _decompose(request: PlanRequest) -> ResearchPlan:
     from modules.llm_platform.application.research.report.planner import sub_questions
     from modules.llm_platform.application.research.report.run import ReportOptions
 
-    language = language_of(request.query, request.language)
+    language = choose_language(request.query, request.language)
     plan = await sub_questions(
         request.query, language, None, ReportOptions(), other_than=request.other_than, emit=lambda _: None
     )

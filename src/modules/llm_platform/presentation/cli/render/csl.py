@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, page_label
+from modules.llm_platform.domain.citations.show.source_pages import list_cited_pdf_pages, page_label
 from modules.llm_platform.domain.citations.show.styles import date_parts
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
@@ -36,7 +36,7 @@ def csl_json(response: ResearchResponse, accessed: date | None = None) -> str:
     stored_at = response.metadata.stored_at
     day = accessed or (stored_at.date() if stored_at else datetime.now(UTC).date())
     results = {result.url: result for result in response.raw_results or ()}
-    pages = cited_pdf_pages(response.citations)
+    pages = list_cited_pdf_pages(response.citations)
     items = [dict(_item(source, results.get(source.url), day)) for source in response.sources]
     for item, source in zip(items, response.sources, strict=True):
         if cited := page_label(pages.get(source.index, ())):

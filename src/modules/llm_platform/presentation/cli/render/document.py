@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from modules.llm_platform.domain.citations.show.sentence_evidence import (
     SentenceEvidence,
+    decide_shown_verdict,
     evidence_counts,
     evidence_line,
     sentence_evidence,
-    shown_verdict,
 )
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
@@ -181,7 +181,7 @@ def _anchor(title: str, url: str) -> str:
 
 
 def _html_citation(citation: Citation, response: ResearchResponse) -> str:
-    verdict_class = shown_verdict(citation, response.metadata.synthesizer)
+    verdict_class = decide_shown_verdict(citation, response.metadata.synthesizer)
     mark, _ = terminal.MARKS[verdict_class]
     sentence = html.escape(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     quote = html.escape(citation.quote)
@@ -203,7 +203,7 @@ def _html_notes(notes: Iterable[str]) -> str:
 
 
 def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
-    mark, _ = terminal.MARKS[shown_verdict(citation, response.metadata.synthesizer)]
+    mark, _ = terminal.MARKS[decide_shown_verdict(citation, response.metadata.synthesizer)]
     sentence = escape_line(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     source = f"[{citation.source_index}]{terminal.page_text(citation)}"
     line = f"- {sentence} {source}: {mark} {terminal.verdict_text(citation, response)}"

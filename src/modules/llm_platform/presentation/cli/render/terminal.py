@@ -9,9 +9,9 @@ from urllib.parse import unquote
 from modules.llm_platform.domain.citations.show.sentence_evidence import (
     EXTRACTIVE,
     SentenceVerdict,
+    decide_shown_verdict,
     evidence_line,
     sentence_evidence,
-    shown_verdict,
 )
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
@@ -22,7 +22,7 @@ from modules.llm_platform.domain.dtos.report_dtos import ReportEstimate
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
-from modules.llm_platform.domain.text.messages import messages_for
+from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.presentation.cli.console import Line, Style
 from modules.llm_platform.presentation.verification_text import FINDINGS
 
@@ -137,7 +137,7 @@ def render_sources(response: ResearchResponse, missing_model_note: str | None = 
     evidence = evidence_line(sentence_evidence(response))
     citations = [Line(evidence)] if evidence else []
     for citation in response.citations:
-        mark, style = MARKS[shown_verdict(citation, response.metadata.synthesizer)]
+        mark, style = MARKS[decide_shown_verdict(citation, response.metadata.synthesizer)]
         text = f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response)}"
         citations.append(Line(text, style, citation.quote_url))
     yield from _section("Citations", citations)
@@ -259,7 +259,7 @@ def _quote_notes(response: ResearchResponse, missing_model_note: str | None) -> 
     if missing_model_note is not None:
         yield missing_model_note
     elif response.metadata.synthesizer == EXTRACTIVE and response.sources:
-        messages = messages_for(response.metadata.language)
+        messages = get_messages(response.metadata.language)
         if messages.model_failed not in response.synthesis and messages.quotes_only not in response.synthesis:
             yield "No model wrote this answer: these are quotes from your sources."
 
@@ -306,7 +306,7 @@ def verdict_text(citation: Citation, response: ResearchResponse) -> str:
     The word comparison gives the score, so the text has both verdicts if a model gave the final one. A quote of an answer
     without a model has no score.
     """
-    if shown_verdict(citation, response.metadata.synthesizer) == "quoted":
+    if decide_shown_verdict(citation, response.metadata.synthesizer) == "quoted":
         return "quoted word for word"
     found = FOUND if citation.cited_by == "platform" else ""
     verdict = FINDINGS[citation.finding] if citation.finding else citation.verdict

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from modules.llm_platform.domain.citations.show.sentence_evidence import SentenceVerdict, shown_verdict
+from modules.llm_platform.domain.citations.show.sentence_evidence import SentenceVerdict, decide_shown_verdict
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain, VerifiedSentence, VerifiedText
 from modules.llm_platform.domain.markdown.escaping import escape_line
 from modules.llm_platform.presentation.cli.console import Line
@@ -39,7 +39,7 @@ def verification_lines(text: str, verified: VerifiedText, name: str) -> Iterator
     yield Line(counts_line(verified), "bold")
     lines = _line_starts(text)
     for sentence in find_doubted(verified):
-        mark, style = terminal.MARKS[shown_verdict(sentence)]
+        mark, style = terminal.MARKS[decide_shown_verdict(sentence)]
         yield Line()
         yield Line(f"{mark} line {_find_line(lines, sentence)}: {shorten(text[sentence.start : sentence.end])}", style)
         yield Line(f"  {verdict_line(text, sentence, verified)}")
@@ -89,7 +89,7 @@ def github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator
         file = _escape(name).replace(":", "%3A").replace(",", "%2C")
         position = f"file={file},line={first},endLine={last}," if name else ""
         message = f"{verdict_line(text, sentence, verified)}: {shorten(text[sentence.start : sentence.end])}"
-        yield Line(f"::{LEVELS[shown_verdict(sentence)]} {position}title=Citation::{_escape(message)}")
+        yield Line(f"::{LEVELS[decide_shown_verdict(sentence)]} {position}title=Citation::{_escape(message)}")
     yield Line(counts_line(verified))
 
 
@@ -98,7 +98,7 @@ def verification_markdown(text: str, verified: VerifiedText, name: str) -> str:
     items = []
     lines = _line_starts(text)
     for sentence in find_doubted(verified):
-        mark, _ = terminal.MARKS[shown_verdict(sentence)]
+        mark, _ = terminal.MARKS[decide_shown_verdict(sentence)]
         item = (
             f"- {mark} line {_find_line(lines, sentence)}: {escape_line(shorten(text[sentence.start : sentence.end]))}\n"
             f"  {escape_line(verdict_line(text, sentence, verified))}"
@@ -146,10 +146,8 @@ def _mark_sentence(text: str, sentence: VerifiedSentence, verified: VerifiedText
     if not sentence.citations and sentence.verdict != "unsupported":
         return said
     reason = html.escape(verdict_line(text, sentence, verified))
-    mark, _ = terminal.MARKS[shown_verdict(sentence)]
-    return (
-        f'<span class="{shown_verdict(sentence)}" title="{reason}">{said} <a href="#receipt-{number}">{mark}</a></span>'
-    )
+    mark, _ = terminal.MARKS[decide_shown_verdict(sentence)]
+    return f'<span class="{decide_shown_verdict(sentence)}" title="{reason}">{said} <a href="#receipt-{number}">{mark}</a></span>'
 
 
 def _receipt(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:
@@ -163,7 +161,9 @@ def _receipt(text: str, sentence: VerifiedSentence, verified: VerifiedText, numb
             quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
         quote = f"<blockquote>{quote}</blockquote>"
     said = html.escape(shorten(text[sentence.start : sentence.end]))
-    return f'<li id="receipt-{number}"><span class="{shown_verdict(sentence)}">{reason}</span> {said}{quote}</li>'
+    return (
+        f'<li id="receipt-{number}"><span class="{decide_shown_verdict(sentence)}">{reason}</span> {said}{quote}</li>'
+    )
 
 
 def _line_starts(text: str) -> list[int]:

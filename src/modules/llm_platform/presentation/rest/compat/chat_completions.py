@@ -43,8 +43,8 @@ from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.exceptions import OutputError, PreviousResearchNotFoundError
 from modules.llm_platform.domain.research.long_message import (
     MAX_MESSAGE_CHARS,
+    find_question,
     join_context,
-    question_of,
     split_message,
 )
 from modules.llm_platform.domain.urls.canonical_url import page_url
@@ -204,7 +204,7 @@ def _history(messages: Sequence[CompletionMessage]) -> tuple[Turn, ...]:
         elif message.role == "assistant" and turns and not turns[-1][1]:
             turns[-1] = turns[-1][0], text
     return tuple(
-        Turn(question=question_of(question[:MAX_MESSAGE_CHARS]), answer=answer[:MAX_STORED_ANSWER_CHARS])
+        Turn(question=find_question(question[:MAX_MESSAGE_CHARS]), answer=answer[:MAX_STORED_ANSWER_CHARS])
         for question, answer in turns[-MAX_STORED_TURNS:]
     )
 

@@ -32,7 +32,7 @@ from modules.llm_platform.domain.dtos.request_dtos import MAX_URL_CHARS
 from modules.llm_platform.domain.dtos.source_dtos import RawResult
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConnectionError, PageError, PageRequestError
-from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
+from modules.llm_platform.domain.retrieval.excerpt import select_excerpt
 from modules.llm_platform.domain.urls.site_names import MAX_SITES, parse_unsigned_site, split_sites
 from modules.llm_platform.presentation.rest.http import ignored_fields, problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
@@ -162,7 +162,7 @@ async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest
 
 def select_snippet(result: RawResult, question: str) -> str:
     """Return the part of a result's text that fits the question. The text is a whole page if the page was read."""
-    return fitting_excerpt(result.content, question, SNIPPET_TOKENS)
+    return select_excerpt(result.content, question, SNIPPET_TOKENS)
 
 
 async def read_pages(

@@ -18,7 +18,7 @@ from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.site_crawl_dtos import StartUrl
-from modules.llm_platform.domain.research.long_message import LongQuery, question_of
+from modules.llm_platform.domain.research.long_message import LongQuery, find_question
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.http.access import HEADERS
@@ -67,7 +67,7 @@ class JinaSearchRequest(dialect.StringValuesBody, frozen=True):
     @property
     def search(self) -> dtos.WebSearchRequest:
         count = self.count or self.num or 5
-        return dtos.WebSearchRequest(query=question_of(self.q), count=count, page=self.page, domains=self.site or ())
+        return dtos.WebSearchRequest(query=find_question(self.q), count=count, page=self.page, domains=self.site or ())
 
 
 class JinaPage(BaseModel):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from fastapi import Request
 from pydantic_core import to_json
 
-from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, cited_url
+from modules.llm_platform.domain.citations.show.source_pages import add_cited_page, list_cited_pdf_pages
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.markers import render_markers
@@ -83,10 +83,10 @@ def marker_annotations(text: str, response: ResearchResponse) -> Iterator[dict[s
     The address of a PDF names the page of its first supporting quote.
     """
     sources = {source.index: source for source in response.sources}
-    pages = cited_pdf_pages(response.citations)
+    pages = list_cited_pdf_pages(response.citations)
     for string in _STRING.finditer(text):
         for start, end, number in render_markers(string[0]):
             if source := sources.get(number):
                 position = {"start_index": string.start() + start, "end_index": string.start() + end}
-                url = cited_url(source.url, number, pages)
+                url = add_cited_page(source.url, number, pages)
                 yield {"type": "url_citation", **position, "title": source.title, "url": url}

@@ -68,7 +68,7 @@ class Redacts(Protocol):
 
     def data(self, data: bytes, /) -> bytes: ...
 
-    def without_those_in(self, *sent: bytes) -> Self: ...
+    def exclude_known(self, *sent: bytes) -> Self: ...
 
 
 class GuardMiddleware:
@@ -310,7 +310,7 @@ class _Sender:
     def know(self, *sent: bytes) -> None:
         """Exempt secrets that the client sent itself from redaction, which would otherwise confirm a guess."""
         if self._redactor is not None:
-            self._redactor = self._redactor.without_those_in(*sent)
+            self._redactor = self._redactor.exclude_known(*sent)
 
     def wrap_receive(self, receive: Receive) -> Receive:
         """Return a `receive` that passes the body to `know`."""

@@ -126,7 +126,7 @@ async def test_answer_whose_conversation_cannot_be_read_again_is_sent(
     async def fail(*_: object) -> None:
         raise StoreUnavailableError("the database restarts")
 
-    monkeypatch.setattr(ResearchJobService, "_with_turns", fail)
+    monkeypatch.setattr(ResearchJobService, "_add_turns", fail)
     response = await sdk.responses.create(model="research-deep", input=QUESTION)
     assert (response.output_text, response.to_dict()["store"]) == (services.answer, False)
 

@@ -126,7 +126,7 @@ async def test_excerpts_leave_other_requests_their_turn(
         threads.append(threading.current_thread())
         return text
 
-    monkeypatch.setattr(crawl, "fitting_excerpt", excerpt)
+    monkeypatch.setattr(crawl, "select_excerpt", excerpt)
     monkeypatch.setattr(crawl, "MAX_RANKED_CHARS", 10)
     answer = (await client.post(CRAWL, json={"url": ROOT, "instructions": "tea", "chunks_per_source": 1})).json()
     assert [result["raw_content"] for result in answer["results"]] == ["Text of ht", "Text of ht"]
@@ -140,7 +140,7 @@ async def test_excerpts_end_with_the_time_of_the_client(
     """A page whose turn does not come before the client leaves has its beginning."""
     monkeypatch.setattr(crawl, "EXCERPT_SHARE", 0.0)
     monkeypatch.setattr(crawl, "CHUNK_CHARS", 4)
-    monkeypatch.setattr(crawl, "fitting_excerpt", lambda *_: pytest.fail("a page was ranked"))
+    monkeypatch.setattr(crawl, "select_excerpt", lambda *_: pytest.fail("a page was ranked"))
     answer = (await client.post(CRAWL, json={"url": ROOT, "instructions": "tea", "chunks_per_source": 2})).json()
     assert [result["raw_content"] for result in answer["results"]] == ["Text of ", "Text of "]
 

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Request, Response
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field, field_validator
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
-from modules.llm_platform.domain.dtos.freshness import days_between
-from modules.llm_platform.domain.research.long_message import LongQuery, question_of
+from modules.llm_platform.domain.dtos.freshness import format_days
+from modules.llm_platform.domain.research.long_message import LongQuery, find_question
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
     MAX_TIMEOUT_MS,
@@ -76,7 +76,7 @@ class FirecrawlSearchRequest(dialect.DialectBody, frozen=True):
 
     @property
     def freshness(self) -> str | None:
-        return days_between(*_days(self.tbs)) if self.tbs and not self.time_range else None
+        return format_days(*_days(self.tbs)) if self.tbs and not self.time_range else None
 
     @property
     def partly_served(self) -> tuple[str, ...]:
@@ -86,7 +86,7 @@ class FirecrawlSearchRequest(dialect.DialectBody, frozen=True):
 
     def search(self, kind: dtos.SourceKind = "web", domains: tuple[str, ...] = ()) -> dtos.WebSearchRequest:
         return dtos.WebSearchRequest(
-            query=question_of(self.query),
+            query=find_question(self.query),
             count=min(self.limit, dtos.MAX_COUNT),
             sources=(kind,),
             time_range=self.time_range,

@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from modules.llm_platform.application.research.response import add_spending
-from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, cited_url
+from modules.llm_platform.domain.citations.show.source_pages import add_cited_page, list_cited_pdf_pages
 from modules.llm_platform.domain.dtos import web_search_dtos
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_TOOLS
@@ -224,8 +224,8 @@ def describe(sources: Sequence[SourceRef], response: ResearchResponse | None) ->
     is not known before the text is written.
     """
     texts = {raw.url: raw for raw in (response.raw_results or ())} if response else {}
-    pages = cited_pdf_pages(response.citations) if response else {}
-    urls = [cited_url(source.url, source.index, pages) for source in sources]
+    pages = list_cited_pdf_pages(response.citations) if response else {}
+    urls = [add_cited_page(source.url, source.index, pages) for source in sources]
     described: dict[str, Any] = {
         "citations": urls,
         "search_results": [

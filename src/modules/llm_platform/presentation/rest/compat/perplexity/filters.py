@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from modules.llm_platform.domain.dtos import web_search_dtos
-from modules.llm_platform.domain.dtos.freshness import days_between
+from modules.llm_platform.domain.dtos.freshness import format_days
 from modules.llm_platform.presentation.rest.compat import dialect
 
 MAX_LANGUAGES: Final = 10
@@ -63,7 +63,7 @@ class SearchFilters(dialect.StringValuesBody, frozen=True):
         after it, so `last_updated_after_filter` finds nothing wrong, but misses older pages that were updated since.
         """
         first = max(filter(None, (self.search_after_date_filter, self.last_updated_after_filter)), default=None)
-        return days_between(first, self.search_before_date_filter)
+        return format_days(first, self.search_before_date_filter)
 
     @property
     def language(self) -> str | None:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
-from modules.llm_platform.domain.retrieval.excerpt import fitting_excerpt
+from modules.llm_platform.domain.retrieval.excerpt import select_excerpt
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, count_call, footer
 from modules.llm_platform.presentation.rest.http.body import read_body
@@ -156,7 +156,7 @@ async def _text(linked: dtos.LinkedPage, body: TavilyCrawlRequest, until: float)
     if time.perf_counter() >= until:
         return text[: body.chunks_per_source * CHUNK_CHARS]
     max_tokens = body.chunks_per_source * CHUNK_TOKENS
-    return await asyncio.to_thread(fitting_excerpt, text[:MAX_RANKED_CHARS], body.instructions, max_tokens)
+    return await asyncio.to_thread(select_excerpt, text[:MAX_RANKED_CHARS], body.instructions, max_tokens)
 
 
 def _result(linked: dtos.LinkedPage, text: str, body: TavilyCrawlRequest) -> dict[str, Any]:

@@ -25,8 +25,8 @@ from modules.llm_platform.application.research.events import (
     SourcesNumbered,
     Token,
 )
-from modules.llm_platform.domain.citations.show.source_pages import cited_pdf_pages, cited_url
-from modules.llm_platform.domain.citations.show.styles import CitationStyle, cited_text, reference_list
+from modules.llm_platform.domain.citations.show.source_pages import add_cited_page, list_cited_pdf_pages
+from modules.llm_platform.domain.citations.show.styles import CitationStyle, reference_list, render_citations
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.request_dtos import Depth, ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
@@ -170,16 +170,16 @@ def _state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool)
 
 
 def _content(response: ResearchResponse, style: CitationStyle) -> str | dict[str, Any]:
-    return cited_text(response, style) if response.output is None else response.output
+    return render_citations(response, style) if response.output is None else response.output
 
 
 def _sources(response: ResearchResponse) -> list[dict[str, Any]]:
     """Return the cited sources. `index` is the number in the text, an addition of ours. The address of a PDF names the page of
     its first supporting quote.
     """
-    pages = cited_pdf_pages(response.citations)
+    pages = list_cited_pdf_pages(response.citations)
     return [
-        {"title": source.title, "url": cited_url(source.url, source.index, pages), "index": source.index}
+        {"title": source.title, "url": add_cited_page(source.url, source.index, pages), "index": source.index}
         for source in response.sources
     ]
 

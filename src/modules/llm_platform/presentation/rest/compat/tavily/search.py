@@ -12,9 +12,9 @@ from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, BeforeValidator, Field, StrictBool
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
-from modules.llm_platform.domain.dtos.freshness import days_between
+from modules.llm_platform.domain.dtos.freshness import format_days
 from modules.llm_platform.domain.dtos.request_dtos import MAX_URLS, MIN_QUESTION_CHARS
-from modules.llm_platform.domain.research.long_message import LongQuery, question_of
+from modules.llm_platform.domain.research.long_message import LongQuery, find_question
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, TavilyDomains, count_call, footer
 from modules.llm_platform.presentation.rest.http.body import read_body
@@ -65,7 +65,7 @@ class TavilySearchRequest(TavilyDomains, frozen=True):
     @property
     def freshness(self) -> str | None:
         """The days between the two dates."""
-        return days_between(self.start_date, self.end_date)
+        return format_days(self.start_date, self.end_date)
 
 
 class TavilyExtractRequest(TavilyBody, frozen=True):
@@ -155,7 +155,7 @@ async def _search(request: Request, body: TavilySearchRequest) -> tuple[None, li
     found = await search_web(
         request,
         dtos.WebSearchRequest(
-            query=question_of(body.query),
+            query=find_question(body.query),
             count=max(1, body.max_results),
             sources=SOURCES[body.topic],
             time_range=body.range,
@@ -171,7 +171,7 @@ async def _answer(request: Request, body: TavilySearchRequest) -> tuple[str, lis
 
     A query that is too short for a research run is answered in words, and has the results of a search.
     """
-    question = question_of(body.query)
+    question = find_question(body.query)
     response = await answer_message(
         request,
         body.query,
