@@ -26,7 +26,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     Passage,
     RagSearch,
 )
-from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, hybrid_query
+from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, build_hybrid_query
 from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore, engine
 from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 
@@ -74,7 +74,7 @@ async def build(store: QdrantEdgeVectorStore, collection_info: Collection, fille
 
 def engine_s(shard: Any, collection_info: Collection, text: str, vector: Any) -> float:
     edge = engine()
-    asked = hybrid_query(collection_info, text, vector)
+    asked = build_hybrid_query(collection_info, text, vector)
     words = edge.SparseVector(asked.words.indices, asked.words.values)
     lists = [edge.Query.Nearest(asked.vector, "d"), edge.Query.Nearest(words, "s")]
     request = edge.QueryRequest(

@@ -48,7 +48,7 @@ WRAPPED: dict[str, Wrap] = {
     "measured": lambda llm: guarded_model(llm, metrics=MemoryMetrics()),
     "retried": lambda llm: retried_model(llm, sleep=no_pause),
     "routed": lambda llm: router(llm),
-    "as in a report": lambda llm: budgeted(router(rate_limited(llm)).preferring(llm.name)),
+    "as in a report": lambda llm: budgeted(router(rate_limited(llm)).prefer(llm.name)),
 }
 
 

@@ -151,7 +151,7 @@ class RedisClient:
                 raise ForeignValueError from None
             reason = next((text for kind, text in _REASONS if isinstance(error, kind)), _UNREACHABLE)
             self._set_away(reason, is_full=isinstance(error, OutOfMemoryError))
-            raise self._unavailable() from None  # The error's text may quote what Redis sent.
+            raise self._make_unavailable_error() from None  # The error's text may quote what Redis sent.
         if not (self.status.is_full and operation in READS):  # a read says nothing about its memory
             self._set_connected()
         return result
@@ -159,9 +159,9 @@ class RedisClient:
     def _check_circuit(self, *, is_read: bool) -> None:
         is_there = self.status.away_since is None or (self.status.is_full and is_read)
         if not is_there and self._clock() < self._retry_at:
-            raise self._unavailable()
+            raise self._make_unavailable_error()
 
-    def _unavailable(self) -> RedisUnavailableError:
+    def _make_unavailable_error(self) -> RedisUnavailableError:
         since = "" if self.status.away_since is None else f" (since {self.status.away_since:%Y-%m-%d %H:%M:%S} UTC)"
         return RedisUnavailableError(f"Redis at {self.address} {self.status.reason}{since}")
 

@@ -109,7 +109,7 @@ def has_documents(settings: Settings) -> bool:
     return settings.DOCUMENTS_DIR is not None or has_index(settings)
 
 
-def plain(secret: SecretStr | None) -> str:
+def reveal_secret(secret: SecretStr | None) -> str:
     return secret.get_secret_value() if secret else ""
 
 

@@ -56,4 +56,4 @@ def test_messages_are_valid_while_their_file_is_unchanged(tmp_path: Path) -> Non
     (tmp_path / "c.pdf").write_text("another")
     after = list_folder(tmp_path, suffixes=suffixes)
     assert not state.matches(after)
-    assert state.still_valid(words, after) == {"a.pdf": "1", "b.jsonl:12": "2"}
+    assert state.select_valid(words, after) == {"a.pdf": "1", "b.jsonl:12": "2"}

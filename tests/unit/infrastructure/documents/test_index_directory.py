@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.infrastructure.documents.folder_state import key_of
+from modules.llm_platform.infrastructure.documents.folder_state import make_key
 from modules.llm_platform.infrastructure.documents.index_directory import (
     DAY_S,
     IndexDirectory,
@@ -152,6 +152,6 @@ def test_use_extends_the_ttl(tmp_path: Path) -> None:
 @for_each("other", [("/x", "w", ""), ("/d", "none", ""), ("/d", "w", "https://a"), ("/dw", "", "")])
 def test_each_folder_and_embedder_has_its_own(other: tuple[str, str, str]) -> None:
     """And each address that its documents are shown under; names of any bytes have one."""
-    assert key_of(("/d", "w", "")) != key_of(other)
-    assert key_of(("/d", "w", "")) == key_of(("/d", "w", ""))
-    assert key_of((os.fsdecode(b"/\xff"),)).isalnum()
+    assert make_key(("/d", "w", "")) != make_key(other)
+    assert make_key(("/d", "w", "")) == make_key(("/d", "w", ""))
+    assert make_key((os.fsdecode(b"/\xff"),)).isalnum()

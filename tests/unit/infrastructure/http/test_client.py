@@ -13,7 +13,13 @@ from tests.support.cases import for_each
 from tests.support.loopback_upstream import json_reply, serving
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
-from modules.llm_platform.infrastructure.http.client import Upstream, default_tls, make_client, read_body, user_agent
+from modules.llm_platform.infrastructure.http.client import (
+    Upstream,
+    get_default_tls,
+    make_client,
+    read_body,
+    user_agent,
+)
 from modules.llm_platform.infrastructure.http.errors import (
     STATUS_RULES,
     TRANSPORT_ERRORS,
@@ -62,12 +68,12 @@ async def test_certificate_authorities_are_loaded_once(monkeypatch: pytest.Monke
         return made[-1]
 
     monkeypatch.setattr(httpx2, "create_ssl_context", create)
-    default_tls.cache_clear()
+    get_default_tls.cache_clear()
     try:
         async with make_client("https://a.invalid"), make_client("https://b.invalid"):
             assert len(made) == 1
     finally:
-        default_tls.cache_clear()
+        get_default_tls.cache_clear()
 
 
 async def test_json_is_sent_as_compact_utf8() -> None:

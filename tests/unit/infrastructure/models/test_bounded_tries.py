@@ -101,13 +101,13 @@ class TestPreferring:
         """The others keep their order."""
         failing = [FakeLLM([LLMConnectionError(f"{name} is down")], name=name) for name in ("a", "b", "c")]
         with pytest.raises(LLMConnectionError, match="b is down; a is down; c is down"):
-            await router(*failing).preferring("b").generate(question())
+            await router(*failing).prefer("b").generate(question())
 
     async def test_routers_share_open_circuits(self) -> None:
         """A model that failed in one stage is skipped by the others."""
         broken, good = FakeLLM([LLMConnectionError()], name="a"), FakeLLM(["fine"], name="b")
         routed = router(broken, good)
-        await routed.preferring("a").generate(question())
-        await routed.preferring("a").generate(question())
+        await routed.prefer("a").generate(question())
+        await routed.prefer("a").generate(question())
         await routed.generate(question())
         assert len(broken.requests) == 1

@@ -25,7 +25,7 @@ from modules.llm_platform.infrastructure.documents.folder_state import (
 )
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, json_documents
 from modules.llm_platform.infrastructure.documents.reading import DOCUMENT_FILE_BYTES, read_text
-from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, printable
+from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, replace_unprintable
 from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, PooledParser
 from modules.llm_platform.infrastructure.parsing.parser_process import DocumentParser
 
@@ -81,7 +81,7 @@ class _Root:
     is_folder: bool
 
     def get_position(self, where: str) -> str:
-        prefix = printable(self.folder).rstrip("/\\") + os.sep
+        prefix = replace_unprintable(self.folder).rstrip("/\\") + os.sep
         return where.removeprefix(prefix).replace(os.sep, "/")
 
 
@@ -124,7 +124,7 @@ class FileDocumentSource(IDocumentSource):
         except EmptyDocument:
             return DocumentText(doc_id, "", url)
         except UnreadableDocument as error:
-            return LeftOut(printable(folder / file.path), str(error), hides=doc_id)
+            return LeftOut(replace_unprintable(folder / file.path), str(error), hides=doc_id)
         kind = _KINDS.get(file.suffix, file.suffix[1:])
         fields = {"source": (source,), "doc_type": (kind,)}
         title, text = replace_surrogates(read.title or doc_id), replace_surrogates(read.text)
@@ -190,10 +190,10 @@ class FileWalk(IDocumentWalk):
                 return self._list_root(path)
         except (OSError, RuntimeError):
             # Before Python 3.13, a circle of links is a RuntimeError.
-            self._left_out.append(LeftOut(printable(path), "there is no such file or folder", hides=""))
+            self._left_out.append(LeftOut(replace_unprintable(path), "there is no such file or folder", hides=""))
             return None
         if not stat.S_ISREG(status.st_mode) or not path.name.lower().endswith(INDEXED):
-            self._left_out.append(LeftOut(printable(path), f"its name ends in none of {', '.join(INDEXED)}"))
+            self._left_out.append(LeftOut(replace_unprintable(path), f"its name ends in none of {', '.join(INDEXED)}"))
             return None
         stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
         files = [FoundFile(path.name, stamp)]
@@ -205,7 +205,7 @@ class FileWalk(IDocumentWalk):
     def _list_root(self, folder: Path) -> _Root:
         listing = list_folder(folder, suffixes=INDEXED, max_files=MAX_FILES)
         if unread := listing.unread_summary:
-            self.remarks.append((printable(folder), unread))
+            self.remarks.append((replace_unprintable(folder), unread))
         origin = get_origin(folder)
         reading = self._reading
         if reading is None:
@@ -218,7 +218,7 @@ class FileWalk(IDocumentWalk):
                 inside = folder / path
                 is_closed = inside.is_dir() and not inside.is_symlink()
                 hides = "" if is_closed or path.lower().endswith(JSON_LINES) else self._id(path)
-            self._left_out.append(LeftOut(printable(folder / path), reason, hides=hides))
+            self._left_out.append(LeftOut(replace_unprintable(folder / path), reason, hides=hides))
         files = [listing.files[path] for path in sorted(listing.files)]
         return _Root(folder, self._source.folder_name(folder), origin, files, reading, is_folder=True)
 
@@ -229,15 +229,15 @@ class FileWalk(IDocumentWalk):
 
     def _document(self, root: _Root, file: FoundFile, position: int) -> FoundDocument | LeftOut:
         path, reading = root.folder / file.path, root.reading
-        where, doc_id, url = printable(path), self._id(file.path), self._source.addresses.of(file.path)
+        where, doc_id, url = replace_unprintable(path), self._id(file.path), self._source.addresses.of(file.path)
         if reason := reading.bad.get(root.get_position(where)):
-            return self._bad(root, LeftOut(where, reason))
+            return self._note_bad(root, LeftOut(where, reason))
         stamp, known = reading.known.get(file.path, (None, ""))
         try:
             is_known = stamp == file.stamp and has_pages(file.path, known)
             digest = known if is_known else _digest(path, url)
         except OSError as error:
-            return self._bad(root, LeftOut(where, f"it cannot be opened ({error.strerror})", hides=doc_id))
+            return self._note_bad(root, LeftOut(where, f"it cannot be opened ({error.strerror})", hides=doc_id))
         reading.digests[file.path] = digest
         return FoundDocument(
             doc_id,
@@ -256,14 +256,14 @@ class FileWalk(IDocumentWalk):
         read = partial(self._read, root, file, doc_id, url)
         digest = sha256(f"{doc_id}\0{digest}".encode()).hexdigest()
         return FoundDocument(
-            doc_id, digest, printable(root.folder / file.path), position + file.stamp[0], read, root.origin
+            doc_id, digest, replace_unprintable(root.folder / file.path), position + file.stamp[0], read, root.origin
         )
 
     def _line(self, root: _Root, entry: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
         if isinstance(entry, LeftOut):
-            return self._bad(root, entry)
+            return self._note_bad(root, entry)
         if reason := root.reading.bad.get(root.get_position(entry.where)):
-            return self._bad(root, LeftOut(entry.where, reason))
+            return self._note_bad(root, LeftOut(entry.where, reason))
         read = partial(self._read_and_record, root, entry.doc_id, entry.where, entry.read)
         return replace(entry, origin=root.origin, read=read)
 
@@ -271,7 +271,7 @@ class FileWalk(IDocumentWalk):
         read = partial(
             self._source.read_file, root.folder, file, self._parser, doc_id=doc_id, url=url, source=root.name
         )
-        document = self._read_and_record(root, doc_id, printable(root.folder / file.path), read)
+        document = self._read_and_record(root, doc_id, replace_unprintable(root.folder / file.path), read)
         if isinstance(document, LeftOut):
             root.reading.digests.pop(file.path, None)
         return document
@@ -284,12 +284,12 @@ class FileWalk(IDocumentWalk):
             document = LeftOut(where, NO_TEXT)
         if isinstance(document, LeftOut):
             reading.unreadable.append(doc_id)
-            return self._bad(root, document)
+            return self._note_bad(root, document)
         if document.note:
             _add(reading.notes, root.get_position(where), document.note)
         return document
 
-    def _bad(self, root: _Root, left: LeftOut) -> LeftOut:
+    def _note_bad(self, root: _Root, left: LeftOut) -> LeftOut:
         _add(root.reading.found_bad, root.get_position(left.where), left.reason)
         return replace(left, hides=None) if root.reading.readable_only else left
 

@@ -30,7 +30,7 @@ from modules.llm_platform.infrastructure.documents.folder import Listing, list_f
 from modules.llm_platform.infrastructure.documents.folder_state import FolderState, FolderStates, FolderView
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
 from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES
-from modules.llm_platform.infrastructure.parsing.decoding import printable
+from modules.llm_platform.infrastructure.parsing.decoding import replace_unprintable
 
 KEYWORDS_ONLY: Final = "the vectors of the documents are not complete yet{}: keyword search only"
 
@@ -226,7 +226,7 @@ class FolderIndex:
             # `llm-platform index` is writing to the shared collection: wait until it has finished.
             await asyncio.sleep(LOCK_POLL_S)
         state = self._state or FolderState()
-        skipped = {printable(Path(position)): reason for position, reason in listing.left_out.items()}
+        skipped = {replace_unprintable(Path(position)): reason for position, reason in listing.left_out.items()}
         bad = skipped | dict(state.bad)
         self._view = FolderView(state.documents, bad, state.notes, listing.unread_summary, state.pending)
         if state.pending and (self._embedding is None or self._embedding.done()):
@@ -245,7 +245,7 @@ class FolderIndex:
             if await self._uses_our_embedder(location):
                 return location
             self._rejected_stamp = stamp
-        location = await asyncio.to_thread(self._own_location)
+        location = await asyncio.to_thread(self._open_own_location)
         if location != self._location:
             await self._move_to(location)
         return location
@@ -273,7 +273,7 @@ class FolderIndex:
             embedder.dimension,
         )
 
-    def _own_location(self) -> _Location:
+    def _open_own_location(self) -> _Location:
         with _as_config_error():
             folder = self._directory.make()
         # The time of the last use matters to the clean-up only: without it, the index can still be used.
@@ -411,7 +411,7 @@ class FolderIndex:
         has_json_lines = any(path.lower().endswith(JSON_LINES) for path in (*state.files, *listing.files))
         reading = file_source.FolderReading(
             known={path: known_file for path, known_file in state.known.items() if path in unchanged},
-            bad=state.still_valid(state.bad, listing),
+            bad=state.select_valid(state.bad, listing),
             # In a shared index and in JSON lines, an id may have passed to another document.
             trusted=not (location.is_shared or has_json_lines),
             readable_only=True,
@@ -419,7 +419,7 @@ class FolderIndex:
         report = await self._index(location, reading, vectors_later=vectors_later)
         await self._remove_unreadable(location, reading, everything=not report.documents)
         files = {path: file.stamp for path, file in listing.files.items()}
-        notes = {**state.still_valid(state.notes, listing), **reading.notes}
+        notes = {**state.select_valid(state.notes, listing), **reading.notes}
         digests = {path: digest for path, digest in reading.digests.items() if path in files}
         pending = vectors_later or state.pending
         return FolderState(files, reading.found_bad, notes, report.documents, digests, pending)
@@ -462,7 +462,7 @@ class FolderIndex:
     # --- the store --------------------------------------------------------------------------------------------------------
 
     def _build_retrieval(self, embedder: IEmbedder) -> RetrievalService:
-        location = self._location or self._own_location()
+        location = self._location or self._open_own_location()
         return RetrievalService(embedder, self._use_store(location), location.collection, top_k=MAX_TOP_K)
 
     def _use_store(self, location: _Location) -> IVectorStore:

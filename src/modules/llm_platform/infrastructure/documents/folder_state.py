@@ -12,7 +12,7 @@ from typing import Final
 from modules.llm_platform.infrastructure.documents.folder import Listing, Stamp
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
-from modules.llm_platform.infrastructure.parsing.decoding import printable
+from modules.llm_platform.infrastructure.parsing.decoding import replace_unprintable
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ DIGEST_CHARS: Final = 24  # digest of what an index or a state depends on
 Known = Mapping[str, tuple[Stamp, str]]
 
 
-def key_of(parts: Iterable[str]) -> str:
+def make_key(parts: Iterable[str]) -> str:
     """Return a short name that depends on all `parts`, so that another folder or embedder has another key."""
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]
 
@@ -91,9 +91,9 @@ class FolderState:
         """The digests of files that need not be opened while their stamps stay."""
         return {path: (self.files[path], digest) for path, digest in self.digests.items() if path in self.files}
 
-    def still_valid(self, messages: Mapping[str, str], listing: Listing) -> dict[str, str]:
+    def select_valid(self, messages: Mapping[str, str], listing: Listing) -> dict[str, str]:
         """Return the messages about files that have not changed since."""
-        unchanged = {printable(Path(path)) for path in listing.files if self.is_unchanged(path, listing)}
+        unchanged = {replace_unprintable(Path(path)) for path in listing.files if self.is_unchanged(path, listing)}
         return {
             position: message
             for position, message in messages.items()

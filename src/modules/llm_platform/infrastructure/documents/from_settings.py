@@ -48,10 +48,10 @@ def build_document_source(settings: Settings, resources: Resources) -> FileDocum
 
 def _build_folder_states(settings: Settings) -> FolderStates:
     """Return what is known of the folders in the embedded index."""
-    from modules.llm_platform.infrastructure.documents.folder_state import FolderStates, key_of
+    from modules.llm_platform.infrastructure.documents.folder_state import FolderStates, make_key
 
     # Another version may parse and chunk differently.
-    made_by = key_of((settings.DOCUMENTS_BASE_URL or "", package_version()))
+    made_by = make_key((settings.DOCUMENTS_BASE_URL or "", package_version()))
     return FolderStates(data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION, made_by)
 
 
@@ -74,12 +74,12 @@ def build_folder_index(
     from modules.llm_platform.application.rag.passages import FORM
     from modules.llm_platform.domain.retrieval import bm25
     from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex, SharedIndex
-    from modules.llm_platform.infrastructure.documents.folder_state import key_of
+    from modules.llm_platform.infrastructure.documents.folder_state import make_key
     from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
 
     engine = "" if store or is_installed(STORE_PACKAGES) else "sqlite"
     key_parts = (engine, embedder.name, settings.DOCUMENTS_BASE_URL or "", FORM, str(bm25.FORM), package_version())
-    key = key_of((os.path.realpath(folder), *key_parts))
+    key = make_key((os.path.realpath(folder), *key_parts))
     is_stored = settings.STORE_TTL_DAYS > 0 and store is None
     base = data_folder(settings) / FOLDER_INDEXES if is_stored else None
     directory = IndexDirectory(base, key, settings.STORE_TTL_DAYS)

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.documents.reading import DOCUMENT_TITLE_CHARS, first_heading
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
-from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, printable
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, replace_unprintable
 
 RECORD_TEXT_CHARS: Final = 5_000_000  # longest text of one document; the rest is not read
 MAX_FILTER_CHARS: Final = 1000  # longest value; a longer one is no filter
@@ -47,7 +47,7 @@ def read_id(record: Record) -> str:
     value = record.get("doc_id")
     if value is None or value == "":
         content = json.dumps([record.get("title"), record.get(TEXT)]).encode()  # ASCII, whatever is in it
-        return _short(record, "url") or str(uuid5(_NAMELESS, sha256(content).hexdigest()))
+        return _read_short(record, "url") or str(uuid5(_NAMELESS, sha256(content).hexdigest()))
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UnreadableDocument("its doc_id is neither text nor a number")
     if len(doc_id := replace_surrogates(str(value))) > RECORD_ID_CHARS:
@@ -67,9 +67,9 @@ def read_document(record: Record, doc_id: str) -> DocumentText:
     return DocumentText(
         title=(own_title or first_heading(text) or doc_id)[:DOCUMENT_TITLE_CHARS],
         text=text,
-        url=_short(record, "url"),
-        source=_short(record, "source"),
-        lang=_short(record, "lang"),
+        url=_read_short(record, "url"),
+        source=_read_short(record, "source"),
+        lang=_read_short(record, "lang"),
         fields={**read_filters(record), "doc_id": (doc_id,)},
         note=cut,
     )
@@ -94,7 +94,7 @@ def read_filters(record: Record) -> dict[str, tuple[str, ...]]:
     return filters
 
 
-def _short(record: Record, name: str) -> str | None:
+def _read_short(record: Record, name: str) -> str | None:
     value = record.get(name)
     return replace_surrogates(value) if isinstance(value, str) and 0 < len(value) <= MAX_SHORT_CHARS else None
 
@@ -105,7 +105,7 @@ MAX_LINE_BYTES: Final = 16_000_000
 
 def json_documents(path: Path, position: int, redactor: Redactor) -> Iterator[FoundDocument | LeftOut]:
     """Yield the documents of a file. `position` is the number of bytes of all files before it. Raises nothing."""
-    where = printable(path)
+    where = replace_unprintable(path)
     try:
         with path.open("rb") as file:
             for number, (line, end) in enumerate(_lines(file), 1):

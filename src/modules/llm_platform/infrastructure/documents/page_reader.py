@@ -12,7 +12,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text
 from modules.llm_platform.infrastructure.documents.folder_state import FolderView
 from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
-from modules.llm_platform.infrastructure.parsing.decoding import printable
+from modules.llm_platform.infrastructure.parsing.decoding import replace_unprintable
 
 _MEDIA_TYPES: Final = {
     "md": "text/markdown",
@@ -62,7 +62,7 @@ class DocumentPageReader(IPageReader):
             raise exceptions.PageRequestError(
                 "A document's path may not leave its folder: give a path below DOCUMENTS_DIR"
             )
-        if view is not None and (reason := view.bad.get(printable(doc_id))):
+        if view is not None and (reason := view.bad.get(replace_unprintable(doc_id))):
             raise exceptions.PageError(f"The document cannot be read: {reason}")
         raise exceptions.PageError("There is no such document: search the documents for it")
 
@@ -80,7 +80,7 @@ class DocumentPageReader(IPageReader):
             sha256=sha256(text.encode("utf-8", "replace")).hexdigest(),
             media_type=_MEDIA_TYPES.get(kind, "text/plain"),
             pages=merged.pages if text == merged.text else (),
-            warning=view.notes.get(printable(passages[0].doc_id)) if view else None,
+            warning=view.notes.get(replace_unprintable(passages[0].doc_id)) if view else None,
         )
 
 

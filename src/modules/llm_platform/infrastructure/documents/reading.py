@@ -12,7 +12,12 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD
 from modules.llm_platform.domain.text.page_starts import move_starts
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, get_suffix
-from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, decode, printable
+from modules.llm_platform.infrastructure.parsing.decoding import (
+    EmptyDocument,
+    UnreadableDocument,
+    decode,
+    replace_unprintable,
+)
 from modules.llm_platform.infrastructure.parsing.parser_process import FILE_KINDS, DocumentParser, Parsed
 
 DOCUMENT_TEXT_BYTES: Final = 5_000_000  # longest text or HTML file; the rest is not read
@@ -62,7 +67,7 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
         parsed = parser.html(decoded.text)
         return Parsed(parsed.text, parsed.title, note or parsed.note)
     if suffix == ".rst":
-        return Parsed(_with_marked_headings(decoded.text), None, note)
+        return Parsed(_mark_headings(decoded.text), None, note)
     if suffix in (".csv", ".tsv"):
         return Parsed(_as_table(decoded.text), None, note)
     if suffix == ".log":
@@ -120,7 +125,7 @@ def _cell(value: str) -> str:
     return " ".join(value.split()).replace("|", "\\|")
 
 
-def _with_marked_headings(text: str) -> str:
+def _mark_headings(text: str) -> str:
     """Return reStructuredText with its headings as Markdown. Any character may underline or overline a heading, and
     levels follow from the order of the styles. docutils would drop the content of unknown directives, which is most of the
     documentation of a Python project.
@@ -154,4 +159,4 @@ def first_heading(text: str) -> str | None:
 
 def _name(path: str) -> str:
     """Return the file's name as a title: `getting-started.md` gives `getting started`."""
-    return re.sub(r"[-_]+", " ", printable(PurePosixPath(path).stem)).strip() or "document"
+    return re.sub(r"[-_]+", " ", replace_unprintable(PurePosixPath(path).stem)).strip() or "document"

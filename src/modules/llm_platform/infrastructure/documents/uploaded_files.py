@@ -66,9 +66,9 @@ class UploadedFiles(IDocumentSource):
                 raise UnreadableDocument(f"its name ends in none of {', '.join(SUFFIXES)}")
             read = read_content(name, self.files[name].content, parser, self._redactor)
         except EmptyDocument:
-            return self._bad(name, NO_TEXT)
+            return self._note_bad(name, NO_TEXT)
         except UnreadableDocument as error:
-            return self._bad(name, str(error))
+            return self._note_bad(name, str(error))
         text = read.text[: self._max_chars]
         note = CUT.format(chars=self._max_chars) if len(text) < len(read.text) else read.note
         if note:
@@ -83,7 +83,7 @@ class UploadedFiles(IDocumentSource):
             pages=read.pages,
         )
 
-    def _bad(self, name: str, reason: str) -> LeftOut:
+    def _note_bad(self, name: str, reason: str) -> LeftOut:
         self.bad[name] = reason
         return LeftOut(name, reason)
 

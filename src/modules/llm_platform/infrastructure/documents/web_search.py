@@ -21,7 +21,7 @@ from modules.llm_platform.infrastructure.documents.addresses import DocumentAddr
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.documents.folder_state import FolderView
-from modules.llm_platform.infrastructure.parsing.decoding import printable
+from modules.llm_platform.infrastructure.parsing.decoding import replace_unprintable
 from shared.exceptions import AppException
 
 MIN_PASSAGES: Final = 40  # passages looked at; more neighbours of the best passages blur extractive answers
@@ -56,10 +56,10 @@ def list_unsupported_parts(request: WebSearchRequest, name: str) -> Iterator[Deg
             yield Degraded(component=name, reason=f"documents were searched instead of {kind}")
 
 
-def bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor) -> Iterator[Degraded]:
+def describe_bad_files(name: str, reasons: Mapping[str, str], redactor: Redactor) -> Iterator[Degraded]:
     """Yield the first bad files by place, and the number of others."""
     for position in sorted(reasons)[:DEGRADED_FILES_NAMED]:
-        yield Degraded(component=f"{name}/{printable(redactor.text(position))}", reason=reasons[position])
+        yield Degraded(component=f"{name}/{replace_unprintable(redactor.text(position))}", reason=reasons[position])
     if len(reasons) > DEGRADED_FILES_NAMED:
         yield Degraded(component=name, reason=f"and {len(reasons) - DEGRADED_FILES_NAMED} more files")
 
@@ -114,7 +114,7 @@ class DocumentWebSearch(IWebSearchProvider):
             why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"
             raise exceptions.WebSearchConfigError(self.redactor.text(NOTHING_READABLE.format(why=why)))
         answer = await self._found(request)
-        problems = bad_files(self.name, {**view.bad, **view.notes}, self.redactor)
+        problems = describe_bad_files(self.name, {**view.bad, **view.notes}, self.redactor)
         unread = (Degraded(component=self.name, reason=view.unread),) if view.unread else ()
         return answer.model_copy(update={"degraded": (*answer.degraded, *problems, *unread)})
 

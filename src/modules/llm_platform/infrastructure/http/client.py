@@ -90,7 +90,7 @@ def make_client(
     limits = limits or httpx2.Limits(max_connections=MAX_CONNECTIONS, keepalive_expiry=KEEPALIVE_S)
     needs_tls = bool(proxy) or not base_url.startswith("http://")
     # An upstream without TLS needs no certificate authorities, which take time to load.
-    verify = default_tls() if needs_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    verify = get_default_tls() if needs_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return UpstreamClient(
         via=proxy_host(proxy),
         base_url=_parse_url(base_url) or "",
@@ -107,7 +107,7 @@ def make_client(
 
 
 @cache
-def default_tls() -> ssl.SSLContext:
+def get_default_tls() -> ssl.SSLContext:
     """Return the TLS context of all connections. It is cached, because its certificate authorities take 16 ms to load."""
     return httpx2.create_ssl_context(trust_env=False)
 
@@ -168,7 +168,7 @@ class Upstream:
         self._errors = errors
         self._redactor = redactor if redactor and redactor.is_active else None
         self._max_bytes = max_bytes
-        self.base_url, inner_auth = _without_credentials(base_url)
+        self.base_url, inner_auth = _split_credentials(base_url)
         # A client that is created here is never closed, so it keeps no connection open.
         self._client = client or make_client(self.base_url, limits=httpx2.Limits(max_keepalive_connections=0))
         self._via = get_proxy_host(self._client)
@@ -381,10 +381,10 @@ def api_key_error(label: str, key: str, setting: str) -> str | None:
 
 def has_credentials(base_url: str) -> bool:
     """Return whether the address contains a user name or password, which are sent as Basic auth."""
-    return _without_credentials(base_url)[1] is not None
+    return _split_credentials(base_url)[1] is not None
 
 
-def _without_credentials(base_url: str) -> tuple[str, tuple[str, str] | None]:
+def _split_credentials(base_url: str) -> tuple[str, tuple[str, str] | None]:
     """Return the address without its credentials, and the user name and password, or None."""
     url = _parse_url(base_url)
     if url is None or not url.userinfo:

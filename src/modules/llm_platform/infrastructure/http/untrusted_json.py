@@ -60,12 +60,12 @@ def _replace_lone(match: re.Match[str]) -> str:
     return "\\ufffd" if len(match[0]) == _LONE_CHARS else match[0]
 
 
-def _finite(number: str) -> float | None:
+def _parse_finite(number: str) -> float | None:
     value = float(number)
     return value if math.isfinite(value) else None
 
 
-_TOLERANT = json.JSONDecoder(parse_float=_finite, parse_constant=lambda _: None, strict=False)
+_TOLERANT = json.JSONDecoder(parse_float=_parse_finite, parse_constant=lambda _: None, strict=False)
 
 
 def read_text(value: Any, limit: int = UNTRUSTED_TEXT_CHARS) -> str:

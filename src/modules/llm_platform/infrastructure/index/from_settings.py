@@ -11,7 +11,7 @@ from modules.llm_platform.infrastructure.resources import (
     data_folder,
     is_installed,
     is_out_of_reach,
-    plain,
+    reveal_secret,
 )
 from shared.config import Settings
 
@@ -32,7 +32,7 @@ def build_vector_store(settings: Settings, resources: Resources) -> IVectorStore
     else:
         from modules.llm_platform.infrastructure.index.qdrant.vector_store import QdrantVectorStore
 
-        store = QdrantVectorStore(settings.QDRANT_URL, plain(settings.QDRANT_API_KEY))
+        store = QdrantVectorStore(settings.QDRANT_URL, reveal_secret(settings.QDRANT_API_KEY))
     return resources.closing(store)
 
 

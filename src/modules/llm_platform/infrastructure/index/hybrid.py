@@ -43,9 +43,9 @@ class HybridQuery:
         return round(share, SCORE_DIGITS)
 
 
-def hybrid_query(collection_info: Collection, text: str, vector: Vector | None) -> HybridQuery:
+def build_hybrid_query(collection_info: Collection, text: str, vector: Vector | None) -> HybridQuery:
     return HybridQuery(subtract_mean(vector, collection_info.mean, collection_info.dimension), question_words(text))
 
 
-def active_filters(filters: Filters) -> Sequence[tuple[str, tuple[str, ...]]]:
+def select_active_filters(filters: Filters) -> Sequence[tuple[str, tuple[str, ...]]]:
     return [(key, values) for key, values in filters.items() if values]

@@ -26,7 +26,12 @@ from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
 from modules.llm_platform.infrastructure.index import payloads
 from modules.llm_platform.infrastructure.index.embedded_vector_store import Documents, EmbeddedVectorStore
-from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, HybridQuery, active_filters, hybrid_query
+from modules.llm_platform.infrastructure.index.hybrid import (
+    CANDIDATES,
+    HybridQuery,
+    build_hybrid_query,
+    select_active_filters,
+)
 
 FILE: Final = "passages.sqlite3"  # The name of the file in the collection's folder.
 PAGE_DOCUMENTS: Final = 1000  # Documents in one page of the list.
@@ -83,18 +88,18 @@ class SqliteCollection:
 
     def facts(self) -> dtos.Collection | None:
         with _translate_errors():
-            return self._current()
+            return self._get_facts()
 
     def search(
         self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
         with _translate_errors():
             facts, database = self._require()
-            query = hybrid_query(facts, text, vector)
+            query = build_hybrid_query(facts, text, vector)
             where, values = _condition(filters)
-            lists = [self._by_words(database, query, where, values)] if query.words else []
+            lists = [self._search_by_words(database, query, where, values)] if query.words else []
             if query.vector is not None:
-                lists.append(self._by_vector(database, query.vector, where, values))
+                lists.append(self._search_by_vector(database, query.vector, where, values))
             fused: Counter[int] = Counter()
             for found in lists:
                 scaled = scale_by_distribution([score for _, score in found])
@@ -138,7 +143,7 @@ class SqliteCollection:
             )
             return [payloads.parse_passage(point_id, json.loads(payload)) for point_id, payload in rows]
 
-    def _by_words(
+    def _search_by_words(
         self, database: sqlite3.Connection, query: HybridQuery, where: str, values: Sequence[str]
     ) -> list[tuple[int, float]]:
         """Return the numbers and BM25 scores of the best passages. `where` and `values` come from `_condition`."""
@@ -157,7 +162,7 @@ class SqliteCollection:
             (*(value for weighted_word in rarity for value in weighted_word), *values, CANDIDATES),
         ).fetchall()
 
-    def _by_vector(
+    def _search_by_vector(
         self, database: sqlite3.Connection, vector: Sequence[float], where: str, values: Sequence[str]
     ) -> list[tuple[int, float]]:
         rows = database.execute(
@@ -174,7 +179,7 @@ class SqliteCollection:
             self._check(facts)
             if self._connection is None:
                 self._open_new()
-            database = self._begun()
+            database = self._begin_work()
             # Another writer may have created the collection in the meantime.
             self._facts = self._read_facts(database)
             self._check(facts)
@@ -185,7 +190,7 @@ class SqliteCollection:
     def replace(self, documents: Documents) -> None:
         with _translate_errors():
             facts, _ = self._require()
-            database = self._begun()
+            database = self._begin_work()
             new = {replace_surrogates(document.doc_id): (document, passages) for document, passages in documents}
             for doc_id in new:
                 _delete(database, doc_id)
@@ -199,7 +204,7 @@ class SqliteCollection:
     def add_vectors(self, documents: Documents) -> None:
         with _translate_errors():
             facts, _ = self._require()
-            database = self._begun()
+            database = self._begin_work()
             for document, passages in documents:
                 database.execute(
                     "UPDATE documents SET payload = ? WHERE doc_id = ?",
@@ -216,7 +221,7 @@ class SqliteCollection:
     def remove(self, doc_ids: Sequence[str]) -> None:
         with _translate_errors():
             self._require()
-            database = self._begun()
+            database = self._begin_work()
             for doc_id in doc_ids:
                 _delete(database, replace_surrogates(doc_id))
 
@@ -232,12 +237,12 @@ class SqliteCollection:
     # --- opening ----------------------------------------------------------------------------------------------------------
 
     def _require(self) -> tuple[dtos.Collection, sqlite3.Connection]:
-        facts = self._current()
+        facts = self._get_facts()
         if facts is None or self._connection is None:
             raise payloads.no_collection(self._name)
         return facts, self._connection
 
-    def _current(self) -> dtos.Collection | None:
+    def _get_facts(self) -> dtos.Collection | None:
         """Return the facts of the collection, or None if it does not exist.
 
         The file is looked up each time, because another process may have created, replaced or removed it.
@@ -273,9 +278,9 @@ class SqliteCollection:
         make_private_folder(self._path.parent)
         with open(self._path, "ab", opener=private_opener):
             pass
-        self._current()
+        self._get_facts()
 
-    def _begun(self) -> sqlite3.Connection:
+    def _begin_work(self) -> sqlite3.Connection:
         """Return the connection with a transaction. Raises VectorStoreBusyError if another process has a transaction."""
         database = self._connection
         if database is None:
@@ -292,7 +297,7 @@ class SqliteCollection:
 
     def _check(self, facts: dtos.Collection) -> None:
         """Raise if the collection was made with another embedder. The transaction, if there is one, is rolled back."""
-        stored = self._current()
+        stored = self._get_facts()
         if stored and (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
@@ -319,7 +324,7 @@ class SqliteMemoryVectorStore(SqliteVectorStore):
 
 
 class _MemoryCollection(SqliteCollection):
-    def _current(self) -> dtos.Collection | None:
+    def _get_facts(self) -> dtos.Collection | None:
         if self._facts is None and self._connection is not None:
             self._facts = self._read_facts(self._connection)
         return self._facts
@@ -392,7 +397,7 @@ def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
     The condition has `{0}` where the column with the passage's number is to be inserted.
     """
     conditions, values = ["1"], []
-    for key, accepted in active_filters(dict(filters)):
+    for key, accepted in select_active_filters(dict(filters)):
         texts = payloads.field_texts(key, accepted)
         placeholders = ",".join("?" * len(texts))
         conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({placeholders}))")  # noqa: S608

@@ -253,7 +253,7 @@ class RateLimiter:
     def earliest_wait_s(self, closed_s: Callable[[], float] = _always_open) -> float:
         """Return the least wait in seconds of a caller that arrives now. Each `burst` of callers before it takes a window."""
         now = self._clock()
-        start = max(self._next_start(closed_s), now)
+        start = max(self._find_next_start(closed_s), now)
         if not self._burst:
             return start - now
         windows, position = divmod(self._waiting, self._burst)
@@ -272,7 +272,7 @@ class RateLimiter:
             try:
                 # The start is recorded when it happens, so that no two windows overlap.
                 async with self._start_lock:
-                    while (wait_s := self._next_start(closed_s) - self._clock()) > 0:
+                    while (wait_s := self._find_next_start(closed_s) - self._clock()) > 0:
                         # A Retry-After may arrive during the wait, so the time is computed again.
                         _check(wait_s, deadline - self._clock(), closed_s)
                         await self._sleep(wait_s)
@@ -297,7 +297,7 @@ class RateLimiter:
                 CALL_S, "{name} already serves as many of our requests as it may at once: try again in {seconds:.0f} s"
             ) from None
 
-    def _next_start(self, closed_s: Callable[[], float]) -> float:
+    def _find_next_start(self, closed_s: Callable[[], float]) -> float:
         """Return the time at which the first waiting caller may start, whatever the number of running calls."""
         now = self._clock()
         while self._starts and self._starts[0] + self._window_s <= now:

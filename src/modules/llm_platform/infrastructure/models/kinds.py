@@ -161,7 +161,7 @@ def configuration_error(config: LLMConnection) -> str | None:
     The first request raises it, not the start. It holds no value of a setting.
     """
     names, key = config.settings, config.api_key
-    if missing := dict(_missing(config)):
+    if missing := dict(_list_missing(config)):
         return f"{config.name} needs {' and '.join(missing)}: set {' and '.join(missing.values())}"
     if not fits_a_header(key):
         return f"{config.name}: {names.key} contains characters that a key cannot have: check it"
@@ -174,7 +174,7 @@ def configuration_error(config: LLMConnection) -> str | None:
     return None
 
 
-def _missing(config: LLMConnection) -> Iterator[tuple[str, str]]:
+def _list_missing(config: LLMConnection) -> Iterator[tuple[str, str]]:
     """Return each missing setting and its variable."""
     names = config.settings
     if config.needs_key and not config.api_key:

@@ -28,7 +28,7 @@ class LLMRouter(ILLMProvider):
         self._registry = LLMRegistry(models)
         self._circuits = {model.name: model.circuit for model in models}
 
-    def preferring(self, name: str) -> LLMRouter:
+    def prefer(self, name: str) -> LLMRouter:
         """Return a router over the same models with that one first."""
         return LLMRouter(sorted(self._models, key=lambda model: model.name != name))
 

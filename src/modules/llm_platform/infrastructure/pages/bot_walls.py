@@ -51,7 +51,7 @@ def _wall(page: PageSample) -> AppException | None:
         return captcha_error()
     if ERROR_TITLE.search(page.title):
         return PageError(NOT_THERE)
-    if length <= VERY_SHORT_CHARS and ERROR_TITLE.search(_first_line(page.text)):
+    if length <= VERY_SHORT_CHARS and ERROR_TITLE.search(_find_first_line(page.text)):
         return PageError(NOT_THERE)
     if _is_consent(page):
         return PageBlockedError("The page is behind a consent form, so it cannot be used as a source")
@@ -87,7 +87,7 @@ def _is_login(page: PageSample) -> bool:
     return sum(map(bool, signs)) >= needed
 
 
-def _first_line(text: str) -> str:
+def _find_first_line(text: str) -> str:
     return next((line.strip("# ") for line in text.splitlines() if line.strip("# ")), "")
 
 

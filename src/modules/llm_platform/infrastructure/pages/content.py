@@ -93,7 +93,7 @@ async def extract_content(
                 parsed = await parsers.html(decoded.text)
             parsed = replace(parsed, note=parsed.note or decoded.note)
     except UnreadableDocument as error:
-        raise _unreadable(str(error), media_type) from error
+        raise _make_unreadable_error(str(error), media_type) from error
     text, title = visible_text(parsed.text), visible_text(parsed.title or "")
     path = page.address.target.partition("?")[0]
     has_links = parsed.hyperlinks is not None and bool(parsed.hyperlinks.links)
@@ -144,7 +144,7 @@ def _sniff_type(body: bytes) -> str:
     return "text/html" if _LOOKS_LIKE_HTML.match(start.removeprefix(b"\xef\xbb\xbf")) else "text/plain"
 
 
-def _unreadable(why: str, media_type: str) -> PageError | PageConfigError:
+def _make_unreadable_error(why: str, media_type: str) -> PageError | PageConfigError:
     if "needs: pip install" in why:
         return PageConfigError(f"Pages cannot be read: {why}")
     kinds: Mapping[bool, str] = {True: "PDF", False: "page"}

@@ -78,7 +78,7 @@ Visit: TypeAlias = Callable[[PageAddress], Awaitable[None]]
 BeforeBody: TypeAlias = Callable[[], Awaitable[None]]
 
 
-async def _at_once() -> None:
+async def _skip_turn() -> None:
     """Read the body without waiting for a turn."""
 
 
@@ -134,7 +134,7 @@ class SafeFetcher:
         address: PageAddress,
         request: PageRequest,
         before: Visit | None = None,
-        before_body: BeforeBody = _at_once,
+        before_body: BeforeBody = _skip_turn,
     ) -> Fetched:
         """Return the page.
 

@@ -15,7 +15,7 @@ from modules.llm_platform.infrastructure.limits.upstream_guard import PAGE_READE
 from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter
 from modules.llm_platform.infrastructure.pages import page_readers
 from modules.llm_platform.infrastructure.pages.upstream_page_reader import UpstreamPageReader, UpstreamSiteReader
-from modules.llm_platform.infrastructure.resources import Resources, is_installed, is_loopback, plain
+from modules.llm_platform.infrastructure.resources import Resources, is_installed, is_loopback, reveal_secret
 from modules.llm_platform.infrastructure.unconfigured import unconfigured_page_reader, unconfigured_site_reader
 from shared.config import Settings
 
@@ -81,7 +81,7 @@ def build_answer_page_reader(settings: Settings, direct: IPageReader, shared: Sh
 def _build_jina_reader(settings: Settings, resources: Resources, circuit: CircuitBreaker | None) -> IPageReader:
     from modules.llm_platform.infrastructure.pages.jina import JinaPageReader
 
-    key, url = plain(settings.JINA_API_KEY), settings.JINA_BASE_URL
+    key, url = reveal_secret(settings.JINA_API_KEY), settings.JINA_BASE_URL
     client, guard = resources.client(url, PAGE_TIMEOUT_S), resources.guard(settings.READER_ALLOWED_HOSTS)
     jina = JinaPageReader(key, url, PAGE_TIMEOUT_S, client=client, redactor=resources.redactor)
     rps = settings.JINA_RPS or (JINA_RPS_WITH_KEY if key else JINA_RPS_WITHOUT_KEY)

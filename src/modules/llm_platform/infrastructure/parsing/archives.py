@@ -134,11 +134,11 @@ class _Xml:
         self._depth += 1
         if self._depth > MAX_XML_DEPTH:
             raise _TooComplexError
-        self.start(_local(name), {_local(key): value for key, value in attributes.items()})
+        self.start(_remove_namespace(name), {_remove_namespace(key): value for key, value in attributes.items()})
 
     def _end(self, name: str) -> None:
         self._depth -= 1
-        self.end(_local(name))
+        self.end(_remove_namespace(name))
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         """Handle the start tag of an element."""
@@ -150,7 +150,7 @@ class _Xml:
         """Handle character data."""
 
 
-def _local(name: str) -> str:
+def _remove_namespace(name: str) -> str:
     return name.rpartition(" ")[2]
 
 

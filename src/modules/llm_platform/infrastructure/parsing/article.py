@@ -80,7 +80,7 @@ def _word_counts(text: str) -> tuple[int, int]:
     return sum(counts), sum([count for count in counts if count >= MIN_SENTENCE_WORDS])
 
 
-def without_repeats(text: str) -> str:
+def remove_repeats(text: str) -> str:
     """Return the text with each longer line once. Pages repeat teasers, and forums the posts that others quote."""
     seen: set[str] = set()
     kept: list[str] = []
@@ -153,7 +153,7 @@ def _text_of_part(part: Any, *, precise: bool) -> str:
         remove(elements(body, "header"))
     surroundings = [node for node in elements(body, _NAMED) if _is_surrounding(node)]
     if surroundings:
-        removed = sum(char_count(node.text) for node in _outermost(surroundings))
+        removed = sum(char_count(node.text) for node in _select_outermost(surroundings))
         if char_count(body.text) - removed > MIN_KEPT_SHARE * chars:
             remove(surroundings)
     for selector in ("div", "ul,ol,dl", "p"):
@@ -162,15 +162,15 @@ def _text_of_part(part: Any, *, precise: bool) -> str:
     if paragraphs < MIN_PARAGRAPH_CHARS * (1 if precise else 3):
         text = plain_text(tree)
     else:
-        text = plain_text("<hr>".join(node.outer_html for node in _outermost(elements(body, _CONTENT))))
-    return without_repeats(text)
+        text = plain_text("<hr>".join(node.outer_html for node in _select_outermost(elements(body, _CONTENT))))
+    return remove_repeats(text)
 
 
 def _is_surrounding(node: Any) -> bool:
     return _matches_class_or_id(_SURROUNDING_NAME, *_names(node)) or "nav" in (node.getattr("role") or "").lower()
 
 
-def _outermost(nodes: list[Any]) -> Iterator[Any]:
+def _select_outermost(nodes: list[Any]) -> Iterator[Any]:
     """Yield the outermost nodes, in the order of the page."""
     last = None
     for node in nodes:

@@ -14,7 +14,7 @@ class ChildCitationReader(AsyncParsers):
 
     async def __call__(self, text: str, given: Sequence[GivenSource]) -> CitedText:
         """Return the text with markers, and its sources. Raises VerificationError for a text that takes too long."""
-        request = {"text": text, "given": [_sent(source) for source in given]}
+        request = {"text": text, "given": [_describe_given(source) for source in given]}
         try:
             answer = await self.run(lambda parser: parser.citations(request))
         except UnreadableDocument as error:
@@ -26,7 +26,7 @@ class ChildCitationReader(AsyncParsers):
         return CitedText(answer["text"], tuple(_to_named_source(source, given) for source in answer["sources"]), pieces)
 
 
-def _sent(source: GivenSource) -> dict[str, Any]:
+def _describe_given(source: GivenSource) -> dict[str, Any]:
     return {
         "index": source.index,
         "url": source.url,

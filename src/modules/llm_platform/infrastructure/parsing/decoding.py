@@ -62,7 +62,7 @@ _CONTROLS = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], " ")
 _CONTROL_BYTES = bytes(_CONTROLS)  # searched first: `translate` is slow beyond ASCII
 
 
-def printable(text: str | Path) -> str:
+def replace_unprintable(text: str | Path) -> str:
     """Return a text or path for messages: characters that cannot be printed become U+FFFD."""
     name = str(text)
     return name if name.isprintable() else "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
@@ -82,12 +82,18 @@ def decode(data: bytes, *, html: bool = False, declared: str | None = None) -> D
     for a binary file.
     """
     sent_as = find_encoding(declared) if declared else None
-    found = _by_mark(data) or (
-        _decode_replacing(data, sent_as) if sent_as and sent_as.startswith("utf-16") else _by_utf16_shape(data)
+    found = _decode_by_mark(data) or (
+        _decode_replacing(data, sent_as) if sent_as and sent_as.startswith("utf-16") else _decode_by_utf16_shape(data)
     )
     if found is None and b"\0" in data:
         raise UnreadableDocument("it is a binary file, not text")
-    found = found or _by_sender(data, sent_as) or _by_declaration(data, html) or _as_utf8(data) or _by_guess(data)
+    found = (
+        found
+        or _decode_by_sender(data, sent_as)
+        or _decode_by_declaration(data, html)
+        or _decode_as_utf8(data)
+        or _decode_by_guess(data)
+    )
     return found._replace(text=_tidy(found.text))
 
 
@@ -104,10 +110,10 @@ def find_encoding(name: str) -> str | None:
         return None
 
 
-def _by_sender(data: bytes, encoding: str | None) -> Decoded | None:
+def _decode_by_sender(data: bytes, encoding: str | None) -> Decoded | None:
     if encoding is None:
         return None
-    as_utf8 = None if _SEVEN_BIT.match(encoding) else _as_utf8(data)
+    as_utf8 = None if _SEVEN_BIT.match(encoding) else _decode_as_utf8(data)
     return as_utf8 or _decode_replacing(data, encoding)
 
 
@@ -125,14 +131,14 @@ def _decode_replacing(data: bytes, encoding: str) -> Decoded:
     return Decoded(text, f"some bytes are not {encoding} and were replaced" if "\ufffd" in text else None)
 
 
-def _by_mark(data: bytes) -> Decoded | None:
+def _decode_by_mark(data: bytes) -> Decoded | None:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _decode_replacing(data[len(mark) :], encoding)
     return None
 
 
-def _by_utf16_shape(data: bytes) -> Decoded | None:
+def _decode_by_utf16_shape(data: bytes) -> Decoded | None:
     """Western text in UTF-16 has NUL at every other offset only."""
     sample = data[:SAMPLE]
     even, odd = sample[::2].count(0), sample[1::2].count(0)
@@ -141,23 +147,23 @@ def _by_utf16_shape(data: bytes) -> Decoded | None:
     return _decode_replacing(data, "utf-16-be" if even else "utf-16-le") if even + odd else None
 
 
-def _by_declaration(data: bytes, html: bool) -> Decoded | None:
+def _decode_by_declaration(data: bytes, html: bool) -> Decoded | None:
     match = _DECLARED.search(data, 0, SAMPLE) if html else None
     if match is None:
         return None
     encoding = find_encoding(match[1].decode("ascii"))
     # The declaration is ASCII, so the page is not UTF-16.
-    return _by_sender(data, encoding) if encoding and not encoding.startswith("utf-16") else None
+    return _decode_by_sender(data, encoding) if encoding and not encoding.startswith("utf-16") else None
 
 
-def _as_utf8(data: bytes) -> Decoded | None:
+def _decode_as_utf8(data: bytes) -> Decoded | None:
     try:
         return Decoded(codecs.getincrementaldecoder("utf-8")().decode(data))
     except UnicodeDecodeError:
         return None
 
 
-def _by_guess(data: bytes) -> Decoded:
+def _decode_by_guess(data: bytes) -> Decoded:
     encoding = _guess_encoding(data)
     try:
         text = codecs.getincrementaldecoder(encoding)("replace").decode(data)

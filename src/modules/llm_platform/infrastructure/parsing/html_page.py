@@ -6,7 +6,7 @@ from html import escape
 from typing import Any
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, NEEDS_EXTRA, Answer
-from modules.llm_platform.infrastructure.parsing.article import ARTICLE_HTML_CHARS, find_article, without_repeats
+from modules.llm_platform.infrastructure.parsing.article import ARTICLE_HTML_CHARS, find_article, remove_repeats
 from modules.llm_platform.infrastructure.parsing.html_limits import (
     HTML_DEPTH,
     MAX_TAGS,
@@ -92,7 +92,7 @@ def page_text(html: str) -> Answer:
 def linked_page_text(html: str) -> Answer:
     """Return the text as `page_text` does, with the `hyperlinks` of the whole page, its menus included."""
     return _read_bounded(
-        html, lambda bounded: _page_text(html, bounded, lambda tree: {"hyperlinks": _hyperlinks(tree)})
+        html, lambda bounded: _page_text(html, bounded, lambda tree: {"hyperlinks": _read_hyperlinks(tree)})
     )
 
 
@@ -103,7 +103,7 @@ def whole_page_text(html: str) -> Answer:
         tree = parse(bounded)
         if tree.body is None:
             return _answer(tree, "")
-        links = _hyperlinks(tree)
+        links = _read_hyperlinks(tree)
         return {**_answer(tree, _prepare_page(tree, "")[0]), "extraction": 1.0, "hyperlinks": links}
 
     return _read_bounded(html, read)
@@ -115,7 +115,7 @@ def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
     The structure is marked first, because the limits hold for the text that is parsed.
     """
     try:
-        bounded, note = limit_html(_with_structure(html))
+        bounded, note = limit_html(_mark_structure(html))
         return {**read(bounded), "note": note}
     except ImportError:
         return {"error": NEEDS_EXTRA}
@@ -141,12 +141,12 @@ def _page_text(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Ans
     more = more_of(tree)
     page, visible_chars = _prepare_page(tree, _PAGE_BOILERPLATE)
     if len(page) < MIN_PAGE_CHARS < len(html) < MAX_REREAD_HTML_CHARS:
-        whole = parse(limit_html(_with_structure(_NOSCRIPT.sub("", html)))[0])
+        whole = parse(limit_html(_mark_structure(_NOSCRIPT.sub("", html)))[0])
         whole_page, whole_chars = _prepare_page(whole, "")
         if len(whole_page.split()) >= MIN_PAGE_WORDS:
             tree, page, visible_chars = whole, whole_page, whole_chars
     article = find_article(tree, page) if len(html) <= ARTICLE_HTML_CHARS else ""
-    text = article or without_repeats(_main_text(tree, page))
+    text = article or remove_repeats(_main_text(tree, page))
     share = min(1.0, char_count(text) / visible_chars) if visible_chars else 1.0
     return {**_answer(tree, text), "extraction": round(share, 2), **more}
 
@@ -163,14 +163,14 @@ def _prepare_page(tree: Any, boilerplate: str) -> tuple[str, int]:
         remove([*site_headers, *elements(tree.body, boilerplate)])
     _mark_comments(tree)
     _set_tables(tree)
-    return without_repeats(plain_text(tree)), visible_chars
+    return remove_repeats(plain_text(tree)), visible_chars
 
 
 def _answer(tree: Any, text: str) -> Answer:
     return {"title": " ".join((tree.title or "").lstrip("# ").split()), "text": text[:MAX_CHARS]}
 
 
-def _hyperlinks(tree: Any) -> Answer:
+def _read_hyperlinks(tree: Any) -> Answer:
     """Return the addresses as they are written. Links are left out if the page or the link has `nofollow`."""
     metas = elements(tree.document, "meta[name]")
     policies = [meta.getattr("content") or "" for meta in metas if (meta.getattr("name") or "").lower() == "robots"]
@@ -289,7 +289,7 @@ def _rules(css: str) -> Iterator[tuple[str, str]]:
         depth = max(depth - 1, 0)
 
 
-def _with_structure(html: str) -> str:
+def _mark_structure(html: str) -> str:
     """Mark headings, code and definitions as Markdown does. The source is changed, because changing the tree is slow."""
     has_code = False
 

@@ -159,12 +159,12 @@ class ParserProcess:
                 if watchdog.found_stopped
                 else ParserEndedError
             )
-            raise error(self._why_it_ended(child.returncode, fields["cpu_seconds"], timed_out=watchdog.timed_out))
+            raise error(self._explain_end(child.returncode, fields["cpu_seconds"], timed_out=watchdog.timed_out))
         if reason := answer.get("error"):
             raise UnreadableDocument(str(reason))
         return answer
 
-    def _why_it_ended(self, returncode: int, cpu_seconds: float, *, timed_out: bool) -> str:
+    def _explain_end(self, returncode: int, cpu_seconds: float, *, timed_out: bool) -> str:
         if returncode == -getattr(signal, "SIGPROF", 0):
             return f"reading it took longer than {cpu_seconds:g} s of CPU time"
         if timed_out or returncode == -getattr(signal, "SIGALRM", 0):
@@ -261,13 +261,13 @@ def read_answer(answer: dict[str, Any]) -> Parsed:
         answer.get("text") or "",
         answer.get("title") or None,
         answer.get("note"),
-        _hyperlinks(answer.get("hyperlinks")),
+        _parse_hyperlinks(answer.get("hyperlinks")),
         answer.get("extraction"),
         number_pages(answer.get("pages") or ()),
     )
 
 
-def _hyperlinks(sent: dict[str, Any] | None) -> Hyperlinks | None:
+def _parse_hyperlinks(sent: dict[str, Any] | None) -> Hyperlinks | None:
     if sent is None:
         return None
     links = tuple((href, text) for href, text in sent["links"])

@@ -121,7 +121,7 @@ def _join_pages(pages: Sequence[Sequence[Line]]) -> _RunningText:
     """Return the pages as one text, without headers, page numbers and tables of contents, and with section headings."""
     running = _RunningText()
     last: Line | None = None
-    for lines in _without_edges(pages):
+    for lines in _remove_edges(pages):
         kept = _trim_blank_lines([line for line in lines if not _DOT_LEADERS.search(line.text)])
         if kept and last is not None:
             is_apart = ENDED.search(running.text) or kept[0].begins_block_after(last, on_same_page=False)
@@ -145,7 +145,7 @@ def _join(lines: Sequence[Line]) -> str:
     for line in lines:
         is_inked = bool(line.text.strip())
         if last is not None:
-            parts.append(line.separator_after(last) if is_inked else "\n")
+            parts.append(line.choose_separator(last) if is_inked else "\n")
         parts.append(line.text)
         last = line if is_inked or last is None else last
     return "".join(parts).strip()
@@ -161,7 +161,7 @@ def _section(found: re.Match[str]) -> str:
     return f"\n{'#' * (1 + found[2].count('.'))} {found[0]}\n"
 
 
-def _without_edges(pages: Sequence[Sequence[Line]]) -> Iterator[Sequence[Line]]:
+def _remove_edges(pages: Sequence[Sequence[Line]]) -> Iterator[Sequence[Line]]:
     """Pages without the edge lines that repeat on other pages or hold the page number."""
     edges = [{*range(min(EDGE_LINES, len(page))), *range(max(0, len(page) - EDGE_LINES), len(page))} for page in pages]
     repeated: Counter[str] = Counter()

@@ -41,7 +41,7 @@ class Line:
     usual_step: float = 0.0
     cells: tuple[float, ...] = ()
 
-    def separator_after(self, before: "Line") -> str:
+    def choose_separator(self, before: "Line") -> str:
         if before.cells and before.cells == self.cells and abs(self.y - before.y) < SAME_LINE * self.size:
             return " "  # the next cell of a row
         return "\n\n" if self.begins_block_after(before) else "\n"

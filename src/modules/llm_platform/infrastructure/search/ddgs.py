@@ -265,12 +265,12 @@ class DdgsCall:
                 "ddgs failed on an engine's answer: try again, or name other engines"
             ) from error
         except _library_error() as error:
-            return DdgsResult(self._no_rows_or_raise(error), (*unknown_engines, *self._list_failed_engines()))
+            return DdgsResult(self._accept_no_rows(error), (*unknown_engines, *self._list_failed_engines()))
         if not isinstance(rows, list | tuple):
             raise exceptions.WebSearchError("ddgs returned no list of results: is its version supported?")
         return DdgsResult(rows, (*unknown_engines, *self._list_failed_engines()))
 
-    def _no_rows_or_raise(self, error: BaseException) -> Sequence[Any]:
+    def _accept_no_rows(self, error: BaseException) -> Sequence[Any]:
         """Return no rows if an engine answered and found nothing.
 
         Otherwise raise the web search error that says what the library's exception and the statuses of the engines mean.

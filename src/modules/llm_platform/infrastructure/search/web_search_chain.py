@@ -133,10 +133,10 @@ class WebSearchChain(IWebSearchProvider):
         return fuse_answers(request, answers).with_degraded([Degraded.of(name, error) for name, error in failures])
 
     async def _search_web(self, request: WebSearchRequest) -> WebSearchResponse:
-        answer, has_joined = await self._flights.run(request, partial(self._first_answer, request))
+        answer, has_joined = await self._flights.run(request, partial(self._find_first_answer, request))
         return answer.model_copy(update={"cached": True}) if has_joined and not answer.cached else answer
 
-    async def _first_answer(self, request: WebSearchRequest) -> WebSearchResponse:
+    async def _find_first_answer(self, request: WebSearchRequest) -> WebSearchResponse:
         degraded: list[Degraded] = []
         with record_sent() as egress_log:
             for provider, guard in self._web:
@@ -151,7 +151,7 @@ class WebSearchChain(IWebSearchProvider):
                         log.warning("search provider failed", extra={"provider": provider.name, "error": error.code})
                         degraded.append(Degraded.of(provider.name, error))
             else:
-                return await self._stale_answer(request, last_error)
+                return await self._get_stale_answer(request, last_error)
         answer = found.with_degraded(degraded) if degraded else found
         stale = self._caches.stale if self._caches else None
         if stale is not None and answer.results and not answer.cached and DOCUMENTS not in answer.provider:
@@ -160,7 +160,7 @@ class WebSearchChain(IWebSearchProvider):
             await stale.set(search_key(self._web_name, request), stored, STALE_TTL_S)
         return answer
 
-    async def _stale_answer(self, request: WebSearchRequest, error: AppException) -> WebSearchResponse:
+    async def _get_stale_answer(self, request: WebSearchRequest, error: AppException) -> WebSearchResponse:
         stale = self._caches.stale if self._caches else None
         stored = await stale.get(search_key(self._web_name, request)) if stale is not None else None
         if stored is None:

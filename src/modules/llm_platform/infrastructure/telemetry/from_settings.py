@@ -53,9 +53,9 @@ def build_tracer(
         warn(problem)
         return NO_TRACER
     try:
-        from modules.llm_platform.infrastructure.telemetry.otel_tracer import OtelTracer, exporting_processors
+        from modules.llm_platform.infrastructure.telemetry.otel_tracer import OtelTracer, make_processors
 
-        return OtelTracer(service, package_version(), *exporting_processors(exporters, console or sys.stdout))
+        return OtelTracer(service, package_version(), *make_processors(exporters, console or sys.stdout))
     except ModuleNotFoundError:
         warn(NOT_INSTALLED)
     except ValueError:  # the SDK reads its variables now; its message may contain a header with a key

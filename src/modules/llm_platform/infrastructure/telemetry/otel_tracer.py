@@ -29,7 +29,7 @@ KINDS: Final = {kind.name.lower(): kind for kind in SpanKind}
 _W3C: Final = TraceContextTextMapPropagator()
 
 
-def exporting_processors(names: Iterable[str], console: TextIO) -> Iterator[SpanProcessor]:
+def make_processors(names: Iterable[str], console: TextIO) -> Iterator[SpanProcessor]:
     """Yield a processor for each exporter: otlp (HTTP), or console."""
     for name in names:
         if name == "console":

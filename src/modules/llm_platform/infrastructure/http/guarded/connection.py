@@ -10,7 +10,7 @@ import httpx2
 
 from modules.llm_platform.domain.exceptions import PageConnectionError
 from modules.llm_platform.domain.privacy.egress_log import log_not_sent, log_sent
-from modules.llm_platform.infrastructure.http.client import default_tls
+from modules.llm_platform.infrastructure.http.client import get_default_tls
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress
 
@@ -38,7 +38,7 @@ class PinnedConnections:
         for number, ip in enumerate(checked.ips[:MAX_ADDRESSES_TRIED], 1):
             connection = httpcore2.AsyncHTTPConnection(
                 origin=httpcore2.Origin(address.scheme.encode(), address.host.encode(), address.port),
-                ssl_context=(self._tls or default_tls()) if address.scheme == "https" else None,
+                ssl_context=(self._tls or get_default_tls()) if address.scheme == "https" else None,
                 network_backend=_Pinned(self._backend, str(ip)),
             )
             size = len(address.url)

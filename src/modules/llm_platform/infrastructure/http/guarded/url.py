@@ -176,7 +176,7 @@ def _authority(authority: str) -> tuple[str, IPAddress | None, int | None]:
         if ip is None:
             raise PageRequestError(BAD_HOST)
         return str(ip), ip, port
-    host = parts["name"].lower() if parts["name"].isascii() else _ascii(parts["name"])
+    host = parts["name"].lower() if parts["name"].isascii() else _encode_host(parts["name"])
     ip = parse_ip(host)
     return (host, ip, port) if ip else (_name(host), None, port)
 
@@ -190,7 +190,7 @@ def _name(host: str) -> str:
     return host
 
 
-def _ascii(host: str) -> str:
+def _encode_host(host: str) -> str:
     """Return the ASCII form of a host name (IDNA 2008). Names that need mapping, such as ① to 1, are refused."""
     import idna
 

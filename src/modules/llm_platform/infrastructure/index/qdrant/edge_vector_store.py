@@ -23,7 +23,7 @@ from modules.llm_platform.infrastructure.files.file_lock import FileLock
 from modules.llm_platform.infrastructure.files.private_files import PRIVATE_FOLDER, require_free_space
 from modules.llm_platform.infrastructure.index import payloads
 from modules.llm_platform.infrastructure.index.embedded_vector_store import EmbeddedVectorStore
-from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, active_filters, hybrid_query
+from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, build_hybrid_query, select_active_filters
 from modules.llm_platform.infrastructure.index.qdrant.generations import Generations, Stamp, folder_size
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ class EdgeCollection:
 
     def facts(self) -> dtos.Collection | None:
         with translate_errors():
-            current = self._current()
+            current = self._open_current()
             return current.facts if current else None
 
     def search(
@@ -148,11 +148,15 @@ class EdgeCollection:
         edge = engine()
         with translate_errors():
             current = self._require()
-            query = hybrid_query(current.facts, text, vector)
+            query = build_hybrid_query(current.facts, text, vector)
             if not query.lists:
                 return []
             fields = build_filter(
-                edge, [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in active_filters(filters)]
+                edge,
+                [
+                    (payloads.FIELDS, payloads.field_texts(key, values))
+                    for key, values in select_active_filters(filters)
+                ],
             )
             lists = []
             if query.vector is not None:
@@ -225,7 +229,7 @@ class EdgeCollection:
             self._take()
             # Another writer may have created the collection before this one took the lock.
             self._check(facts)
-            if self._current() is None:
+            if self._open_current() is None:
                 self._create(facts)
 
     def replace(self, documents: Sequence[tuple[dtos.IndexedDocument, Sequence[dtos.EmbeddedPassage]]]) -> None:
@@ -235,7 +239,7 @@ class EdgeCollection:
         """
         edge = engine()
         with translate_errors():
-            work = self._begun()
+            work = self._begin_work()
             new = {payloads.document_point(document.doc_id): (document, passages) for document, passages in documents}
             self._require_room(work)
             stored = {str(record.id) for record in work.shard.retrieve(list(new), False, False)}
@@ -258,7 +262,7 @@ class EdgeCollection:
         """
         edge = engine()
         with translate_errors():
-            work = self._begun()
+            work = self._begin_work()
             self._require_room(work)
             passages = [passage for _, passages_of_document in documents for passage in passages_of_document]
             centered = payloads.center_vectors([passage.vector for passage in passages], work.facts)
@@ -278,7 +282,7 @@ class EdgeCollection:
     def remove(self, doc_ids: Sequence[str]) -> None:
         with translate_errors():
             if self.lookup(doc_ids):
-                self._begun().shard.update(delete_operation(engine(), doc_ids))
+                self._begin_work().shard.update(delete_operation(engine(), doc_ids))
 
     def finish(self) -> None:
         with translate_errors():
@@ -311,12 +315,12 @@ class EdgeCollection:
     # --- opening ----------------------------------------------------------------------------------------------------------
 
     def _require(self) -> _Open:
-        current = self._current()
+        current = self._open_current()
         if current is None:
             raise payloads.no_collection(self._name)
         return current
 
-    def _current(self) -> _Open | None:
+    def _open_current(self) -> _Open | None:
         """Return the shard that is being written, or else the newest generation. Return None if there is no collection."""
         if self._work is not None:
             return self._work
@@ -356,7 +360,7 @@ class EdgeCollection:
 
     def _check(self, facts: dtos.Collection) -> None:
         """Raise if the collection exists and was made with another embedder."""
-        current = self._current()
+        current = self._open_current()
         if current is None:
             return
         stored = current.facts
@@ -367,7 +371,7 @@ class EdgeCollection:
         if not self._generations.take():
             raise payloads.busy_collection(self._name)
 
-    def _begun(self) -> _Open:
+    def _begin_work(self) -> _Open:
         """Return the shard that is being written. The first call copies the newest generation.
 
         Raises VectorStoreBusyError if another process writes.

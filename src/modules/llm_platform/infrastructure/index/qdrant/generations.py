@@ -138,7 +138,7 @@ class Generations:
     def share(self) -> tuple[Path, FileLock] | None:
         """Return the newest generation and its shared lock, which the reader releases, or None if there is none."""
         for _ in range(TRIES):
-            path = self._newest()
+            path = self._find_newest()
             if path is None:
                 return None
             lock = FileLock(path.with_suffix(".lock"))
@@ -160,7 +160,7 @@ class Generations:
 
     def copy_newest(self) -> None:
         """Copy the newest generation to `work`. Only the writer calls this. Raises OSError if the disk has too little space."""
-        newest = self._newest()
+        newest = self._find_newest()
         if newest is not None:
             size = folder_size(newest)
             private_files.require_free_space(self.folder, size.allocated + size.unfilled)
@@ -168,7 +168,7 @@ class Generations:
 
     def publish(self) -> None:
         """Make `work`, closed and flushed, the newest generation, and delete older ones that nobody reads."""
-        newest = self._newest()
+        newest = self._find_newest()
         number = 1 + (int(newest.name[2:]) if newest else 0)
         path = self.folder / f"g-{number:06}"
         shutil.rmtree(path, ignore_errors=True)  # a writer crashed between the two renames
@@ -188,7 +188,7 @@ class Generations:
             shutil.rmtree(self.work, ignore_errors=True)
             self._writer.release()
 
-    def _newest(self) -> Path | None:
+    def _find_newest(self) -> Path | None:
         try:
             name = self._current.read_bytes()[:MAX_NAME_BYTES].decode("ascii", "replace").strip()
         except FileNotFoundError:

@@ -19,7 +19,7 @@ from modules.llm_platform.domain.ports.tracing import NO_SPAN, current_span, dat
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.index import payloads
-from modules.llm_platform.infrastructure.index.hybrid import active_filters, hybrid_query
+from modules.llm_platform.infrastructure.index.hybrid import build_hybrid_query, select_active_filters
 from modules.llm_platform.infrastructure.index.qdrant import server as qdrant_server
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class QdrantVectorStore(IVectorStore):
         there are more than BATCH_POINTS passages, earlier requests send the first ones.
         """
         with qdrant_server.translate_errors(collection):
-            facts = await self._known(collection)
+            facts = await self._get_facts(collection)
             points = [qdrant_server.passage_point(point) for point in payloads.prepare_points(facts, passages)]
             sent_before = max(0, (len(points) - 1) // BATCH_POINTS * BATCH_POINTS)
             for first in range(0, sent_before, BATCH_POINTS):
@@ -95,7 +95,7 @@ class QdrantVectorStore(IVectorStore):
 
     async def remove(self, collection: str, doc_ids: Sequence[str]) -> None:
         with qdrant_server.translate_errors(collection):
-            await self._known(collection)
+            await self._get_facts(collection)
             for first in range(0, len(doc_ids), PAGE_RECORDS):
                 batch = doc_ids[first : first + PAGE_RECORDS]
                 await self._forget(collection, batch, payloads.PASSAGE)
@@ -103,7 +103,7 @@ class QdrantVectorStore(IVectorStore):
 
     async def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
         with qdrant_server.translate_errors(collection):
-            await self._known(collection)
+            await self._get_facts(collection)
             async for record in self._records(
                 collection, qdrant_server.build_filter([(payloads.KIND, [payloads.DOCUMENT])])
             ):
@@ -112,7 +112,7 @@ class QdrantVectorStore(IVectorStore):
     async def lookup(self, collection: str, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         found: dict[str, dtos.IndexedDocument] = {}
         with qdrant_server.translate_errors(collection):
-            await self._known(collection)
+            await self._get_facts(collection)
             client = self._get_client()
             for first in range(0, len(doc_ids), PAGE_RECORDS):
                 ids = [payloads.document_point(doc_id) for doc_id in doc_ids[first : first + PAGE_RECORDS]]
@@ -128,11 +128,11 @@ class QdrantVectorStore(IVectorStore):
         self, collection: str, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
         with qdrant_server.translate_errors(collection):
-            hybrid = hybrid_query(await self._known(collection), text, vector)
+            hybrid = build_hybrid_query(await self._get_facts(collection), text, vector)
             if not hybrid.lists:
                 return []
             fields = qdrant_server.build_filter(
-                [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in active_filters(filters)]
+                [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in select_active_filters(filters)]
             )
             async with asyncio.timeout(self._timeout):
                 answer = await self._get_client().query_points(
@@ -147,7 +147,7 @@ class QdrantVectorStore(IVectorStore):
 
     async def passages(self, collection: str, doc_id: str) -> list[dtos.Passage]:
         with qdrant_server.translate_errors(collection):
-            await self._known(collection)
+            await self._get_facts(collection)
             fields = qdrant_server.build_filter(
                 [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]
             )
@@ -167,7 +167,7 @@ class QdrantVectorStore(IVectorStore):
             self._client = _connect(self._url, self._api_key, self._timeout)
         return self._client if current_span() is NO_SPAN else cast("AsyncQdrantClient", _TracedClient(self._client))
 
-    async def _known(self, collection: str) -> dtos.Collection:
+    async def _get_facts(self, collection: str) -> dtos.Collection:
         """Return the facts of a collection. Raises VectorStoreConfigError without one."""
         read_at, facts = self._facts.get(collection, (0.0, None))
         if facts is None or time.monotonic() - read_at > COLLECTION_INFO_TTL_S:

@@ -20,7 +20,7 @@ from modules.llm_platform.infrastructure.limits.upstream_states import MAX_REPOR
 from modules.llm_platform.infrastructure.models.kinds import KINDS, LLMConnection, Variables
 from modules.llm_platform.infrastructure.models.llm_router import LLMRouter
 from modules.llm_platform.infrastructure.models.upstream_model import UpstreamModel
-from modules.llm_platform.infrastructure.resources import Resources, is_loopback, plain
+from modules.llm_platform.infrastructure.resources import Resources, is_loopback, reveal_secret
 from shared.config import Settings, SettingsError
 from shared.setting_types import LLMStage
 
@@ -106,7 +106,7 @@ def _build_connection(
         kind=kind,
         model=model or "",
         base_url=base_url,
-        api_key=plain(api_key),
+        api_key=reveal_secret(api_key),
         timeout=compute_first_token_timeout_s(settings, is_local),
         idle_timeout=settings.LLM_IDLE_TIMEOUT_S,
         temperature=settings.LLM_TEMPERATURE,
@@ -295,7 +295,7 @@ class LanguageModels:
     def prefer(self, stage: LLMStage) -> ILLMProvider | None:
         """Return `llm`, which calls the model that LLM_STAGES names for this stage first."""
         first = resolve_stages(self.settings).get(stage)
-        return self.llm.preferring(first) if first and isinstance(self.llm, LLMRouter) else self.llm
+        return self.llm.prefer(first) if first and isinstance(self.llm, LLMRouter) else self.llm
 
     def build_stage_llms(self) -> Mapping[LLMStage, ILLMProvider]:
         """Return the provider of each report stage: the model in LLM_STAGES first, then the others in order.
@@ -308,7 +308,7 @@ class LanguageModels:
             return dict.fromkeys(STAGES, self.llm)
         router = self.policies.build_router(self.adapters, self.policies.limiters, max_wait_s=MAX_REPORT_WAIT_S)
         first = {stage: name for stage, name in resolve_stages(self.settings).items() if name in self.adapters}
-        routers = {name: router.preferring(name) for name in set(first.values())}
+        routers = {name: router.prefer(name) for name in set(first.values())}
         return {stage: routers[first[stage]] if stage in first else router for stage in STAGES}
 
     def build_price(self) -> Callable[[int, int], float] | None:

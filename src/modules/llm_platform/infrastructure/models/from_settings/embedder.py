@@ -10,7 +10,7 @@ from modules.llm_platform.domain.package import has_wordllama_wheel, no_wordllam
 from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
 from modules.llm_platform.infrastructure.models.kinds import OPENAI_URL
-from modules.llm_platform.infrastructure.resources import Resources, is_installed, is_out_of_reach, plain
+from modules.llm_platform.infrastructure.resources import Resources, is_installed, is_out_of_reach, reveal_secret
 from shared.config import Settings
 from shared.setting_types import LOCAL_EMBEDDERS
 
@@ -54,7 +54,7 @@ def _connect_embedder(settings: Settings) -> EmbeddingConnection:
         kind=s.EMBEDDER,
         model=s.EMBEDDING_MODEL or "",
         base_url=address,
-        api_key=plain(key),
+        api_key=reveal_secret(key),
         api_version=s.AZURE_OPENAI_API_VERSION,
     )
     azure_variables = ("AZURE_OPENAI_ENDPOINT", "AZURE_OPENAI_API_KEY", "EMBEDDING_MODEL")

@@ -159,7 +159,7 @@ class OpenAIEmbedder(IEmbedder):
         async with self._slots:
             for number in range(TRIES):
                 try:
-                    return await self._once(texts)
+                    return await self._embed_once(texts)
                 except EmbeddingError as error:
                     pause = EMBEDDING_PAUSE_S * 2**number if error.retry_after_s is None else error.retry_after_s
                     if number + 1 == TRIES or pause > MAX_PAUSE_S:
@@ -167,7 +167,7 @@ class OpenAIEmbedder(IEmbedder):
                 await self._sleep(pause)
             raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _once(self, texts: list[str]) -> list[Vector | None]:
+    async def _embed_once(self, texts: list[str]) -> list[Vector | None]:
         body: dict[str, Any] = {"input": texts, "model": self._connection.model, "encoding_format": "float"}
         reply = await self._upstream.read_reply(self._client.post("/embeddings", body, sent_kind="page text"))
         answer = self._upstream.json_object(reply)

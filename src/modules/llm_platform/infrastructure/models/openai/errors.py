@@ -99,7 +99,7 @@ def status_error(
             f"{name}: no such address or model ({status}): check {names.address} and {names.model}"
         )
     if status < 500:
-        return _bad_request(connection, status, details)
+        return _explain_bad_request(connection, status, details)
     return exceptions.LLMProviderException(f"{name} failed {what}", retry_after_s=wait)
 
 
@@ -121,7 +121,7 @@ def read_reported_error(connection: LLMConnection, body: object) -> exceptions.L
     if _OVERLOADED.search(details.text):
         return exceptions.LLMBlockedError(f"{connection.name} rejects requests for now{details.known_alone}")
     if _TOO_LONG.search(details.text):
-        return _too_long(connection)
+        return _make_too_long_error(connection)
     return exceptions.LLMProviderException(
         f"{connection.name} returned an error instead of an answer{details.known_alone}"
     )
@@ -195,10 +195,10 @@ def _read_forbidden(connection: LLMConnection, details: _ErrorBody, wait: float 
     return exceptions.LLMConfigError(f"{name} forbids the request (403{details.known}): check {remedy}")
 
 
-def _bad_request(connection: LLMConnection, status: int, details: _ErrorBody) -> exceptions.LLMException:
+def _explain_bad_request(connection: LLMConnection, status: int, details: _ErrorBody) -> exceptions.LLMException:
     name, names = connection.name, connection.settings
     if status == 413 or _TOO_LONG.search(details.text):
-        return _too_long(connection)
+        return _make_too_long_error(connection)
     if _NO_MODEL.search(details.text):
         return exceptions.LLMConfigError(
             f"{name} does not know the model ({status}{details.known}): check {names.model}"
@@ -208,7 +208,7 @@ def _bad_request(connection: LLMConnection, status: int, details: _ErrorBody) ->
     return exceptions.LLMProviderException(f"{name} does not accept the request ({status}{details.known})")
 
 
-def _too_long(connection: LLMConnection) -> exceptions.LLMRequestError:
+def _make_too_long_error(connection: LLMConnection) -> exceptions.LLMRequestError:
     return exceptions.LLMRequestError(
         f"the messages are too long for {connection.name}: shorten them, or set {connection.settings.context} to its context"
     )

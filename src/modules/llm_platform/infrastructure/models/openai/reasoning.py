@@ -47,16 +47,16 @@ class ReasoningFilter:
             self._undecided, self._before = "", text[-1:] or self._before
             return self._release(text, final=False)
         end = self._start_of_unfinished_tag(text)
-        outside = self._outside(text, end)
+        outside = self._remove_blocks(text, end)
         self._undecided, self._before = text[end:], text[end - 1 : end] or self._before
         return self._release(outside, final=False)
 
     def finish(self) -> str:
         """Return the rest of the buffer. Nothing may be fed after this."""
         text, self._undecided = self._undecided, ""
-        return self._release(self._outside(text, len(text)), final=True)
+        return self._release(self._remove_blocks(text, len(text)), final=True)
 
-    def _outside(self, text: str, end: int) -> str:
+    def _remove_blocks(self, text: str, end: int) -> str:
         """Return the part of `text` up to `end` that is outside of reasoning blocks."""
         outside: list[str] = []
         at = 0
@@ -96,11 +96,11 @@ class ReasoningFilter:
         if not self._has_text:
             text = text.lstrip()
             self._has_text = bool(text)
-        end = len(text) if final else self._safe_length(text)
+        end = len(text) if final else self._measure_safe_length(text)
         self._tail = text[end:]
         return self._redactor.text(clean(text[:end]))
 
-    def _safe_length(self, text: str) -> int:
+    def _measure_safe_length(self, text: str) -> int:
         """Return the length of the text without a trailing part of the key or half a surrogate pair."""
         if self._key:
             start = text.find(self._key[0], max(0, len(text) - len(self._key) + 1))

@@ -475,7 +475,7 @@ class AnswerBuilder:
         self._refused = self._refused or delta.refused
         for other in delta.others:
             if other.choice < self._request.choices:
-                self._other(other.choice).add(other)
+                self._get_other(other.choice).add(other)
                 self.meter.count_chars(len(other.text) + len(other.reasoning))
         if delta.logprobs and self._request.extra.get("logprobs"):
             self._add_logprobs(delta.logprobs)
@@ -556,7 +556,7 @@ class AnswerBuilder:
             spent=self.meter.price(usage),
         )
 
-    def _other(self, number: int) -> "AnswerBuilder":
+    def _get_other(self, number: int) -> "AnswerBuilder":
         """Return the builder of a further answer, which is made at its first delta."""
         if number not in self._others:
             self._others[number] = AnswerBuilder(self._connection, self._request, self._redactor)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
-from modules.llm_platform.infrastructure.resources import Resources, has_index, plain
+from modules.llm_platform.infrastructure.resources import Resources, has_index, reveal_secret
 from modules.llm_platform.infrastructure.unconfigured import unconfigured_web_search
 from shared.config import Settings, SettingsError, example_line
 
@@ -96,7 +96,7 @@ def _build_searxng(parts: SearchParts) -> Iterator[IWebSearchProvider]:
                 "academic": settings.SEARXNG_ENGINES_ACADEMIC,
             },
             username=settings.SEARXNG_USERNAME,
-            password=plain(settings.SEARXNG_PASSWORD) or None,
+            password=reveal_secret(settings.SEARXNG_PASSWORD) or None,
             timeout=settings.SEARXNG_TIMEOUT_S,
             safesearch=settings.SEARXNG_SAFESEARCH,
             client=parts.resources.client(url, settings.SEARXNG_TIMEOUT_S),
@@ -123,7 +123,7 @@ def _build_keyed_service(
     url_setting, timeout_setting = OWN_SETTINGS.get(name, (BASE_URLS, None))
 
     def get_key(settings: Settings) -> str:
-        return plain(getattr(settings, key_setting))
+        return reveal_secret(getattr(settings, key_setting))
 
     def get_url(settings: Settings) -> str | None:
         return settings.SEARCH_BASE_URLS.get(name) if url_setting == BASE_URLS else getattr(settings, url_setting)

@@ -121,16 +121,16 @@ def format_language(language: str | None) -> str:
     return next((_CHINESE[part] for part in rest if first == "zh" and part in _CHINESE), first)
 
 
-def not_called_cause(form: Mapping[str, str], subject: str) -> str:
+def explain_not_called(form: Mapping[str, str], subject: str) -> str:
     """Return why SearXNG calls a named engine neither now nor later: it skips engines that do not support the request."""
     limits = _limits(form)
     return f"{subject} does not serve {' or '.join(limits)}, or {NOT_INSTALLED}" if limits else NOT_INSTALLED
 
 
-def no_engine_called(form: Mapping[str, str]) -> WebSearchRequestError:
+def make_no_engine_error(form: Mapping[str, str]) -> WebSearchRequestError:
     limits = _limits(form)
     remedy = ", ".join([*limits.values(), "or name other engines"]) if limits else "name other engines"
-    cause = not_called_cause(form, "such an engine")
+    cause = explain_not_called(form, "such an engine")
     return WebSearchRequestError(NO_ENGINE_CALLED.format(engines=form["engines"], cause=cause, remedy=remedy))
 
 

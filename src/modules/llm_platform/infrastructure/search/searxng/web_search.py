@@ -40,8 +40,8 @@ from modules.llm_platform.infrastructure.search.searxng.form import (
     build_form,
     choose_categories,
     choose_engines,
-    no_engine_called,
-    not_called_cause,
+    explain_not_called,
+    make_no_engine_error,
 )
 from shared.exceptions import AppException
 
@@ -128,7 +128,9 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         if "documents" in request.sources:
             pages.degraded.append(Degraded(component=self.name, reason="does not search documents"))
         if engines and not pages.instance_chose:
-            pages.degraded.extend(self._not_called(engines, pages.form, pages.answers, every=bool(request.engines)))
+            pages.degraded.extend(
+                self._list_not_called(engines, pages.form, pages.answers, every=bool(request.engines))
+            )
         return self._response(request, window, pages)
 
     async def ping(self) -> str:
@@ -171,7 +173,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         page_count = 1 if verbatim else min(-(-request.count // RESULTS_PER_PAGE), SEARXNG_PAGES)
         number = (request.page - 1) * page_count + 1
         send = partial(self._send, deadline=deadline, finite=verbatim)
-        pages = await self._first_page(request, {**form, "pageno": str(number)}, send)
+        pages = await self._read_first_page(request, {**form, "pageno": str(number)}, send)
         for next_number in range(number + 1, number + page_count):
             if len(pages.answers[-1].rows) < RESULTS_PER_PAGE or pages.rows >= request.count:
                 break
@@ -187,18 +189,18 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             pages.answers.append(answer)
         return pages
 
-    async def _first_page(self, request: dtos.WebSearchRequest, form: dict[str, str], send: _Send) -> _Pages:
+    async def _read_first_page(self, request: dtos.WebSearchRequest, form: dict[str, str], send: _Send) -> _Pages:
         answer = await send(form)
         failed = answer.list_failed()
         not_called: list[Degraded] = []
         if request.engines and isinstance(request, dtos.VerbatimWebSearchRequest):
             return _Pages(form, [answer], self._list_degraded(failed), instance_chose=False)
         if request.engines and answer.is_no_engine_called:
-            raise no_engine_called(form)
+            raise make_no_engine_error(form)
         instance_chose = not answer.rows and (answer.all_blocked or answer.is_no_engine_called) and "engines" in form
         if instance_chose:
             if answer.is_no_engine_called:
-                not_called.extend(self._not_called(form["engines"].split(","), form, [answer], every=False))
+                not_called.extend(self._list_not_called(form["engines"].split(","), form, [answer], every=False))
             form = {name: value for name, value in form.items() if name != "engines"}
             form["categories"] = choose_categories(request)
             try:
@@ -235,7 +237,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         if self._limiter.refused_since is not None:
             self._limiter.note_answer()
 
-    def _not_called(
+    def _list_not_called(
         self, engines: Sequence[str], form: Mapping[str, str], answers: Sequence[SearXNGAnswer], *, every: bool
     ) -> Iterator[Degraded]:
         # All missing engines of the caller are reported. Those of the settings are reported only if the instance lacks all.
@@ -243,7 +245,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             return
         missing = engines_not_called(engines, answers)
         if every or len(missing) == len(engines):
-            reason = NOT_CALLED.format(cause=not_called_cause(form, "it"))
+            reason = NOT_CALLED.format(cause=explain_not_called(form, "it"))
             for engine in missing:
                 yield Degraded(component=f"{self.name}/{engine}", reason=reason)
 

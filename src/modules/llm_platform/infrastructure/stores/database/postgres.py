@@ -153,7 +153,7 @@ class Database:
                     return await work(connection)
                 except Error as error:
                     if connection.closed or _is_of_connection(error):
-                        raise _ConnectionLostError(unreachable(error)) from error
+                        raise _ConnectionLostError(describe_unreachable(error)) from error
                     raise
 
         try:
@@ -170,7 +170,7 @@ class Database:
         except Error as error:
             if _is_of_connection(error):
                 # The pool was closed in the meantime.
-                raise _ConnectionLostError(unreachable(error)) from error
+                raise _ConnectionLostError(describe_unreachable(error)) from error
             await self._replace_after(error, pool)
             kind = _RepeatableError if (error.sqlstate or "").startswith(ROLLED_BACK) else DatabaseError
             raise kind(describe_refusal(error)) from error
@@ -329,7 +329,7 @@ async def connect(url: str) -> Connection:
     try:
         return await AsyncConnection.connect(url, **connection_options())
     except Error as error:
-        raise DatabaseError(unreachable(error)) from error
+        raise DatabaseError(describe_unreachable(error)) from error
 
 
 def connection_options() -> dict[str, Any]:
@@ -337,7 +337,7 @@ def connection_options() -> dict[str, Any]:
     return {"autocommit": True, "prepare_threshold": None, "application_name": "llm-platform", **_LIVENESS}
 
 
-def unreachable(error: Exception) -> str:
+def describe_unreachable(error: Exception) -> str:
     """Return the message for a database that cannot be reached or refuses the login."""
     return f"PostgreSQL cannot be used ({read_reason(error)}): see DATABASE_URL"
 

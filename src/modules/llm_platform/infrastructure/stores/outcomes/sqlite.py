@@ -301,7 +301,7 @@ class SqliteOutcomeStore(IOutcomeStore):
 
     async def scan(self, wanted: OutcomeFilter) -> AsyncIterator[StoredOutcome]:
         below = LAST_ROWID
-        while page := await self._in_thread(partial(self._table.page, wanted, below)):
+        while page := await self._run_in_thread(partial(self._table.page, wanted, below)):
             below = page[-1][0]
             for _, found in page:
                 outcome = found.outcome
@@ -310,7 +310,7 @@ class SqliteOutcomeStore(IOutcomeStore):
                     yield found
 
     async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
-        return await self._in_thread(partial(self._table.remove, outcomes))
+        return await self._run_in_thread(partial(self._table.remove, outcomes))
 
     async def clean(self) -> int:
         # After a jump of the clock, every outcome would look expired, and a request that is sent again would get another one.
@@ -320,15 +320,15 @@ class SqliteOutcomeStore(IOutcomeStore):
             log.warning("the system clock jumped forward: outcomes expire as if it had not", extra={"by_s": by_s})
         before = min(now, elapsed) - self._ttl_s
         removed = 0
-        while some := await self._in_thread(partial(self._table.clean, before)):
+        while some := await self._run_in_thread(partial(self._table.clean, before)):
             removed += some
         return removed
 
     async def probe(self) -> None:
-        await self._in_thread(self._table.probe)
+        await self._run_in_thread(self._table.probe)
 
     async def identity(self) -> str:
-        return await self._in_thread(self._table.identity)
+        return await self._run_in_thread(self._table.identity)
 
     async def aclose(self) -> None:
         if not self._closed:
@@ -380,7 +380,7 @@ class SqliteOutcomeStore(IOutcomeStore):
         _resolve(batch.lookup_futures, found)
         _resolve(batch.insertion_futures, stored)
 
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+    async def _run_in_thread(self, work: Callable[[], Result]) -> Result:
         if self._closed:
             raise OutcomeStoreError(CLOSED)
         try:

@@ -75,21 +75,21 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
         return await self._transact(make) if self._exists() else empty
 
     async def _read(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
-        return await self._in_thread(partial(self._run_reading, make)) if self._exists() else empty
+        return await self._run_in_thread(partial(self._run_reading, make)) if self._exists() else empty
 
     async def ping(self) -> str:
         """Empty if the file can be used or was not made yet. Raises StoreError. Writes nothing."""
         if self._exists():
-            await self._in_thread(partial(self._run, _newest_run, is_read=True))
+            await self._run_in_thread(partial(self._run, _find_newest_run, is_read=True))
         return ""
 
     def _exists(self) -> bool:
         return self._connection is not None or (self._file != MEMORY and not is_absent(self._file))
 
     async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
-        return await self._in_thread(partial(self._run, make))
+        return await self._run_in_thread(partial(self._run, make))
 
-    async def _in_thread(self, work: Callable[[], Result]) -> Result:
+    async def _run_in_thread(self, work: Callable[[], Result]) -> Result:
         if self._closed:
             raise StoreError("the store of background runs is closed")
         try:
@@ -160,7 +160,7 @@ class SqliteResearchJobStore(SqlResearchJobStore, IHealthProbe):
             connection.close()
 
 
-def _newest_run() -> Operation[Sequence[Row]]:
+def _find_newest_run() -> Operation[Sequence[Row]]:
     return (yield Statement("SELECT max(number) FROM llm_platform.research_job", {}))
 
 

@@ -100,7 +100,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
             else:
                 self._folder.write(location, data)
         except OSError as error:
-            raise _unusable(error) from error
+            raise _make_unusable_error(error) from error
         except entry_files.UnstorableError as error:
             log.warning("an entry could not be stored", extra={"stage": stage, "error": str(error)})
 
@@ -108,34 +108,34 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return await asyncio.to_thread(self._values, topic, stage, kind)
 
     async def topics(self) -> tuple[dtos.StoredTopic, ...]:
-        return list_topics(await _in_thread(self._list_files))
+        return list_topics(await _run_in_thread(self._list_files))
 
     async def entries(self, name: str) -> tuple[dtos.StoredEntry, ...]:
-        return list_entries(await _in_thread(self._list_files, name))
+        return list_entries(await _run_in_thread(self._list_files, name))
 
     async def clear(self, name: str | None = None) -> int:
-        return await _in_thread(self._clear, name)
+        return await _run_in_thread(self._clear, name)
 
     async def clean(self) -> int:
-        return await _in_thread(self._clean)
+        return await _run_in_thread(self._clean)
 
     async def stats(self) -> dtos.StoreStats:
-        found = await _in_thread(self._list_files)
-        counts = await _in_thread(self._counters.counts)
-        return compute_stats(found, counts, await _in_thread(self._folder.damaged))
+        found = await _run_in_thread(self._list_files)
+        counts = await _run_in_thread(self._counters.counts)
+        return compute_stats(found, counts, await _run_in_thread(self._folder.damaged))
 
     async def export(self, file: Path, name: str | None = None) -> int:
-        return await _in_thread(self._export, file, name)
+        return await _run_in_thread(self._export, file, name)
 
     async def import_(self, file: Path) -> dtos.Imported:
-        return await _in_thread(self._import, file)
+        return await _run_in_thread(self._import, file)
 
     async def ping(self) -> str:
         """Return an empty text if the disk has room and the folder may be written to. Raises StoreError otherwise.
 
         Nothing is written to find out.
         """
-        await _in_thread(self._check_writable)
+        await _run_in_thread(self._check_writable)
         return ""
 
     def _check_writable(self) -> None:
@@ -230,15 +230,15 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return self._clock() - made_at > self._ttl_s
 
 
-async def _in_thread(work: Callable[Args, Result], *args: Args.args, **kwargs: Args.kwargs) -> Result:
+async def _run_in_thread(work: Callable[Args, Result], *args: Args.args, **kwargs: Args.kwargs) -> Result:
     """Run in a thread. OSError becomes StoreError."""
     try:
         return await asyncio.to_thread(work, *args, **kwargs)
     except OSError as error:
-        raise _unusable(error) from error
+        raise _make_unusable_error(error) from error
 
 
-def _unusable(error: OSError) -> StoreError:
+def _make_unusable_error(error: OSError) -> StoreError:
     reason = error.strerror or type(error).__name__
     return StoreError(f"the store's folder cannot be used ({reason}): see LLM_PLATFORM_DATA_DIR")
 

@@ -13,7 +13,7 @@ from modules.llm_platform.infrastructure.stores.research_runs.folder import STAG
 
 def list_topics(found: Iterable[StoredFile]) -> tuple[StoredTopic, ...]:
     """Return the topics, the most recently changed first."""
-    entries = sorted(_readable(found), key=lambda entry: (entry[0].location.topic, entry[0].made_at))
+    entries = sorted(_select_readable(found), key=lambda entry: (entry[0].location.topic, entry[0].made_at))
     topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda entry: entry[0].location.topic)]
     return tuple(sorted(topics, key=lambda topic: topic.newest, reverse=True))
 
@@ -22,14 +22,14 @@ def list_entries(found: Iterable[StoredFile]) -> tuple[StoredEntry, ...]:
     """Return the entries in the order of the stages, oldest first."""
     return tuple(
         StoredEntry(stage=file.location.stage, key=file.location.key, made_at=head.made, bytes=file.size)
-        for head, file in _readable(found)
+        for head, file in _select_readable(found)
     )
 
 
 def compute_stats(
     found: Iterable[StoredFile], counts: Mapping[StoreStage, tuple[int, int]], damaged: int
 ) -> StoreStats:
-    entries = _readable(found)
+    entries = _select_readable(found)
     by_stage: dict[str, list[tuple[EntryHeader, int]]] = {stage: [] for stage in STAGES}
     for head, file in entries:
         by_stage[file.location.stage].append((head, file.size))
@@ -38,7 +38,7 @@ def compute_stats(
     return StoreStats(stages=stages, topics=topics, damaged=damaged)
 
 
-def _readable(found: Iterable[StoredFile]) -> list[tuple[EntryHeader, StoredFile]]:
+def _select_readable(found: Iterable[StoredFile]) -> list[tuple[EntryHeader, StoredFile]]:
     return [(file.head, file) for file in found if file.head is not None]
 
 
