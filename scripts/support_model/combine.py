@@ -172,6 +172,11 @@ async def main() -> None:
         )
     best = choose(measured, sets, sets[OWN])
     print("all sets:", best, {name: round(value, 3) for name, value in measured[best].items()})
+    stored = json.loads(LIMITS.read_text(encoding="utf-8"))
+    ships = tuple(float(stored[verdict]["supported"]) for verdict in VERDICTS)
+    for name, rows in sets.items():
+        right, wrong = measure(rows, ships)
+        print(f"with the limits that ship: {name:18}  {balance(right, wrong):.3f}  {right:.2f} {wrong:.2f}")
     fitted = {
         verdict: {"supported": least, "partial": least - PARTIAL_BELOW}
         for verdict, least in zip(VERDICTS, best, strict=True)

@@ -104,6 +104,7 @@ def main() -> None:
         "--share", type=float, default=1.0, help="share of the pairs that nobody wrote for this purpose"
     )
     parser.add_argument("--without", nargs="*", default=[], help="sets to leave out")
+    parser.add_argument("--most", type=int, help="how many pairs are drawn from all of these")
     a = parser.parse_args()
     drawn = random.Random(20261126)
     made: list[Pair] = []
@@ -129,7 +130,7 @@ def main() -> None:
         chosen = drawn.sample(of_set, min(limit, len(of_set)))
         made += [*chosen * times, *edit_supported(chosen * times, drawn, a.edited)]
     kept = [pair for pair in made if pair["set"] in ("written", "own") or drawn.random() < a.share]
-    write_pairs(a.out, kept)
+    write_pairs(a.out, kept if a.most is None else drawn.sample(kept, min(a.most, len(kept))))
 
 
 if __name__ == "__main__":

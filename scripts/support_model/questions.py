@@ -10,6 +10,7 @@ sixth of the written passages are held out.
 import argparse
 import json
 import random
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,7 +24,7 @@ from modules.llm_platform.domain.extractive.reading import describe_sentence
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 
 HELD_OF_CLAPNQ, HELD_OF_WRITTEN = 3, 6  # one of so many
-TITLED = 0.4  # share of the written passages that get a title, which is no part of them
+TITLED = 0.4  # share of the written passages that get a title: their own, or their first words
 TIMES = {"questions": 3, "clapnq": 2}
 
 Pair = dict[str, str]
@@ -56,12 +57,14 @@ def read_pairs(question: str, text: str, title: str, answers: Sequence[str], nam
 
 
 def read_written(passages: Path, questions: Path, *, held_out: bool) -> Iterator[Pair]:
-    texts = [json.loads(line)["source"] for line in passages.read_text(encoding="utf-8").splitlines()]
+    written = [json.loads(line) for line in passages.read_text(encoding="utf-8").splitlines()]
+    texts = [row["source"] for row in written]
     drawn = random.Random(7)
     for line in questions.read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         text = texts[row["n"]]
-        title = " ".join(text.split()[:3]) if drawn.random() < TITLED else ""
+        title = written[row["n"]].get("title") or " ".join(text.split()[:3])
+        title = title if drawn.random() < TITLED else ""
         if is_held_out(text, HELD_OF_WRITTEN) is held_out:
             for asked in row["questions"]:
                 yield from read_pairs(asked["q"], text, title, [asked["a"]] if asked["a"] else [], "questions")
@@ -76,18 +79,50 @@ def read_clapnq(path: Path, *, held_out: bool) -> Iterator[Pair]:
             yield from read_pairs(row["claim"], row["source"], row["title"], selected, "clapnq")
 
 
+def keep_hard(pairs: Sequence[Pair], drawn: random.Random) -> Iterator[Pair]:
+    """Yield the right pairs twice, and of the wrong ones those with most words of their question.
+
+    These are three of a question that its passage does not answer, else two and one by chance. Of CLAPNQ, half of all are kept.
+    """
+    asked: dict[tuple[str, str], list[Pair]] = {}
+    for pair in {(row["set"], row["claim"], row["source"]): row for row in pairs}.values():
+        asked.setdefault((pair["set"], pair["claim"]), []).append(pair)
+    for (name, _), rows in asked.items():
+        right = [row for row in rows if row["label"] == "supported"]
+        wrong = [row for row in rows if row["label"] != "supported"]
+        wrong.sort(key=lambda row: (-count_shared_words(row), drawn.random()))
+        if name == "clapnq":
+            yield from drawn.sample(rows, max(1, len(rows) // 2))
+        elif right:
+            yield from (*right, *right, *wrong[:2], *drawn.sample(wrong[2:], min(1, len(wrong[2:]))))
+        else:
+            yield from wrong[:3]
+
+
+def count_shared_words(pair: Pair) -> int:
+    long_words = (set(re.findall("[a-z]{4,}", pair[side].lower())) for side in ("claim", "source"))
+    return len(set.intersection(*long_words))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--open", type=Path, required=True)
     parser.add_argument("--written", nargs="*", default=[], help="PASSAGES=QUESTIONS, each a file of JSON lines")
+    parser.add_argument(
+        "--hard", action="store_true", help="of the wrong pairs keep those with most words of the question"
+    )
     parser.add_argument("--held-out", action="store_true", help="write the part that is held out, once")
     a = parser.parse_args()
     made = list(read_clapnq(a.open / "clapnq.jsonl.gz", held_out=a.held_out))
     for pair in a.written:
         passages, questions = map(Path, pair.split("="))
         made += read_written(passages, questions, held_out=a.held_out)
-    write_pairs(a.out, made if a.held_out else [row for row in made for _ in range(TIMES[row["set"]])])
+    if a.hard:
+        made = list(keep_hard(made, random.Random(8)))
+    elif not a.held_out:
+        made = [row for row in made for _ in range(TIMES[row["set"]])]
+    write_pairs(a.out, made)
 
 
 if __name__ == "__main__":

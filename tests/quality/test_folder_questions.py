@@ -11,9 +11,9 @@ import pytest
 from scripts import folder_questions
 from scripts.folder_questions import Depth
 
-RIGHT: dict[Depth, int] = {"shallow": 19, "deep": 17}
-RIGHT_OR_SHOWN: dict[Depth, int] = {"shallow": 36, "deep": 38}
-WRONG: dict[Depth, int] = {"shallow": 10, "deep": 12}
+RIGHT: dict[Depth, int] = {"shallow": 18, "deep": 17}
+RIGHT_OR_SHOWN: dict[Depth, int] = {"shallow": 38, "deep": 41}
+WRONG: dict[Depth, int] = {"shallow": 8, "deep": 9}
 
 
 @pytest.mark.parametrize("depth", ["shallow", "deep"])

@@ -79,6 +79,14 @@ def test_what_the_words_chose_stays_if_it_answers_as_well() -> None:
     assert chosen_by(question, lambda text: 4.0 if TRAINS in text else 1.5) == ["Trains are booked in second class."]
 
 
+def test_the_words_decide_about_the_parts_of_a_question() -> None:
+    """A sentence that answers one part is no good answer to the whole, which is what the model reads."""
+    question = "How many days of paid leave do full-time staff have, and how are trains booked?"
+    kept = [candidate.sentence.text for candidate in select(question).chosen]
+    assert len(kept) == 2
+    assert chosen_by(question, lambda text: 9.0 if "hotel" in text else 1.5) == kept
+
+
 def test_between_the_limits_the_words_decide() -> None:
     question = "How many days of paid leave do full-time staff have?"
     assert chosen_by(question, lambda text: 0.0)

@@ -129,7 +129,8 @@ def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chos
     by_words = [odds for odds, _, candidate in weighed if candidate in selection.chosen]
     if best < weights.denied_below and len(question.parts) == 1:
         return Chosen(replace(selection, chosen=[]), ordered)
-    if by_words and max(by_words) >= best - NEARLY_BEST:
+    # The models read a sentence beside the whole question: they cannot tell that it answers one of several parts.
+    if by_words and (len(question.parts) > 1 or max(by_words) >= best - NEARLY_BEST):
         return Chosen(selection, ordered)
     if best < weights.answers_from:
         return Chosen(selection, ordered, may_answer=best >= weights.may_answer_from)

@@ -1,0 +1,69 @@
+"""Make float weights from the ONNX file of the package, to begin another stage where no earlier stage is at hand.
+
+    python -m scripts.support_model.restore BASE OUT
+
+OUT can be `--start` of `train`. The weights are those of eight bits, so they differ from the trained ones in the third digit.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+import numpy as np
+import onnx
+import torch
+from onnx import numpy_helper
+from scripts.support_model.train import check_base
+from transformers import AutoModelForSequenceClassification
+
+SHIPPED = Path("src/modules/llm_platform/infrastructure/models/support/support.onnx")
+HIDDEN = 384
+IN_A_LAYER = (  # the order in which the exporter numbers the matrices of a layer
+    "attention.self.query",
+    "attention.self.key",
+    "attention.self.value",
+    "attention.output.dense",
+    "intermediate.dense",
+    "output.dense",
+)
+
+
+def read_floats(path: Path) -> dict[str, np.ndarray]:
+    """Return all weights of the file, the quantized ones as floats."""
+    stored = {one.name: numpy_helper.to_array(one) for one in onnx.load(path).graph.initializer}
+    floats = {name: one for name, one in stored.items() if one.dtype == np.float32 and not name.endswith("_scale")}
+    for name in [name for name in stored if name.endswith("_quantized")]:
+        base = name.removesuffix("_quantized")
+        zero = stored[f"{base}_zero_point"].astype(np.float32)
+        floats[base] = (stored[name].astype(np.float32) - zero) * stored[f"{base}_scale"]
+    return floats
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("base", type=Path)
+    parser.add_argument("out", type=Path)
+    a = parser.parse_args()
+    check_base(a.base)
+    model = AutoModelForSequenceClassification.from_pretrained(a.base, num_labels=2)
+    floats, state = read_floats(SHIPPED), model.state_dict()
+    numbered = sorted(
+        (name for name in floats if re.fullmatch(r"val_\d+", name) and floats[name].size > HIDDEN), key=read_number
+    )
+    names = [f"bert.encoder.layer.{layer}.{part}.weight" for layer in range(6) for part in IN_A_LAYER]
+    matrices = {name: floats[number].T for name, number in zip(names, numbered, strict=True)}
+    named = {name.removeprefix("model."): values for name, values in floats.items() if name.startswith("model.")}
+    for name in ("bert.pooler.dense.weight", "classifier.weight"):
+        matrices[name] = named.pop(f"{name}_Transposed").T
+    for name, values in (named | matrices).items():
+        state[name] = torch.tensor(np.ascontiguousarray(values)).reshape(state[name].shape)
+    model.load_state_dict(state)
+    model.save_pretrained(a.out)
+
+
+def read_number(name: str) -> int:
+    return int(name.removeprefix("val_"))
+
+
+if __name__ == "__main__":
+    main()
