@@ -55,8 +55,8 @@ PASSED_TO_MATCH = frozenset(
 
 # Patterns that see a text of limited length, in characters. The limit stands beside the call.
 BOUNDED = {
-    "domain.citations.source_lists._MARKED_HEADING": 140,
-    "domain.citations.source_lists._PLAIN_HEADING": 80,
+    "domain.citations.forms.source_lists._MARKED_HEADING": 140,
+    "domain.citations.forms.source_lists._PLAIN_HEADING": 80,
     "domain.markdown.addresses._LABELS": 64,
     "domain.markdown.addresses._NAME": 64,
     "domain.markdown.addresses._SCHEME": 32,

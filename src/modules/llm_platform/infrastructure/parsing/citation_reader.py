@@ -10,7 +10,7 @@ from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocum
 
 
 class ChildCitationReader(AsyncParsers):
-    """Reads citations like `domain.citations.citation_forms.read_citations`, in a process with a limit of CPU time."""
+    """Reads citations like `domain.citations.forms.citation_forms.read_citations`, in a process with a limit of CPU time."""
 
     async def __call__(self, text: str, given: Sequence[GivenSource]) -> CitedText:
         """Return the text with markers, and its sources. Raises VerificationError for a text that takes too long."""
