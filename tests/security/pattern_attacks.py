@@ -251,8 +251,11 @@ def slow_text(tried: Tried, rounds: int, seed: int) -> dict[str, Any] | None:
             texts = [before + unit * max(1, count * chars // len(unit)) + tail for count in (1, 2, 4)]
             if seconds_of(pattern, tried.method, texts[0]) < SLOW_S / 16:
                 continue
-            times = [min(seconds_of(pattern, tried.method, text) for _ in range(2)) for text in texts]
-            is_slow = times[2] > max(SLOW_S, GROWTH * times[0]) if bound is None else times[0] > SLOW_S
+            for runs in (2, 8):  # what else runs on the machine makes some of them slower, and seldom all eight
+                times = [min(seconds_of(pattern, tried.method, text) for _ in range(runs)) for text in texts]
+                is_slow = times[2] > max(SLOW_S, GROWTH * times[0]) if bound is None else times[0] > SLOW_S
+                if not is_slow or max(times) >= SEARCH_LIMIT_S:
+                    break
             if is_slow:
                 shown = [round(seconds, 4) for seconds in times]
                 return {"name": tried.name, "seconds": shown, "before": before, "unit": unit, "tail": tail}
