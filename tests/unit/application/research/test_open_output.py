@@ -55,7 +55,7 @@ async def prompts_for(**fields: Any) -> list[str]:
     structured = structured_output.StructuredOutput(llm, context_tokens=CONTEXT_TOKENS)
     request = ResearchRequest(query=QUESTION, **fields)
     until = asyncio.get_running_loop().time() + WAIT_S
-    response = await structured.add_to(answered(), request, has_sources=True, until=until)
+    response = await structured.complete_response(answered(), request, has_sources=True, until=until)
     assert response.output == {"year": 1890}
     return [message.content for message in llm.requests[0].messages]
 

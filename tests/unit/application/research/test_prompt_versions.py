@@ -136,7 +136,7 @@ async def _outputs() -> list[Messages]:
         ResearchRequest(query=QUESTION, output_schema=schema),
         ResearchRequest(query=QUESTION, output_schema={"type": "object"}, instructions="One field: summary."),
     ):
-        await structured.add_to(response, request, has_sources=True, until=until)
+        await structured.complete_response(response, request, has_sources=True, until=until)
     return [request.messages for request in llm.requests]
 
 

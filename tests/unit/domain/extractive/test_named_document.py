@@ -46,8 +46,10 @@ def test_the_first_sentences_of_the_named_document(question: str, language: str)
         "What does “Holiday rules” say?",
         "What do the travel rules say?",
         "When was “Travel rules” written?",
+        "Where is “Travel rules”?",
+        "“Travel rules”",
     ],
 )
 def test_any_other_question_is_chosen_by_its_words(question: str) -> None:
-    """More is asked, no document has the title, or no title is marked as one."""
+    """It asks for more or for something else, no document has the title, or no title is marked as one."""
     assert find(question) == []

@@ -63,7 +63,7 @@ class DocumentIntake:
     async def batches(self, paths: Sequence[Path], *, is_new: bool) -> AsyncGenerator[DocumentBatch, None]:
         """Yield the new and changed documents, all if the collection `is_new`. An empty batch reports the position."""
         thread = ThreadPoolExecutor(1, "indexing")
-        walk = self._walk = await _run_in(thread, self._source.walk, paths)
+        walk = self._walk = await _run_in_thread(thread, self._source.walk, paths)
         try:
             self._progress.total_bytes = walk.total_bytes
             self._progress.origins = walk.origins
@@ -71,19 +71,19 @@ class DocumentIntake:
                 self._progress.add_problem(*problem)
             rest = iter(walk)
             position = 0
-            while walked := await _run_in(thread, _take, rest, position):
+            while walked := await _run_in_thread(thread, _take, rest, position):
                 found = [document for document in walked if isinstance(document, dtos.FoundDocument)]
                 position = found[-1].position if found else position
                 pending, known = await self._select_changed(walked, is_new=is_new)
                 while pending:
-                    batch = await _run_in(thread, _read, pending, known)
+                    batch = await _run_in_thread(thread, _read, pending, known)
                     for left in batch.left_out:
                         self._progress.count_failed(left)
                     for problem in batch.problems:
                         self._progress.add_problem(*problem)
                     yield batch
                 yield DocumentBatch(position)
-            await _run_in(thread, walk.close)
+            await _run_in_thread(thread, walk.close)
         finally:
             walk.stop()
             thread.submit(walk.close)  # runs when the current call has ended
@@ -181,5 +181,5 @@ def _read(pending: deque[dtos.FoundDocument], known: Mapping[str, IndexedDocumen
     return batch
 
 
-async def _run_in(thread: ThreadPoolExecutor, work: Callable[..., Result], *args: Any) -> Result:
+async def _run_in_thread(thread: ThreadPoolExecutor, work: Callable[..., Result], *args: Any) -> Result:
     return await asyncio.get_running_loop().run_in_executor(thread, partial(copy_context().run, work, *args))

@@ -36,7 +36,7 @@ from modules.llm_platform.application.research.find.search import (
     search_further,
     wrap_linked_results,
 )
-from modules.llm_platform.application.research.response import build_response, nothing_found_text
+from modules.llm_platform.application.research.response import build_response, write_nothing_found
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.application.research.write.draft import Draft
@@ -229,7 +229,7 @@ class QuickResearch:
     async def _write_and_check(self, run: Run, found: Found) -> Draft | None:
         """Return the checked answer. If nothing was found, emit a text that says so, and return None."""
         if not found.sources:
-            text = nothing_found_text(run.request.depth, run.language)
+            text = write_nothing_found(run.request.depth, run.language)
             run.emit(events.Token(request_id=run.request_id, text=text))
             return None
         return await write_and_check(run, found, self._writers(run, found))

@@ -43,7 +43,7 @@ def build_response(
     return ResearchResponse(
         query=run.request.query,
         depth=run.request.depth,
-        synthesis=draft.text if draft else nothing_found_text(run.request.depth, run.language),
+        synthesis=draft.text if draft else write_nothing_found(run.request.depth, run.language),
         sources=tuple(SourceRef.of(source) for source in sources if source.index in cited),
         raw_results=None if run.request.omit_raw else found.raw,
         citations=draft.checked.citations if draft else (),
@@ -132,8 +132,8 @@ def add_spending(metadata: ResearchMetadata, spent: Spending, sent: Iterable[Sen
     return metadata.model_copy(update={**total.metadata(), "sent_to": merge_sent((*metadata.sent_to, *sent))})
 
 
-def nothing_found_text(depth: Depth, language: str) -> str:
-    """Return the text of an answer for which nothing was found. A shallow answer suggests a deep run."""
+def write_nothing_found(depth: Depth, language: str) -> str:
+    """Return the text of an answer if the search found nothing. A shallow answer suggests a deep run."""
     messages = get_messages(language)
     return messages.nothing_found if depth != "shallow" else f"{messages.nothing_found} {messages.go_deeper}"
 

@@ -39,7 +39,7 @@ async def add_output(parts: ResearchParts, done: Done, run: Run) -> Done:
     if parts.output is None or run.sent.output_schema is None:
         return done
     until = parts.reporter.end(run) if run.sent.depth == "report" else parts.quick.end(run)
-    response = await parts.output.add_to(done.response, run.sent, has_sources=bool(run.sources), until=until)
+    response = await parts.output.complete_response(done.response, run.sent, has_sources=bool(run.sources), until=until)
     latency_ms = round((asyncio.get_running_loop().time() - run.began) * 1000)
     metadata = response.metadata.model_copy(update={"latency_ms": latency_ms})
     return done.model_copy(update={"response": response.model_copy(update={"metadata": metadata})})

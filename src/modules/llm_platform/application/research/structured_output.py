@@ -116,7 +116,7 @@ class StructuredOutput:
         self._context_tokens = context_tokens
         self._price = price
 
-    async def add_to(
+    async def complete_response(
         self, response: ResearchResponse, request: ResearchRequest, *, has_sources: bool, until: float
     ) -> ResearchResponse:
         """Return the response with its `output`. If the schema is not filled, `degraded` names `output`.

@@ -65,7 +65,7 @@ class ResearchMetadata(BaseModel, frozen=True):
     - `files` are the names of the files of the request, which are not stored.
     - `standalone_query` is how a question was understood that follows up on another or was taken from a longer text; None for
       any other question.
-    - `pages_read` counts the pages that were read before and during the writing, and `pages_cited` those of them that the
+    - `pages_read` counts the pages that were read before and during the writing. `pages_cited` counts the read pages that the
       text cites.
     - `pages_failed` counts the pages that could not be read, and `pages_late` those that were not read in time.
     - `rounds` counts the further rounds of search.

@@ -15,7 +15,7 @@ _QUOTED = re.compile(r"[“„«「『《\"]([^“”„«»「」『』《》\"
 
 
 def find_opening(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Return the first sentences of the document whose title stands in quotation marks; none if more than that is asked."""
+    """Return the first sentences of the document whose title stands in quotation marks; none if the question asks for more."""
     named = _QUOTED.search(question.text)
     if named is None or not _asks_for_contents(_QUOTED.sub(" ", question.text), question.language):
         return []
@@ -26,7 +26,10 @@ def find_opening(question: Question, candidates: Sequence[Candidate]) -> list[Ca
 
 
 def _asks_for_contents(rest: str, language: str) -> bool:
-    """Return whether the question without its title has a verb such as `say` and nothing else. A title may be in any language."""
+    """Return whether the question without its title has a verb such as `say` and nothing else. A title may be in any language.
+
+    Without a verb, the beginning need not answer: `Where is “Travel rules”?`
+    """
     verbs = load_words("quoting", "words_for_contents")
-    readings = (read_question(rest, one).terms for one in (language, detect(rest) or language))
-    return any({term.word for term in terms} <= verbs for terms in readings)
+    readings = ({term.word for term in read_question(rest, one).terms} for one in (language, detect(rest) or language))
+    return any(words and words <= verbs for words in readings)

@@ -62,7 +62,7 @@ def get_round_limits(run: Run) -> RoundLimits:
 
 
 def select_ledger_questions(question: str, planned: Iterable[str], language: str) -> tuple[str, ...]:
-    """Return the questions that get a row: those of the reader and of a model, but no aspects that rules add to a topic."""
+    """Return the questions that get a row: the reader's and a model's questions, but no aspects that rules add to a topic."""
     clauses = aspect_questions(question, language)
     own = [clause for clause in clauses if clause.rstrip("?？").casefold() in question.casefold()]
     by_rules = {*clauses, *decompose_question(question, language)}

@@ -109,7 +109,10 @@ class ExtractiveSynthesizer(ISynthesizer):
                     name = self._model.name
                     readings = await self._score(question, readings, self._model)
         except TimeoutError:
-            late = f"timeout: the sentences were not read within {self._reading_s:.0f} seconds; their words decided"
+            late = (
+                f"timeout: the sentences were not read within {self._reading_s:g} seconds, so that their words decided: "
+                "raise ANSWER_ENCODER_TIMEOUT_S"
+            )
             return Chosen(selection, []), (Degraded(component=name, reason=late),)
         except AppException as error:
             return Chosen(selection, []), (Degraded.of(name, error),)

@@ -71,7 +71,7 @@ class AnswerSentence:
 
     - `start` and `end` delimit it in the answer, without the markers at its end.
     - `claim` is its text without markup and markers, and `written` its text as it stands in the answer.
-    - `cited` are the sources that it cites. `found` is the part of them for which the platform added the markers.
+    - `cited` are the cited sources. `found` are the cited sources whose markers the platform added.
     - `cells` are the cells of a table row, without the first one, which is the head of the row.
     - `clauses` are its parts if it has markers in its middle.
     """

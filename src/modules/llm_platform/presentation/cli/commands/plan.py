@@ -100,7 +100,7 @@ class PlanReview:
             "max_cost_usd": None if dollars is None else max(0.0, dollars - (self._spent.cost_usd or 0.0)),
         }
 
-    def add_to(self, response: ResearchResponse) -> ResearchResponse:
+    def add_planning_cost(self, response: ResearchResponse) -> ResearchResponse:
         """Return the answer, with the egress and the cost of planning added to its metadata."""
         from modules.llm_platform.application.research.response import add_spending
 

@@ -272,7 +272,7 @@ class _ResearchCommand:
             with self._resume_hint(request):
                 work = partial(self._answer, request, store_plan=is_reviewed)
                 response = setup.run_with_platform(self.wiring, self.settings, work)
-        answer = review.add_to(response) if is_reviewed else response
+        answer = review.add_planning_cost(response) if is_reviewed else response
         note = self.wiring.explain_missing_model(self.settings)
         deliver_research(self.console, self.output_options, answer, is_live=self._is_live, missing_model_note=note)
 

@@ -136,6 +136,7 @@ const NOTES = {
   read: (names) => (names ? t("Pages that could not be read: {names}.", { names }) : t("No page could be read: the text rests on the excerpts of the search.")),
   search: () => t("Some searches brought nothing in time, or failed."),
   judge: () => t("Not all citations were checked by a language model; the rest were compared by their words."),
+  sentences: () => t("Not all sentences were compared by their meaning; their words decided."),
   encoder: () => t("Not all citations were checked by their meaning; the rest were compared by their words."),
   "follow_up not_stored": () => t("The sources of the earlier answer are not stored any more and were not used."),
   follow_up: () => t("Your question was understood in its context without a language model."),

@@ -365,6 +365,7 @@ export default {
   "No page could be read: the text rests on the excerpts of the search.": "تعذّرت قراءة أي صفحة: يستند النص إلى مقتطفات البحث.",
   "Some searches brought nothing in time, or failed.": "بعض عمليات البحث لم تأتِ بشيء في الوقت المناسب أو فشلت.",
   "Not all citations were checked by a language model; the rest were compared by their words.": "لم يتحقق نموذج لغوي من كل الاستشهادات؛ وقورن الباقي بكلماته.",
+  "Not all sentences were compared by their meaning; their words decided.": "لم تُقارن كل الجمل بحسب معناها؛ فحسمت كلماتها الأمر.",
   "Not all citations were checked by their meaning; the rest were compared by their words.": "لم يُتحقق من كل الاستشهادات بحسب معناها؛ وقورنت البقية بكلماتها.",
   "The sources of the earlier answer are not stored any more and were not used.": "لم تعد مصادر الإجابة السابقة محفوظة ولم تُستخدم.",
   "Your question was understood in its context without a language model.": "فُهم سؤالك في سياقه من دون نموذج لغوي.",

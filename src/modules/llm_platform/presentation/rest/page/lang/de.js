@@ -365,6 +365,7 @@ export default {
   "No page could be read: the text rests on the excerpts of the search.": "Keine Seite konnte gelesen werden: Der Text beruht auf den Auszügen der Suche.",
   "Some searches brought nothing in time, or failed.": "Einige Suchen brachten nichts rechtzeitig oder schlugen fehl.",
   "Not all citations were checked by a language model; the rest were compared by their words.": "Nicht alle Belege wurden von einem Sprachmodell geprüft; die übrigen wurden nach ihren Wörtern verglichen.",
+  "Not all sentences were compared by their meaning; their words decided.": "Nicht alle Sätze wurden nach ihrer Bedeutung verglichen; ihre Wörter haben entschieden.",
   "Not all citations were checked by their meaning; the rest were compared by their words.": "Nicht alle Zitate wurden nach ihrer Bedeutung geprüft; die übrigen wurden nach ihren Wörtern verglichen.",
   "The sources of the earlier answer are not stored any more and were not used.": "Die Quellen der früheren Antwort sind nicht mehr gespeichert und wurden nicht verwendet.",
   "Your question was understood in its context without a language model.": "Ihre Frage wurde ohne Sprachmodell aus dem Zusammenhang verstanden.",

@@ -365,6 +365,7 @@ export default {
   "No page could be read: the text rests on the excerpts of the search.": "לא היה אפשר לקרוא שום דף: הטקסט נשען על קטעי החיפוש.",
   "Some searches brought nothing in time, or failed.": "חלק מהחיפושים לא הביאו דבר בזמן, או נכשלו.",
   "Not all citations were checked by a language model; the rest were compared by their words.": "לא כל הציטוטים נבדקו במודל שפה; השאר הושוו לפי מילותיהם.",
+  "Not all sentences were compared by their meaning; their words decided.": "לא כל המשפטים הושוו לפי משמעותם; מילותיהם הכריעו.",
   "Not all citations were checked by their meaning; the rest were compared by their words.": "לא כל הציטוטים נבדקו לפי משמעותם; השאר הושוו לפי מילותיהם.",
   "The sources of the earlier answer are not stored any more and were not used.": "המקורות של התשובה הקודמת כבר אינם שמורים ולא נעשה בהם שימוש.",
   "Your question was understood in its context without a language model.": "השאלה שלכם הובנה בהקשרה בלי מודל שפה.",

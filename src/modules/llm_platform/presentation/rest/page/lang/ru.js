@@ -365,6 +365,7 @@ export default {
   "No page could be read: the text rests on the excerpts of the search.": "Ни одну страницу не удалось прочитать: текст основан на выдержках из поиска.",
   "Some searches brought nothing in time, or failed.": "Некоторые поиски не дали результата вовремя или не удались.",
   "Not all citations were checked by a language model; the rest were compared by their words.": "Не все ссылки проверены языковой моделью; остальные сравнивались по словам.",
+  "Not all sentences were compared by their meaning; their words decided.": "Не все предложения сравнены по смыслу; решили их слова.",
   "Not all citations were checked by their meaning; the rest were compared by their words.": "Не все цитаты проверены по смыслу; остальные сравнены по словам.",
   "The sources of the earlier answer are not stored any more and were not used.": "Источники прежнего ответа больше не хранятся и не использованы.",
   "Your question was understood in its context without a language model.": "Ваш вопрос понят в контексте без языковой модели.",

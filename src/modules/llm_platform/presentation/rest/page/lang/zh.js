@@ -365,6 +365,7 @@ export default {
   "No page could be read: the text rests on the excerpts of the search.": "无法读取任何页面：文本基于搜索摘录。",
   "Some searches brought nothing in time, or failed.": "部分搜索未及时返回结果或失败。",
   "Not all citations were checked by a language model; the rest were compared by their words.": "并非所有引用都经语言模型检查；其余按字词比较。",
+  "Not all sentences were compared by their meaning; their words decided.": "并非所有句子都按含义比较；由其词语决定。",
   "Not all citations were checked by their meaning; the rest were compared by their words.": "并非所有引用都按含义核查；其余按词语比较。",
   "The sources of the earlier answer are not stored any more and were not used.": "之前答案的来源已不再保存，因此未被使用。",
   "Your question was understood in its context without a language model.": "您的问题是在没有语言模型的情况下结合上下文理解的。",
