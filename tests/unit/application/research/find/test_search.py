@@ -108,6 +108,20 @@ async def test_results_at_the_deadline_are_used() -> None:
     assert provider.running == 0
 
 
+async def test_a_search_that_the_caller_ended_is_no_failure() -> None:
+    """Whoever asks to write with what is there expects unfinished searches; they are counted, for they were sent."""
+    early_finish = EarlyFinish()
+    early_finish.ask()
+    found = await search_questions(
+        [WebSearchRequest(query="fast"), WebSearchRequest(query="slow")],
+        Scripted({"slow": 30.0}),
+        asyncio.get_running_loop().time() + 60.0,
+        lambda request, _: early_finish.found(),
+        early_finish,
+    )
+    assert (len(found.answers), found.searches, found.degraded) == (1, 2, ())
+
+
 async def test_nothing_in_time_is_a_timeout() -> None:
     """No answer at all before the deadline is the error `timeout`."""
     with pytest.raises(ResearchTimeoutError):

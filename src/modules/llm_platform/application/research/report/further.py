@@ -74,9 +74,8 @@ async def search_open_questions(
         return collected
     query = run.request.query
     # The questions of a plan that a person gave are what is asked; the topic above them seldom has an answer of its own.
-    ledger_questions = (run.request.plan or select_ledger_questions(query, collected.explored.questions, run.language))[
-        :MAX_ROWS
-    ]
+    asked = run.request.plan or select_ledger_questions(query, collected.explored.questions, run.language)
+    ledger_questions = asked[:MAX_ROWS]
     await rounds.fill_ledger(ledger_questions, _texts(collected))
     is_refused = False
     while queries := await rounds.plan_next_queries((), is_refused=is_refused):
