@@ -6,6 +6,7 @@ import asyncio
 import json
 import math
 from collections.abc import Sequence
+from itertools import permutations
 
 import pytest
 from hypothesis import given
@@ -18,12 +19,13 @@ from modules.llm_platform.application.research.report.rank import (
     DEFAULT_SCORE,
     ROWS_SCHEMA,
     Ranking,
+    SearchState,
     parse_ranking,
     rank,
     rank_summaries,
 )
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
-from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
+from modules.llm_platform.domain.dtos.report_dtos import Candidate, Score, ScoredBy, Summary
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError
 from modules.llm_platform.testing import FakeLLM
@@ -170,6 +172,39 @@ async def test_keyword_score_uses_queries_in_other_languages() -> None:
     made = await rank([found, stray], "Как летит солнечный парус?", "Кто делает паруса?", None)
     assert 0 < made.scores[0].value <= 5
     assert made.scores[1].value == 0
+
+
+@pytest.mark.parametrize("by", ["keywords", "model"])
+@pytest.mark.parametrize("order", list(permutations((0, 1, 2))))
+def test_the_ranking_does_not_depend_on_which_search_answered_first(order: tuple[int, ...], by: ScoredBy) -> None:
+    """An index of documents shows each search the excerpt that fits its query."""
+    state = SearchState(questions=["Who builds solar sails?", "Who pays for solar sails?", "Where do they fly?"])
+    searches = [
+        (state.questions[0], ["Sails are thin.", "NASA builds solar sails."]),
+        (state.questions[1], ["A foundation pays for solar sails.", "Sails need light."]),
+        (state.questions[2], ["Sails are thin.", "They fly near Venus."]),
+    ]
+    for number in order:
+        aim, texts = searches[number]
+        items = [
+            WebSearchResultItem(title=f"Page {n}", url=f"https://site{n}.example", snippet=t)
+            for n, t in enumerate(texts)
+        ]
+        for address in state.add_results(items, aim, aim):
+            state.scores[address] = Score(value=5.0, by=by)
+    ranked = state.rank(QUESTION, "en")
+    found = [(row.candidate.item.title, row.candidate.item.snippet, row.candidate.question) for row in ranked]
+    by_words = [
+        ("Page 0", "A foundation pays for solar sails.", state.questions[1]),
+        ("Page 1", "NASA builds solar sails.", state.questions[0]),
+    ]
+    if by == "keywords":
+        assert found == by_words
+    else:  # the model scored the excerpt that it saw
+        assert [(title, aim) for title, _, aim in found] == [
+            ("Page 0", state.questions[0]),
+            ("Page 1", state.questions[0]),
+        ]
 
 
 async def test_rows_by_the_schema_are_the_same_rows() -> None:

@@ -166,6 +166,14 @@ def parse_ranking(text: str, titles: Sequence[str]) -> list[tuple[float, ...] | 
     return match_rows_to_results([marked for row in read_rows(text) for marked in parse_ranked_rows(row)], titles)
 
 
+@dataclass(frozen=True, slots=True)
+class _Hit:
+    """A result as one search shows it, and its position there."""
+
+    position: int
+    item: WebSearchResultItem
+
+
 @dataclass(slots=True)
 class SearchState:
     """The results of a running exploration, by canonical address.
@@ -184,15 +192,16 @@ class SearchState:
     late: int = 0
     fallback_scores: int = 0
     failures: list[AppException] = field(default_factory=list)
-    positions: dict[str, dict[str, int]] = field(default_factory=dict)  # address -> sub-question -> rank in its results
+    hits: dict[str, dict[str, _Hit]] = field(default_factory=dict)  # address -> sub-question -> its best hit
 
     def add_results(self, items: Sequence[WebSearchResultItem], question: str, query: str) -> list[str]:
         """Add search results and return the new addresses. A known result gets the query added to its queries."""
         new: list[str] = []
         for position, item in enumerate(items):
             address = canonical_url(item.url)
-            positions = self.positions.setdefault(address, {})
-            positions[question] = min(position, positions.get(question, position))
+            hits = self.hits.setdefault(address, {})
+            if question not in hits or position < hits[question].position:
+                hits[question] = _Hit(position, item)
             known = self.candidates.get(address)
             if known is None:
                 self.candidates[address] = Candidate(item=item, question=question, queries=(query,))
@@ -202,22 +211,29 @@ class SearchState:
         return new
 
     def rank(self, question: str, language: str) -> list[RankedCandidate]:
-        """Return the results that have a score, each for the sub-question it fits best."""
-        return [self._assign_question(address, question, language) for address in self.scores]
+        """Return the results that have a score, each for the sub-question it fits best, in an order that does not depend on
+        which search answered first.
+        """
+        return [self._assign_question(address, question, language) for address in sorted(self.scores, key=self._order)]
+
+    def _order(self, address: str) -> tuple[int, int, str]:
+        """Return a sort key: position, sub-question in the order of the plan, address."""
+        return (*min((hit.position, self._plan_position(aim)) for aim, hit in self.hits[address].items()), address)
+
+    def _plan_position(self, question: str) -> int:
+        return self.questions.index(question) if question in self.questions else len(self.questions)
 
     def _assign_question(self, address: str, question: str, language: str) -> RankedCandidate:
-        candidate, score, positions = self.candidates[address], self.scores[address], self.positions[address]
-        question_found = min(positions, key=positions.__getitem__)
-        if score.by == "keywords" and len(positions) > 1:
-            item = candidate.item
-            value, _, question_found = max(
-                (keyword_score(question, aim, item.title, item.text, language), -position, aim)
-                for aim, position in positions.items()
-            )
-            score = score.model_copy(update={"value": value})
-        if question_found != candidate.question:
-            candidate = candidate.model_copy(update={"question": question_found})
-        return RankedCandidate(candidate=candidate, score=score)
+        candidate, score = self.candidates[address], self.scores[address]
+        hits = sorted(self.hits[address].items(), key=lambda hit: (hit[1].position, self._plan_position(hit[0])))
+        best, hit = hits[0]
+        if score.by == "keywords" and len(hits) > 1:
+            # An index of documents gives each question the excerpt that fits it, so each is scored with its own.
+            values = {aim: keyword_score(question, aim, hit.item.title, hit.item.text, language) for aim, hit in hits}
+            best, hit = max(hits, key=lambda found: values[found[0]])
+            score = score.model_copy(update={"value": values[best]})
+            candidate = candidate.model_copy(update={"item": hit.item})
+        return RankedCandidate(candidate=candidate.model_copy(update={"question": best}), score=score)
 
     def score_remaining(self, question: str, language: str) -> None:
         """Score the remaining results by keywords."""
