@@ -604,6 +604,35 @@ class TestFirstScreen:
             body = (await request.value).post_data_json
             assert (body["query"], body["sources"]) == (f"What does “{title}” say?", ["documents"])
 
+    async def test_the_documents_are_listed(self, browser: Browser, base: str) -> None:
+        """How many, which, and what cannot be read; hostile names are text, and a click asks about a document."""
+        listed = {
+            "total": 3, "unread": "1 file of a type that is not read: 1 .odt", "reading": None, "keywords_only": False,
+            "documents": [{"title": "<b>Owls</b>", "url": "doc:owls.md"}, {"title": "Bats", "url": "doc:bats.md"}],
+            "problems": [{"path": "<i>x</i>.pdf", "reason": "it is encrypted", "is_partly_read": False}],
+        }  # fmt: skip
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            await page.route("**/research/documents", lambda route: route.fulfill(json=listed))
+            await visit.play(response("Owls sleep."))
+            await offer(visit, document_titles=["Bats"])
+            section = page.locator(".suggestions .documents")
+            await expect(section.locator("summary")).to_have_text("Documents of this server: 3 · not read: 1")
+            await section.locator("summary").click()
+            await expect(section.locator("li")).to_have_text(
+                [
+                    "<b>Owls</b>owls.md",
+                    "Batsbats.md",
+                    "and 1 more",
+                    "<i>x</i>.pdf: it is encrypted",
+                    "1 file of a type that is not read: 1 .odt",
+                ]
+            )
+            async with page.expect_request("**/research") as request:
+                await section.get_by_role("button", name="<b>Owls</b>").click()
+            body = (await request.value).post_data_json
+            assert (body["query"], body["sources"]) == ("What does “<b>Owls</b>” say?", ["documents"])
+
     async def test_examples_of_the_web(self, browser: Browser, base: str) -> None:
         """Without documents there are some of general interest, in the language of the page; the web is searched for them,
         and a server without the web offers none.

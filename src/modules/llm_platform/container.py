@@ -286,6 +286,7 @@ class Container(ProviderContainer):
         tracer=tracer,
         source_kinds=Singleton(search.list_searchable_kinds, settings, search_adapters),
         document_titles=Singleton(services.build_document_titles, settings, found_documents),
+        list_documents=Singleton(services.build_document_list, settings, found_documents),
         icons=Singleton(page_readers.build_icon_reader, settings, direct_parts.provider),
         _close=resources.provided.aclose,
         _rate_limiter=rate_limiter.provider,

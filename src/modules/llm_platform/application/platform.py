@@ -20,6 +20,7 @@ from modules.llm_platform.application.services.site_crawl_service import SiteCra
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
+from modules.llm_platform.domain.dtos.document_dtos import DocumentList
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind
 from modules.llm_platform.domain.ports.icon_reader import IIconReader
@@ -30,8 +31,15 @@ from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 DocumentTitles = Callable[[int], Awaitable[tuple[str, ...]]]
 
 
+ListDocuments = Callable[[int], Awaitable[DocumentList]]
+
+
 async def no_titles(limit: int) -> tuple[str, ...]:
     return ()
+
+
+async def list_no_documents(limit: int) -> DocumentList:
+    return DocumentList()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,7 @@ class LLMPlatform:
 
     - `pages` reads pages of the web, `result_pages` also the documents that a search finds.
     - `source_kinds` are the kinds of sources that can be searched with these settings, `document_titles(limit)` some
-      titles of the documents among them.
+      titles of the documents among them, and `list_documents(limit)` the documents with the files that cannot be read.
     - `icons` reads the icons of sites; None: they are not asked for.
     """
 
@@ -64,6 +72,7 @@ class LLMPlatform:
     tracer: ITracer = field(default=NO_TRACER, kw_only=True)
     source_kinds: tuple[SourceKind, ...] = field(default=(), kw_only=True)
     document_titles: DocumentTitles = field(default=no_titles, kw_only=True)
+    list_documents: ListDocuments = field(default=list_no_documents, kw_only=True)
     icons: IIconReader | None = field(default=None, kw_only=True)
     _close: Callable[[], Awaitable[None]] = field(repr=False)
     _rate_limiter: Callable[[], IRateLimiter | None] = field(default=lambda: None, repr=False)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from modules.llm_platform.application.platform import DocumentTitles, no_titles
+from modules.llm_platform.application.platform import DocumentTitles, ListDocuments, list_no_documents, no_titles
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.services.answer_service import AnswerOptions
 from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck, SearchProviderCheck
@@ -110,3 +110,12 @@ def build_document_titles(settings: Settings, documents: IWebSearchProvider | No
     from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 
     return documents.titles if isinstance(documents, DocumentWebSearch) and has_documents(settings) else no_titles
+
+
+def build_document_list(settings: Settings, documents: IWebSearchProvider | None) -> ListDocuments:
+    """Return a function for at most so many documents that can be searched, and the files that cannot be read."""
+    from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
+
+    if isinstance(documents, DocumentWebSearch) and has_documents(settings):
+        return documents.list_documents
+    return list_no_documents

@@ -10,9 +10,12 @@ from typing import Any
 from urllib.parse import unquote
 
 import pytest
+from tests.fakes.vector_store import MemoryVectorStore
 from tests.support.folder_ways import Way, searching
 from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
+from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import PageTimeoutError, WebSearchConfigError, WebSearchTimeoutError
 from modules.llm_platform.domain.privacy.redaction import Redactor
@@ -138,6 +141,44 @@ async def test_unreadable_files_are_named_and_the_list_is_bounded(folder: Path, 
     assert answer.degraded[-1].reason == "and 5 more files"
 
 
+async def test_documents_are_listed_with_what_is_not_read(folder: Path, make: Make) -> None:
+    """In the order of their addresses, at most so many; a file of another type is counted."""
+    (folder / "b.md").write_text("# Bats\n\ngateway")
+    (folder / "a.md").write_text("# Owls\n\ngateway")
+    (folder / "c\x1b.txt").write_bytes(b"\0\0\0")
+    (folder / "d.odt").write_bytes(b"x")
+    adapter = make()
+    listed = await adapter.list_documents(10)
+    assert [(document.title, document.url) for document in listed.documents] == [
+        ("Owls", "doc:a.md"),
+        ("Bats", "doc:b.md"),
+    ]
+    assert (listed.total, listed.reading, listed.unread[:6]) == (2, None, "1 file")
+    assert [(problem.path, problem.is_partly_read) for problem in listed.problems] == [("c\ufffd.txt", False)]
+    fewer = await adapter.list_documents(1)
+    assert (len(fewer.documents), fewer.total) == (1, 2)
+    (folder / "a.md").unlink()
+    assert [document.url for document in (await adapter.list_documents(10)).documents] == ["doc:b.md"]
+
+
+async def test_a_collection_is_listed() -> None:
+    """It has no folder; what was not counted has no total."""
+    store = MemoryVectorStore()
+    await store.prepare(Collection(name="documents", embedder="words", dimension=0))
+    for name, url in (("c.md", None), ("a.md", "https://example.org/a"), ("b.md", "javascript:alert(1)")):
+        document = IndexedDocument(doc_id=name, sha256="0", passages=1, title=name.upper(), url=url)
+        passage = Passage(id=name, doc_id=name, title=name, text="gateway")
+        await store.replace("documents", document, [EmbeddedPassage(passage, ())])
+    adapter = DocumentWebSearch(RetrievalService(NoneEmbedder(), store, "documents", top_k=5))
+    listed = await adapter.list_documents(10)
+    assert [(document.title, document.url) for document in listed.documents] == [
+        ("A.MD", "https://example.org/a"),
+        ("B.MD", "doc:b.md"),
+        ("C.MD", "doc:c.md"),
+    ]
+    assert (listed.total, (await adapter.list_documents(2)).total) == (3, None)
+
+
 async def test_a_secret_stands_in_no_answer(folder: Path, make: Make) -> None:
     """Neither in text nor in a file's name."""
     (folder / "sk-12345678.md").write_text("# sk-12345678\n\ngateway sk-12345678")
@@ -145,6 +186,7 @@ async def test_a_secret_stands_in_no_answer(folder: Path, make: Make) -> None:
     answer = await search(make(redactor=Redactor(["sk-12345678"])))
     assert len(answer.results) == 1
     assert "sk-12345678" not in answer.model_dump_json()
+    assert "sk-12345678" not in (await make(redactor=Redactor(["sk-12345678"])).list_documents(10)).model_dump_json()
 
 
 async def test_a_folder_with_nothing_readable_is_an_error(folder: Path, make: Make) -> None:
@@ -187,7 +229,7 @@ def blocked(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
 
 
 async def test_a_folder_that_takes_long_is_read_in_the_background(
-    folder: Path, tmp_path: Path, blocked: threading.Event
+    folder: Path, tmp_path: Path, blocked: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A search gives up at its deadline, reading goes on, others are served meanwhile, and the next one finds it done."""
     (folder / "a.md").write_text("gateway")
@@ -200,6 +242,8 @@ async def test_a_folder_that_takes_long_is_read_in_the_background(
         await DocumentPageReader(adapter).read("doc:a.md")
     assert caught.value.retryable
     assert await adapter.ping() == "0 documents so far, still reading"
+    monkeypatch.setattr(web_search, "LISTING_S", 0.1)
+    assert (await adapter.list_documents(10)).reading == 0
     blocked.set()
     await index.refresh()
     assert len((await search(DocumentWebSearch(index))).results) == 1

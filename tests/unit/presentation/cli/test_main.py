@@ -603,6 +603,7 @@ class TestAllCommands:
             "serve",
             "config",
             "doctor",
+            "documents",
             "index",
             "ask",
             "mcp",

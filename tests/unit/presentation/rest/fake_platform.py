@@ -16,7 +16,7 @@ from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MemoryResearchJobStore
 from tests.fakes.site_reader import FakeSiteReader
 
-from modules.llm_platform.application.platform import LLMPlatform, no_titles
+from modules.llm_platform.application.platform import LLMPlatform, list_no_documents, no_titles
 from modules.llm_platform.application.research.events import (
     Done,
     FoundResult,
@@ -365,6 +365,7 @@ def platform_of(
         "result_pages": _Service(read=services.read),
         "source_kinds": get_args(SourceKind),
         "document_titles": no_titles,
+        "list_documents": list_no_documents,
         "icons": services.icons,
         "site_crawl": SiteCrawlService(services.site),
         "web_search": _Service(

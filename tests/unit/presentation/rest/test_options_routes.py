@@ -153,3 +153,39 @@ async def test_options_need_the_key_and_are_no_research() -> None:
         assert (await client.get("/research/options", headers=ALICE)).status_code == 200
         refused = await client.delete("/research/options", headers=ALICE)
         assert (refused.status_code, refused.headers["allow"]) == (405, "GET")
+
+
+async def test_the_documents_are_listed(tmp_path: Path) -> None:
+    """With the files that cannot be read; a limit out of bounds is refused by name."""
+    parts = documents(tmp_path, "Owls", "Bats")
+    (parts["DOCUMENTS_DIR"] / "broken.pdf").write_bytes(b"%PDF-1.4 broken")
+    async with server(tmp_path, **parts) as client:
+        await options_of(client, titles=2)
+        listed = (await client.get("/research/documents")).json()
+        assert [(document["url"], document["title"]) for document in listed["documents"]] == [
+            ("doc:bats.md", "Bats"),
+            ("doc:owls.md", "Owls"),
+        ]
+        assert (listed["total"], listed["problems"][0]["path"]) == (2, "broken.pdf")
+        assert len((await client.get("/research/documents?limit=1")).json()["documents"]) == 1
+        for limit in ("0", "1001", "many"):
+            refused = await client.get(f"/research/documents?limit={limit}")
+            assert refused.status_code == 422
+            assert "limit" in refused.text
+
+
+async def test_a_server_without_documents_lists_none(tmp_path: Path) -> None:
+    async with server(tmp_path, **SEARXNG) as client:
+        assert (await client.get("/research/documents")).json() == {
+            "total": 0,
+            "documents": [],
+            "problems": [],
+            "unread": "",
+            "reading": None,
+            "keywords_only": False,
+        }
+
+
+async def test_documents_are_for_callers_with_a_key(tmp_path: Path) -> None:
+    async with server(tmp_path, **documents(tmp_path, "Owls"), LLM_PLATFORM_API_KEYS=KEYS) as client:
+        assert (await client.get("/research/documents")).status_code == 401

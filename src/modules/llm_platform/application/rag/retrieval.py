@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import time
 from collections.abc import Callable, Container, Iterable
@@ -27,6 +28,7 @@ PASSAGES_PER_DOCUMENT: Final = 4  # one document often has several of the best p
 MORE_PASSAGES_FACTOR: Final = 5  # the next search asks for more if the passages are of too few documents
 MAX_PASSAGES: Final = 2000
 MAX_TITLED: Final = 1000  # documents that are looked at for titles
+MAX_LISTED_FROM: Final = 50_000  # documents that are looked at for a list
 EMBEDDING_TIMEOUT_S: Final = 15.0  # the embedding of a question; when it is late, only keywords are searched
 COLLECTION_TTL_S: Final = 30.0  # lifetime of the cached embedder of the collection
 SCORE_DIGITS: Final = 4
@@ -129,6 +131,26 @@ class RetrievalService:
                 if len(found) >= limit or looked_at >= MAX_TITLED:
                     break
         return list(found)
+
+    async def list_documents(
+        self, limit: int, origins: Container[str | None] | None = None
+    ) -> tuple[list[dtos.IndexedDocument], bool]:
+        """Return the first `limit` documents in the order of their ids, of these origins only where they are given.
+
+        The second value is True if these are all documents. In a collection of more than MAX_LISTED_FROM documents, only
+        the first of these in the order of the store are looked at.
+        """
+        found: list[dtos.IndexedDocument] = []
+        looked_at = 0
+        async with aclosing(self._store.documents(self.collection)) as documents:  # type: ignore[type-var]  # a generator
+            async for document in documents:
+                looked_at += 1
+                if looked_at > MAX_LISTED_FROM:
+                    break
+                if origins is None or document.origin in origins:
+                    found.append(document)
+        first = heapq.nsmallest(limit, found, key=lambda document: document.doc_id)
+        return first, len(first) == len(found) and looked_at <= MAX_LISTED_FROM
 
     async def describe(self) -> dtos.Collection:
         """Return the collection. Raises VectorStoreConfigError, with the message of the store, if it does not exist."""

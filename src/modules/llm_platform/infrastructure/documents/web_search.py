@@ -8,8 +8,9 @@ from typing import Final
 from modules.llm_platform.application.rag.retrieval import MAX_TOP_K, SCORE_DIGITS, RetrievalService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.document_dtos import DocumentList, DocumentProblem, ListedDocument
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
-from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage, RagSearch
+from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, IndexedDocument, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
@@ -28,6 +29,7 @@ MIN_PASSAGES: Final = 40  # passages looked at; more neighbours of the best pass
 REFRESH_TIMEOUT_S: Final = 90.0  # limit for reading a folder; reading goes on, and the next search finds it read
 PING_S: Final = 0.5  # health check of a folder that is being read
 TITLES_S: Final = 1.0
+LISTING_S: Final = 2.0
 LISTED_TITLE_CHARS: Final = 200  # longest title in a list
 BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
@@ -180,6 +182,47 @@ class DocumentWebSearch(IWebSearchProvider):
                     found = await self.retrieval.titles(limit, origins) if view.documents else []
             return tuple(self.redactor.text(title)[:LISTED_TITLE_CHARS] for title in found)
         return ()
+
+    async def list_documents(self, limit: int) -> DocumentList:
+        """Return at most `limit` documents and as many problems. Raises web search errors.
+
+        If the folder is not read within LISTING_S, only `reading` says how far it is.
+        """
+        if self.folder is None:
+            with _translate_errors(self._otherwise):
+                found, is_all = await self.retrieval.list_documents(limit)
+            return DocumentList(total=len(found) if is_all else None, documents=self._list(found))
+        try:
+            async with asyncio.timeout(LISTING_S):
+                with _translate_errors(self._otherwise):
+                    view = await self.folder.refresh()
+                    origins = self.folder.filters.get(ORIGIN_FIELD)
+                    found = (await self.retrieval.list_documents(limit, origins))[0] if view.documents else []
+        except TimeoutError:
+            return DocumentList(total=None, reading=self.folder.documents_read)
+        return DocumentList(
+            total=view.documents,
+            documents=self._list(found),
+            problems=tuple(self._list_problems(view))[:limit],
+            unread=view.unread,
+            keywords_only=view.pending,
+        )
+
+    def _list(self, found: Sequence[IndexedDocument]) -> tuple[ListedDocument, ...]:
+        return tuple(
+            ListedDocument(
+                title=self.redactor.text(document.title or document.doc_id)[:LISTED_TITLE_CHARS],
+                url=document.url if document.url and is_openable(document.url) else self._own.of(document.doc_id),
+            )
+            for document in found
+        )
+
+    def _list_problems(self, view: FolderView) -> Iterator[DocumentProblem]:
+        reasons = [(path, reason, False) for path, reason in view.bad.items()]
+        reasons += [(path, reason, True) for path, reason in view.notes.items()]
+        for path, reason, is_partly_read in sorted(reasons):
+            shown = replace_unprintable(self.redactor.text(path))
+            yield DocumentProblem(path=shown, reason=reason, is_partly_read=is_partly_read)
 
     async def ping(self) -> str:
         """Return the collection, or the number of documents of a folder. Raises web search errors when there are none."""

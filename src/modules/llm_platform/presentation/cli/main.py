@@ -10,6 +10,7 @@ from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.ask import ask
 from modules.llm_platform.presentation.cli.commands.config import config
 from modules.llm_platform.presentation.cli.commands.doctor import doctor
+from modules.llm_platform.presentation.cli.commands.documents import documents
 from modules.llm_platform.presentation.cli.commands.index import index
 from modules.llm_platform.presentation.cli.commands.kafka import kafka_app
 from modules.llm_platform.presentation.cli.commands.mcp import mcp
@@ -36,7 +37,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: the same on a terminal, in a pipe and in the documentation
     pretty_exceptions_enable=False,
 )
-for command in (search, research, verify, read, serve, config, doctor, index, ask, mcp, worker):
+for command in (search, research, verify, read, serve, config, doctor, documents, index, ask, mcp, worker):
     app.command(cls=options.Command)(command)
 app.add_typer(researches_app, name="researches")
 app.add_typer(topics_app, name="topics")

@@ -28,6 +28,7 @@ from modules.llm_platform.application.verification.events import SentenceVerifie
 from modules.llm_platform.domain.dtos import research_job_dtos, verification_dtos
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.document_dtos import DocumentList, DocumentProblem, ListedDocument
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine, EvidenceSource
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.dtos.llm_dtos import Usage
@@ -126,6 +127,15 @@ OPTIONS: Final = ResearchChoices(
     models=("openai/gpt-4o-mini",),
     background=True,
     document_titles=("Setting up a printer",),
+)
+DOCUMENTS: Final = DocumentList(
+    total=2,
+    documents=(
+        ListedDocument(title="Price list", url="doc:prices.csv"),
+        ListedDocument(title="Setting up a printer", url="doc:printer.md"),
+    ),
+    problems=(DocumentProblem(path="letter.pdf", reason="it is encrypted"),),
+    unread="1 file of a type that is not read: 1 .odt",
 )
 QUEUED_RESEARCH: Final = research_job_dtos.ResearchJobDetail(
     id=REQUEST_ID,
@@ -241,6 +251,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         _dump(RESEARCH_RESPONSE), {"query": QUESTION, "depth": "shallow", "sources": ["web"]}, events=RESEARCH_EVENTS
     ),
     "get /research/options": Example(_dump(OPTIONS)),
+    "get /research/documents": Example(_dump(DOCUMENTS), parameters={"limit": 200}),
     "get /research": Example(_dump(RESEARCH_PAGE), parameters={"limit": 20}),
     "get /research/threads": Example(
         {"threads": [_dump(RESEARCH_THREAD, exclude={"researches"})], "next": None},

@@ -12,6 +12,7 @@ from starlette.types import Receive, Scope, Send
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.presentation.rest import (
+    document_routes,
     options_routes,
     research_job_routes,
     research_routes,
@@ -30,6 +31,7 @@ from shared.config import Settings
 
 ROUTERS = (
     options_routes.router,
+    document_routes.router,
     research_routes.router,
     research_job_routes.router,
     thread_routes.router,

@@ -25,9 +25,9 @@ from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 
 class _ResearchIdConvertor(StringConvertor):
-    """Leaves /research/options, /research/plan and /research/threads to their own routes."""
+    """Leaves /research/documents, /research/options, /research/plan and /research/threads to their own routes."""
 
-    regex = r"(?!(?:options|plan|threads)(?:/|$))[^/]+"
+    regex = r"(?!(?:documents|options|plan|threads)(?:/|$))[^/]+"
 
 
 register_url_convertor("research_id", _ResearchIdConvertor())

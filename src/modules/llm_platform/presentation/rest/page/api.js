@@ -161,6 +161,8 @@ export async function options(asksForKey = false, isAgain = false) {
     return (offered = askForOptions());
   }
 }
+/** The documents that the server searches, and the files that it cannot read. */
+export const listDocuments = () => soon("research/documents", { asksForKey: false });
 /** The icon of a source's site as a data: address. The policy of the page allows these and no blob:, and an image runs nothing. */
 export async function getIcon(id, index) {
   const icon = await (await send(`${researchPath(id)}/sources/${index}/icon`, { asksForKey: false, timeout: ANSWER_MS })).blob();

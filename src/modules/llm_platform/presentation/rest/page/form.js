@@ -1,6 +1,6 @@
 // The first question of a thread: its box, the questions to begin with, and the question of an address.
 
-import { options } from "./api.js";
+import { listDocuments, options } from "./api.js";
 import { Composer } from "./composer.js";
 import { SOURCES } from "./choices.js";
 import { byId, el } from "./dom.js";
@@ -75,6 +75,7 @@ async function offerExamples(isGiven) {
     sources = offered.sources;
     introduce();
     suggestions.offer(offered);
+    if (offered.document_titles.length) suggestions.showDocuments(await listDocuments().catch(() => null)); // a list that is missed harms nobody
     if (offered.document_titles.length || !offered.sources.includes("documents")) return;
     await new Promise((resolve) => setTimeout(resolve, wait || TITLE_WAITS_MS[1]));
   }

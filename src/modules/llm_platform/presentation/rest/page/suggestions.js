@@ -1,8 +1,8 @@
 // What stands below the box of an empty page: questions to begin with, and the newest threads.
 
-import { el } from "./dom.js";
+import { el, shortAddress } from "./dom.js";
 import { isOn } from "./preferences.js";
-import { relativeDay, t, withoutMarks } from "./texts.js";
+import { number, relativeDay, t, withoutMarks } from "./texts.js";
 
 const SHOWN = 4;
 const EXAMPLES = [
@@ -12,12 +12,15 @@ const EXAMPLES = [
   () => t("Which foods are rich in iron?"),
 ];
 
+const aboutDocument = (title) => t("What does “{title}” say?", { title });
+
 /** `ask(question, sources)` asks one at once; `sources` where it makes sense in these alone. */
 export class Suggestions {
   constructor(ask) {
     this.ask = ask;
     this.titles = [];
     this.threads = [];
+    this.documents = null;
     this.element = el("div", { class: "suggestions" });
   }
 
@@ -33,20 +36,47 @@ export class Suggestions {
     this.draw();
   }
 
+  /** What the server answered to a request for its documents; null if it did not. */
+  showDocuments(found) {
+    this.documents = found;
+    this.draw();
+  }
+
   draw() {
     const recent = isOn("store") ? this.threads : [];
     this.element.replaceChildren(...[
       this.#list("examples", t("Try a question"), this.#examples()),
       this.#list("recent", t("Recent"), recent.map((thread) =>
         el("a", { href: `#research/${thread.id}` }, el("bdi", {}, thread.title), el("span", { class: "muted" }, relativeDay(thread.updated_at))))),
+      this.#documents(),
     ].filter(Boolean));
   }
 
   #examples() {
-    const button = (question, sources) => el("button", { type: "button", onclick: () => this.ask(withoutMarks(question), sources) }, el("bdi", {}, question));
     return this.titles.length
-      ? this.titles.map((title) => button(t("What does “{title}” say?", { title }), ["documents"]))
-      : EXAMPLES.filter(() => this.areGeneral).map((question) => button(question()));
+      ? this.titles.map((title) => this.#button(aboutDocument(title), ["documents"]))
+      : EXAMPLES.filter(() => this.areGeneral).map((question) => this.#button(question()));
+  }
+
+  #button(question, sources, shown = question, ...more) {
+    return el("button", { type: "button", onclick: () => this.ask(withoutMarks(question), sources) }, el("bdi", {}, shown), ...more);
+  }
+
+  /** How many documents are searched and how many files are not read; opened, which ones. A click asks about a document. */
+  #documents() {
+    if (!this.documents?.documents.length) return false;
+    const { total, documents, problems, unread } = this.documents;
+    const failed = problems.filter((problem) => !problem.is_partly_read);
+    const summary = [t("Documents of this server: {n}", { n: `${number(total ?? documents.length)}${total === null ? "+" : ""}` }), failed.length > 0 && t("not read: {n}", { n: number(failed.length) })];
+    const rows = [
+      ...documents.map(({ title, url }) => this.#button(aboutDocument(title), ["documents"], title, el("span", { class: "muted" }, shortAddress(url)))),
+      total > documents.length && el("span", { class: "muted" }, t("and {n} more", { n: number(total - documents.length) })),
+      ...problems.map(({ path, reason }) => el("p", { class: "hint" }, el("bdi", {}, path), ": ", el("span", { lang: "en" }, reason))),
+      unread && el("p", { class: "hint", lang: "en" }, unread),
+    ];
+    return el("details", { class: "documents" },
+      el("summary", { class: "muted" }, summary.filter(Boolean).join(" · ")),
+      el("ul", {}, rows.filter(Boolean).map((row) => el("li", {}, row))));
   }
 
   /** The newest threads are in view anyway where they stand beside the page. */

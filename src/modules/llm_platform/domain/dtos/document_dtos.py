@@ -1,0 +1,44 @@
+"""Which documents a platform searches, and which of its files it cannot read."""
+
+from typing import Final
+
+from pydantic import BaseModel
+
+MAX_LISTED_DOCUMENTS: Final = 1000
+
+
+class ListedDocument(BaseModel, frozen=True):
+    """A document that can be searched. `url` is its web address, or `doc:` with its path."""
+
+    title: str
+    url: str
+
+
+class DocumentProblem(BaseModel, frozen=True):
+    """A file of the folder that was not read, or was read in part.
+
+    - `path` is relative to the folder. An entry of a file has a number behind the path: `orders.jsonl:12`.
+    - `is_partly_read` is True if the rest of the file can be searched.
+    """
+
+    path: str
+    reason: str
+    is_partly_read: bool = False
+
+
+class DocumentList(BaseModel, frozen=True):
+    """The documents that a platform searches.
+
+    - `total` is the number of documents; None if there are more than `documents` and nobody counted them.
+    - `documents` are the first ones in the order of their addresses, and `problems` the first ones in the order of paths.
+    - `unread` says how many files have types that are not read; empty if there are none.
+    - `reading` is the number of documents read so far, while the folder is read for the first time; otherwise None.
+    - `keywords_only` is True while the vectors of the documents are not complete.
+    """
+
+    total: int | None = 0
+    documents: tuple[ListedDocument, ...] = ()
+    problems: tuple[DocumentProblem, ...] = ()
+    unread: str = ""
+    reading: int | None = None
+    keywords_only: bool = False

@@ -1,0 +1,67 @@
+"""The command `documents`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from modules.llm_platform.domain.dtos.document_dtos import MAX_LISTED_DOCUMENTS, DocumentList
+from modules.llm_platform.presentation.cli import options, setup
+from modules.llm_platform.presentation.cli.console import Line
+from modules.llm_platform.presentation.cli.render.json import model_json
+from modules.llm_platform.presentation.cli.render.progress import report_folder_progress
+from modules.llm_platform.presentation.cli.render.terminal import plural, shorten
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.platform import LLMPlatform
+
+LISTED = 50
+MAX_ADDRESS_CHARS = 40  # a longer address moves its title to the right
+
+
+def documents(
+    ctx: typer.Context,
+    documents: options.Documents = None,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED_DOCUMENTS, help="Documents listed, 1 to 1000.")
+    ] = LISTED,
+    as_json: options.PlainJson = False,
+) -> None:
+    """List the documents that are searched, and the files that cannot be read."""
+    console, wiring = setup.command_context(ctx)
+    settings = setup.configure(console, options.make_setting_arguments(documents=documents, offline=True))
+
+    async def list_them(platform: LLMPlatform) -> DocumentList:
+        async with report_folder_progress(console, platform):
+            while (found := await platform.list_documents(limit)).reading is not None:
+                pass  # each call waits for the folder
+        return found
+
+    found = setup.run_with_platform(wiring, settings, list_them)
+    if as_json:
+        console.print_verbatim(model_json(found))
+    else:
+        console.print_lines(_render(found))
+
+
+def _render(found: DocumentList) -> Iterator[Line]:
+    shown = len(found.documents)
+    yield Line(f"More than {shown:,} documents" if found.total is None else plural(found.total, "document"), "bold")
+    width = min(MAX_ADDRESS_CHARS, max((len(document.url) for document in found.documents), default=0))
+    for document in found.documents:
+        yield Line(f"  {document.url:<{width}}  {shorten(document.title)}")
+    if found.total is not None and found.total > shown > 0:
+        yield Line(f"  … and {found.total - shown:,} more: --limit lists up to {MAX_LISTED_DOCUMENTS:,}", "dim")
+    for heading, is_partly_read in (("Not read", False), ("Read in part", True)):
+        problems = [problem for problem in found.problems if problem.is_partly_read is is_partly_read]
+        if problems:
+            yield Line()
+            yield Line(f"{heading}: {len(problems):,}", "bold")
+            yield from (Line(f"  {problem.path}: {problem.reason}") for problem in problems)
+    if found.unread:
+        yield Line()
+        yield Line(f"{found.unread[0].upper()}{found.unread[1:]}.")
+    if not (found.documents or found.problems or found.unread):
+        yield Line("Name a folder that has documents: llm-platform documents --documents DIR, or set DOCUMENTS_DIR.")
