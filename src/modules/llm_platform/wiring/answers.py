@@ -95,7 +95,11 @@ def build_answers(tools: AnswerTools, models: LanguageModels, *, is_stored: bool
         timeout_s=compute_follow_up_timeout_s(models.settings),
     )
     llm = models.prefer("output")
-    output = StructuredOutput(llm, context_tokens=models.context_tokens, price=price) if llm else None
+    output = None
+    if llm is not None:
+        output = StructuredOutput(
+            llm, context_tokens=models.context_tokens, price=price, support_model=tools.support_model
+        )
     quick = _build_quick_research(tools, models, planner, models.settings.CACHE_TTL_S if is_stored else 0.0)
     return ResearchParts(quick, tools.resources.closing(reporter), follow_ups, output)
 

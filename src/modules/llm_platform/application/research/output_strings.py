@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from modules.llm_platform.application.research.check.thread_support import ReadSupport, weigh_doubts
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
@@ -21,10 +22,13 @@ ADDRESS: Final = "{place}: only addresses of the sources are allowed"
 class OutputStrings:
     """Cleans the objects that a model makes of one answer. `unsupported` counts the texts of the last one that lost markers.
 
-    The evidence for a source are the sentences of the answer that cite it, but for those that it refutes.
+    The evidence for a source are the sentences of the answer that cite it, but for those that it refutes. `read_support` asks
+    a support model about texts that say a sentence in other words; None leaves them to the words.
     """
 
-    def __init__(self, response: ResearchResponse, schema: Mapping[str, Any]) -> None:
+    def __init__(
+        self, response: ResearchResponse, schema: Mapping[str, Any], read_support: ReadSupport | None = None
+    ) -> None:
         self.unsupported = 0
         self._schema = schema
         self._own = frozenset(_strings(schema))  # names and constants that the caller wrote: properties, enums
@@ -32,6 +36,7 @@ class OutputStrings:
         self._known = frozenset(text for source in self._sources for text in (source.title, source.url))
         self._language = response.metadata.language
         self._checker = CitationChecker(self._sources, self._language)
+        self._read_support = read_support
 
     def cleaned(self, value: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
         """Return the object with clean texts; None with the errors if that does not fit the schema any more."""
@@ -67,6 +72,8 @@ class OutputStrings:
     def _remove_unsupported(self, text: str) -> str:
         """Return the text without the markers of sources whose sentences in the answer say nothing of the kind."""
         citations = self._checker.check(text).citations
+        if weigh_doubts(self._checker, self._read_support):
+            citations = self._checker.check(text).citations
         supported = {citation.source_index for citation in citations if citation.verdict != "unsupported"}
         judged = {citation.source_index for citation in citations}
         if judged <= supported:

@@ -9,20 +9,24 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from modules.llm_platform.application.research.budget import DEFAULT_EXPECTED_CALLS, Budget, Price
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
+from modules.llm_platform.application.research.check.thread_support import ThreadSupport
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.model_output.lenient_json import read_values
 from modules.llm_platform.application.research.output_strings import OutputStrings
 from modules.llm_platform.application.research.response import add_spending, get_spending
+from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, LLMResponse, Spending
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException, OutputError
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider, resolve_context
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.privacy.egress_log import record_sent
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
@@ -109,12 +113,21 @@ class StructuredOutput:
 
     - `context_tokens` is the context length of the smallest model behind `llm`.
     - `price` returns the price of a call in US dollars; None if prices are unknown.
+    - `support_model` reads texts of the object that say a sentence of the answer in other words.
     """
 
-    def __init__(self, llm: ILLMProvider, *, context_tokens: int | ContextTokens, price: Price | None = None) -> None:
+    def __init__(
+        self,
+        llm: ILLMProvider,
+        *,
+        context_tokens: int | ContextTokens,
+        price: Price | None = None,
+        support_model: ISupportModel | None = None,
+    ) -> None:
         self._llm = llm
         self._context_tokens = context_tokens
         self._price = price
+        self._support_model = support_model
 
     async def complete_response(
         self, response: ResearchResponse, request: ResearchRequest, *, has_sources: bool, until: float
@@ -144,7 +157,9 @@ class StructuredOutput:
             filling.note(NO_ROOM)
             return
         llm = BudgetedLLM(self._llm, self._budget(response, request, until), "output")
-        strings = OutputStrings(response, schema)
+        signal = StopSignal(max(0.0, until - asyncio.get_running_loop().time()))
+        support = ThreadSupport(self._support_model, signal) if self._support_model is not None else None
+        strings = OutputStrings(response, schema, support)
         asked = _request(prompt, prompt.messages, schema)
         reason = ""
         for _ in range(MAX_TRIES):
@@ -159,8 +174,9 @@ class StructuredOutput:
                 continue
             filling.spent += answer.spent
             filling.degraded.extend(answer.degraded)
-            filling.output, errors = await asyncio.to_thread(read_output, answer, schema, strings)
+            filling.output, errors = await run_stoppable(signal, partial(read_output, answer, schema, strings))
             if filling.output is not None:
+                filling.degraded.extend(support.degraded if support else ())
                 if prompt.is_cut:
                     filling.note(CUT)
                 if strings.unsupported:

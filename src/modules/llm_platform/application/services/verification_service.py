@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
+from modules.llm_platform.application.research.check.thread_support import ThreadSupport
 from modules.llm_platform.application.research.check.verification import Verification, verify
 from modules.llm_platform.application.research.events import Read, Started
 from modules.llm_platform.application.research.failed_event import end_with_failed
@@ -16,7 +17,6 @@ from modules.llm_platform.application.research.follow_up import owner_key
 from modules.llm_platform.application.verification import events
 from modules.llm_platform.application.verification.sentence_check import MAX_SENTENCES, SentenceCheck
 from modules.llm_platform.application.verification.source_reading import ReadSource, mark_found, read_sources
-from modules.llm_platform.application.verification.thread_support import ThreadSupport
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.citations.forms.citation_forms import (
     CitedText,

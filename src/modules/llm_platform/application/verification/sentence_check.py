@@ -5,12 +5,12 @@ Sentences that share markers, such as those behind a paragraph, form a part and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
-from modules.llm_platform.application.research.check.support_reading import PAIRS_AT_ONCE
+from modules.llm_platform.application.research.check.thread_support import ReadSupport, weigh_doubts
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.forms.citation_forms import CitedText
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
@@ -23,9 +23,6 @@ from modules.llm_platform.domain.text.sentences import Span
 MAX_SENTENCES: Final = 3000  # sentences of one text
 # The verdict of a sentence is the best of its citations: one of two sources is enough.
 _BEST: Final[dict[Verdict, int]] = {"unsupported": 0, "unchecked": 1, "partial": 2, "supported": 3}
-
-# The log-odds that passages support claims, for the pairs of both; fewer, or none, for pairs that were not read.
-ReadSupport = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +88,7 @@ class SentenceCheck:
             sentence = self.answer.sentences[position]
             try:
                 citation = self._checker.find_closest(sentence, among)
-                if self._weigh():
+                if weigh_doubts(self._checker, self._read_support):
                     citation = self._checker.find_closest(sentence, among)
             except WorkStoppedError:
                 self._late.add(position)
@@ -134,7 +131,7 @@ class SentenceCheck:
         """Let a support model decide about citations to which a judge that failed gave no verdict."""
         self._read_support = read_support
         with suppress(WorkStoppedError):
-            if not self._weigh():
+            if not weigh_doubts(self._checker, self._read_support):
                 return
             parts = (_read_text(self.answer, part) for part in _parts(self.answer))
             by_author = [citation for part in parts for citation in self._checker.check_text(part).citations]
@@ -170,7 +167,7 @@ class SentenceCheck:
     def _check(self, part: TextPart) -> range:
         try:
             checked = self._checker.check_text(_read_text(self.answer, part))
-            if self._weigh():
+            if weigh_doubts(self._checker, self._read_support):
                 checked = self._checker.check_text(_read_text(self.answer, part))
         except WorkStoppedError:
             self._late.update(range(part.first, part.end))
@@ -183,20 +180,6 @@ class SentenceCheck:
             self._add(citation)
             self._is_cited.add(starts[citation.start])
         return range(part.first, part.end)
-
-    def _weigh(self) -> bool:
-        """Let the support model decide what the words leave in doubt. Returns whether a verdict may have changed."""
-        if self._read_support is None:
-            return False
-        has_read = False
-        while doubts := self._checker.doubts(PAIRS_AT_ONCE):
-            scores = self._read_support([(doubt.claim, doubt.passage) for doubt in doubts])
-            for doubt, log_odds in zip(doubts, scores, strict=False):
-                self._checker.weigh(doubt, log_odds)
-            has_read = has_read or bool(scores)
-            if len(scores) < len(doubts):
-                self._checker.drop_doubts()
-        return has_read
 
     def _add(self, citation: Citation) -> None:
         self._citations.setdefault((citation.start, citation.end), []).append(citation)

@@ -1,11 +1,12 @@
-"""A support model as the threads see it that compare the sentences of a text with its sources."""
+"""Ask a support model from a thread that compares the sentences of a text with its sources."""
 
 import asyncio
 import concurrent.futures
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from modules.llm_platform.application.research.check.support_reading import LATE
+from modules.llm_platform.application.research.check.support_reading import LATE, PAIRS_AT_ONCE
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -16,6 +17,23 @@ MAX_WAIT_S: Final = 10.0  # for a few pairs, behind the pairs of other callers
 TOO_MANY: Final = (
     f"the support model reads {MAX_PAIRS} sentences of a text; the others keep the verdicts of their words"
 )
+
+
+# The log-odds that passages support claims, for the pairs of both; fewer, or none, for pairs that were not read.
+ReadSupport = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
+
+
+def weigh_doubts(checker: CitationChecker, read_support: ReadSupport | None) -> bool:
+    """Let the support model decide what the words leave in doubt. Returns whether a verdict may have changed."""
+    has_read = False
+    while read_support is not None and (doubts := checker.doubts(PAIRS_AT_ONCE)):
+        scores = read_support([(doubt.claim, doubt.passage) for doubt in doubts])
+        for doubt, log_odds in zip(doubts, scores, strict=False):
+            checker.weigh(doubt, log_odds)
+        has_read = has_read or bool(scores)
+        if len(scores) < len(doubts):
+            checker.drop_doubts()
+    return has_read
 
 
 class ThreadSupport:

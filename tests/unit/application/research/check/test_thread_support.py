@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from tests.fakes.support_model import FakeSupportModel
 
-from modules.llm_platform.application.verification import thread_support
+from modules.llm_platform.application.research.check import thread_support
+from modules.llm_platform.application.research.check.thread_support import ThreadSupport
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
-from modules.llm_platform.application.verification.thread_support import ThreadSupport
 from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.source_dtos import Source

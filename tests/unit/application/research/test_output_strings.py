@@ -1,0 +1,49 @@
+"""Texts of a structured answer keep the markers of sentences that they say in other words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from modules.llm_platform.application.research.output_strings import OutputStrings
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
+
+SENTENCE = "Staff may work from home if their manager agrees."
+SAID = "Employees can do their jobs remotely with the consent of the manager. [1]"
+RESPONSE = ResearchResponse(
+    query="May I work from home?",
+    depth="shallow",
+    synthesis=f"{SENTENCE} [1]",
+    sources=(SourceRef(index=1, title="Rules", url="https://example.org/rules"),),
+    citations=(
+        Citation(start=0, end=len(SENTENCE) + 4, source_index=1, quote=SENTENCE, verdict="supported", score=1.0),
+    ),
+    metadata=ResearchMetadata(latency_ms=1, synthesizer="x", language="en"),
+)
+SCHEMA = {"type": "object", "properties": {"rule": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(("log_odds", "is_kept"), [(6.0, True), (-6.0, False)])
+def test_the_support_model_decides_where_words_differ(log_odds: float, is_kept: bool) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def read_support(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        asked.extend(pairs)
+        return [log_odds] * len(pairs)
+
+    strings = OutputStrings(RESPONSE, SCHEMA, read_support)
+    value, errors = strings.cleaned({"rule": SAID})
+    assert (errors, [passage for _, passage in asked]) == ([], [SENTENCE])
+    assert value == {"rule": SAID if is_kept else SAID.removesuffix(" [1]")}
+    assert strings.unsupported == (0 if is_kept else 1)
+
+
+def test_words_alone_remove_the_marker_of_other_words() -> None:
+    """That is so without a support model, and if it fails."""
+    for read_support in (None, lambda pairs: ()):
+        assert OutputStrings(RESPONSE, SCHEMA, read_support).cleaned({"rule": "Nobody pays for the bus. [1]"})[0] == {
+            "rule": "Nobody pays for the bus."
+        }
