@@ -181,7 +181,8 @@ async def test_files_over_http(tmp_path: Path) -> None:
     async with server(tmp_path) as client:
         asked = {"query": QUESTION, "files": [OWLS]}
         whole = (await client.post("/research", json=asked)).json()
-        assert whole["sources"] == [{"index": 1, "title": "Owls", "url": "doc:owls.md", "extraction": None}]
+        owls = {"index": 1, "title": "Owls", "url": "doc:owls.md", "extraction": None, "language": None}
+        assert whole["sources"] == [owls]
         name = whole["metadata"]["request_id"]
         assert (await client.get(f"/research/{name}/sources/1")).status_code == 404
         streamed = (await client.post("/research", json={**asked, "stream": True, "store": True})).text

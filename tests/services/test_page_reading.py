@@ -56,6 +56,21 @@ class TestSourceCards:
             await visit.answered()
             await expect(visit.page.locator(".source-card").nth(1)).to_contain_text("May 2, 2024")
 
+    @pytest.mark.parametrize(
+        ("locale", "language", "name"), [("en-US", "fr", "French"), ("de-DE", "fr", "Französisch"), ("en-US", "en", "")]
+    )
+    async def test_a_source_in_another_language_says_which(
+        self, browser: Browser, base: str, locale: str, language: str, name: str
+    ) -> None:
+        """In the language of the page; a source in the language of the answer says nothing."""
+        answer = response("The owl sleeps by day [1].")
+        answer["sources"] = [{**answer["sources"][0], "language": language}]
+        async with visiting(browser, base, locale=locale) as visit:
+            await visit.play(answer)
+            await visit.ask()
+            await visit.answered()
+            await expect(visit.page.locator(".source-card .source-facts").first).to_have_text(name)
+
     async def test_a_card_that_is_not_cited_says_so_and_opens_its_text(self, browser: Browser, base: str) -> None:
         """The answer keeps the cards of all sources; no verdict is claimed about one that nothing cites."""
         text = "The owl sleeps by day [1]."

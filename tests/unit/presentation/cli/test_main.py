@@ -409,6 +409,13 @@ class TestResearch:
         answer = ANSWER.model_copy(update={"citations": (cited,)})
         assert f"\n{expected}\n" in command("research", "What?", platform=FakePlatform(answer=answer)).out
 
+    @pytest.mark.parametrize(("language", "note"), [("de", " (German)"), ("en", ""), (None, ""), ("zxx", " (zxx)")])
+    def test_a_source_in_another_language_says_which(self, language: str | None, note: str, command: Command) -> None:
+        sources = tuple(source.model_copy(update={"language": language}) for source in ANSWER.sources)
+        answer = ANSWER.model_copy(update={"sources": sources})
+        printed = command("research", "What?", platform=FakePlatform(answer=answer)).out
+        assert f"\n[2] Notes{note}\n" in printed
+
     @pytest.mark.parametrize(
         ("extraction", "note"), [(0.08, " (only 8% of the page's visible text was read)"), (0.5, ""), (None, "")]
     )

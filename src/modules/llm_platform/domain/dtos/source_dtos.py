@@ -8,9 +8,11 @@ from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
+from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
 TextKind = Literal["page", "snippet", "document"]
+DETECT_CHARS = 500  # the beginning of a text from which its language is detected
 READ_IN_PART = 0.25  # a share of a page's visible text; menus and teasers alone are often half of it
 
 
@@ -37,12 +39,17 @@ class Source(BaseModel, frozen=True):
 
 
 class SourceRef(BaseModel, frozen=True):
-    """A source as an answer lists it. `extraction` is the share of the page's visible text that was kept, 0 to 1."""
+    """A source as an answer lists it.
+
+    - `extraction` is the share of the page's visible text that was kept, 0 to 1.
+    - `language` is the language of its text, as a subtag such as `de`; None if it is unknown.
+    """
 
     index: int
     title: str
     url: str
     extraction: float | None = Field(default=None, ge=0, le=1)
+    language: str | None = Field(default=None, pattern="^[a-z]{2,3}$")
 
     @property
     def is_read_in_part(self) -> bool:
@@ -51,7 +58,13 @@ class SourceRef(BaseModel, frozen=True):
 
     @classmethod
     def of(cls, source: Source) -> Self:
-        return cls(index=source.index, title=source.title, url=source.url, extraction=source.extraction)
+        return cls(
+            index=source.index,
+            title=source.title,
+            url=source.url,
+            extraction=source.extraction,
+            language=detect(source.text[:DETECT_CHARS]),
+        )
 
 
 class RawResult(BaseModel, frozen=True):

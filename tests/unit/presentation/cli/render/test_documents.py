@@ -121,6 +121,12 @@ class TestHtml:
         assert all(page[order[0] : order[1]].count(number) == 1 for number in numbers)
         assert "<h2>Results</h2>\n<ol>" in search_html(_found("A title"))
 
+    def test_a_source_in_another_language_says_which(self) -> None:
+        sources = tuple(source.model_copy(update={"language": "fr"}) for source in ANSWER.sources)
+        answer = ANSWER.model_copy(update={"sources": sources})
+        assert "- [2] Notes `doc:notes/a.md` (French)\n" in research_markdown(answer)
+        assert "</a> (French)</li>" in research_html(answer)
+
     def test_markers_lead_to_their_sources(self) -> None:
         """[1] is a link inside the page; a number that is no source's is text; code is left alone."""
         text = research_html(with_synthesis("Words. [1][2] And [9], and `a[1]`."))

@@ -54,7 +54,12 @@ def research_markdown(response: ResearchResponse) -> str:
     ]
     if response.sources:
         blocks.append("## Sources")
-        blocks.append("\n".join(f"- [{source.index}] {link(source.title, source.url)}" for source in response.sources))
+        blocks.append(
+            "\n".join(
+                f"- [{source.index}] {link(source.title, source.url)}{terminal.note_language(source, response)}"
+                for source in response.sources
+            )
+        )
     if response.citations:
         blocks.append("## Citations")
         blocks.append("\n".join(_markdown_citation(citation, response) for citation in response.citations))
@@ -79,7 +84,8 @@ def research_html(response: ResearchResponse) -> str:
     """Return a research run as one page without script. The markers [n] are links to the sources."""
     numbers = {source.index for source in response.sources}
     sources = [
-        f'<li id="source-{source.index}" value="{source.index}">{_anchor(source.title, source.url)}</li>'
+        f'<li id="source-{source.index}" value="{source.index}">{_anchor(source.title, source.url)}'
+        f"{terminal.note_language(source, response)}</li>"
         for source in response.sources
     ]
     citations = [_html_citation(citation, response) for citation in response.citations]

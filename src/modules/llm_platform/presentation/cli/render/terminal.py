@@ -21,7 +21,9 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.report_dtos import ReportEstimate
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.sent import Sent
+from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
+from modules.llm_platform.domain.text.language import language_name
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.presentation.cli.console import Line, Style
 from modules.llm_platform.presentation.verification_text import FINDINGS
@@ -132,7 +134,8 @@ def render_sources(response: ResearchResponse, missing_model_note: str | None = 
     """
     sources: list[Line] = []
     for source in response.sources:
-        sources += Line(f"[{source.index}] {shorten(source.title)}"), Line(f"    {display_url(source.url)}", "dim")
+        title = f"[{source.index}] {shorten(source.title)}{note_language(source, response)}"
+        sources += Line(title), Line(f"    {display_url(source.url)}", "dim")
     yield from _section("Sources", sources)
     evidence = evidence_line(sentence_evidence(response))
     citations = [Line(evidence)] if evidence else []
@@ -145,6 +148,12 @@ def render_sources(response: ResearchResponse, missing_model_note: str | None = 
     yield from _note_lines([*notes, *store_notes(response), *_quote_notes(response, missing_model_note)])
     yield Line()
     yield Line(cost_line(response), "dim")
+
+
+def note_language(source: SourceRef, response: ResearchResponse) -> str:
+    """Return what stands behind the title of a source in another language than the answer, such as ` (German)`; else nothing."""
+    is_foreign = source.language not in (None, response.metadata.language.partition("-")[0].lower())
+    return f" ({language_name(source.language)})" if source.language and is_foreign else ""
 
 
 def render_heading(page: Page) -> Iterator[Line]:

@@ -3,7 +3,7 @@
 import { el, shortAddress } from "./dom.js";
 import { showIcons } from "./icons.js";
 import { plainBeginning, plainQuote } from "./source_text.js";
-import { day, number, t } from "./texts.js";
+import { day, foreignLanguage, number, t } from "./texts.js";
 import { isHeld } from "./verdicts.js";
 
 const SNIPPET_CHARS = 300;
@@ -16,6 +16,7 @@ export class SourceCards {
     this.open = open;
     this.found = new Map(); // by address: what a search said about a page
     this.sources = new Map();
+    this.answerLanguage = ""; // once the answer is there
     this.cited = new Map(); // by number: the passage that the answer cites
     this.list = el("ol", { class: "source-cards", tabindex: "0", "aria-label": t("Sources") });
     this.title = el("h2", { class: "source-cards-title", hidden: true }, t("The nearest passages"));
@@ -34,6 +35,7 @@ export class SourceCards {
     const raw = response.raw_results ?? []; // of a report they have other numbers
     for (const result of raw) this.found.set(result.url, { ...result, snippet: this.found.get(result.url)?.snippet ?? result.content });
     this.cited = citedPassages(response.citations);
+    this.answerLanguage = response.metadata.language;
     const known = this.sources.size || response.depth === "report" ? [...this.sources.values()] : raw.map((each, place) => ({ ...each, index: place + 1 }));
     const cited = new Set(response.sources.map((each) => each.index));
     this.#show([...known.filter((each) => !cited.has(each.index)), ...response.sources], cited);
@@ -74,7 +76,7 @@ export class SourceCards {
         el("span", { class: "number" }, String(source.index))),
       el("button", { type: "button", class: "source-name", dir: "auto", onclick: () => this.open(source.index) }, source.title || from),
       text && el("p", { class: "source-snippet", dir: "auto" }, text.slice(0, SNIPPET_CHARS)),
-      el("p", { class: "source-facts" }, [day(published), isUncited && t("not cited")].filter(Boolean).join(" · ")));
+      el("p", { class: "source-facts" }, [day(published), foreignLanguage(source, this.answerLanguage), isUncited && t("not cited")].filter(Boolean).join(" · ")));
   }
 }
 

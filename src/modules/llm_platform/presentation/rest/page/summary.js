@@ -5,7 +5,7 @@ import { options } from "./api.js";
 import { el, icon, shortAddress, sourceLink } from "./dom.js";
 import { details, isLimit, notesOf } from "./problems.js";
 import { plainQuote } from "./source_text.js";
-import { dateTime, dollars, harmless, isRightToLeft, number, seconds, size, t } from "./texts.js";
+import { dateTime, dollars, foreignLanguage, harmless, isRightToLeft, number, seconds, size, t } from "./texts.js";
 import { pageOf, verdictBadge, VERDICTS } from "./verdicts.js";
 
 /** Whether an entry of `degraded` says that words decided where the model that checks citations was not asked, as mostly: it is told
@@ -82,7 +82,7 @@ export function sourceList(response, open, about = () => []) {
       el("span", { class: "number" }, String(source.index)),
       el("div", {},
         el("p", { class: "source-title" }, sourceLink(source.url, source.title || shortAddress(source.url))),
-        el("p", { class: "muted" }, shortAddress(source.url)),
+        el("p", { class: "muted" }, [shortAddress(source.url), foreignLanguage(source, response.metadata.language)].filter(Boolean).join(" · ")),
         about(source),
         el("ul", { class: "quotes" }, citations.map((citation) => el("li", {},
           el("p", { class: "claim", dir: "auto" }, statement(citation)),

@@ -1,0 +1,21 @@
+"""domain/dtos/source_dtos.py: what an answer says of a source."""
+
+from __future__ import annotations
+
+import pytest
+
+from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Die Mülltonnen werden am Montag vor das Haus gestellt, und der Hof ist danach zu kehren.", "de"),
+        ("The bins are put in front of the house on Monday, and the yard is swept after that.", "en"),
+        ("42", None),
+        ("", None),
+    ],
+)
+def test_a_listed_source_has_the_language_of_its_text(text: str, language: str | None) -> None:
+    source = Source(index=1, title="House rules", url="doc:rules.md", text=text)
+    assert SourceRef.of(source).language == language
