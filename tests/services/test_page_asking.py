@@ -609,6 +609,7 @@ class TestFirstScreen:
         listed = {
             "total": 3, "unread": "1 file of a type that is not read: 1 .odt", "reading": None, "keywords_only": False,
             "documents": [{"title": "<b>Owls</b>", "url": "doc:owls.md"}, {"title": "Bats", "url": "doc:bats.md"}],
+            "not_read": 2, "partly_read": 0,
             "problems": [{"path": "<i>x</i>.pdf", "reason": "it is encrypted", "is_partly_read": False}],
         }  # fmt: skip
         async with visiting(browser, base) as visit:
@@ -617,7 +618,7 @@ class TestFirstScreen:
             await visit.play(response("Owls sleep."))
             await offer(visit, document_titles=["Bats"])
             section = page.locator(".suggestions .documents")
-            await expect(section.locator("summary")).to_have_text("Documents of this server: 3 · not read: 1")
+            await expect(section.locator("summary")).to_have_text("Documents of this server: 3 · not read: 2")
             await section.locator("summary").click()
             await expect(section.locator("li")).to_have_text(
                 [
@@ -625,6 +626,7 @@ class TestFirstScreen:
                     "Batsbats.md",
                     "and 1 more",
                     "<i>x</i>.pdf: it is encrypted",
+                    "and 1 more",
                     "1 file of a type that is not read: 1 .odt",
                 ]
             )

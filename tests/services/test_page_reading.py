@@ -69,7 +69,8 @@ class TestSourceCards:
             await visit.play(answer)
             await visit.ask()
             await visit.answered()
-            await expect(visit.page.locator(".source-card .source-facts").first).to_have_text(name)
+            facts = visit.page.locator(".source-card .source-facts").first
+            await expect(facts).to_have_text(name)
 
     async def test_a_card_that_is_not_cited_says_so_and_opens_its_text(self, browser: Browser, base: str) -> None:
         """The answer keeps the cards of all sources; no verdict is claimed about one that nothing cites."""

@@ -113,7 +113,7 @@ def build_document_titles(settings: Settings, documents: IWebSearchProvider | No
 
 
 def build_document_list(settings: Settings, documents: IWebSearchProvider | None) -> ListDocuments:
-    """Return a function for at most so many documents that can be searched, and the files that cannot be read."""
+    """Return the function that lists the documents and the files that cannot be read."""
     from modules.llm_platform.infrastructure.documents.web_search import DocumentWebSearch
 
     if isinstance(documents, DocumentWebSearch) and has_documents(settings):

@@ -41,9 +41,24 @@ def test_the_support_model_decides_where_words_differ(log_odds: float, is_kept: 
     assert strings.unsupported == (0 if is_kept else 1)
 
 
-def test_words_alone_remove_the_marker_of_other_words() -> None:
-    """That is so without a support model, and if it fails."""
-    for read_support in (None, lambda pairs: ()):
-        assert OutputStrings(RESPONSE, SCHEMA, read_support).cleaned({"rule": "Nobody pays for the bus. [1]"})[0] == {
-            "rule": "Nobody pays for the bus."
-        }
+def test_a_text_that_the_words_support_is_not_read() -> None:
+    """The model may keep markers and removes none."""
+
+    def refuse(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        raise AssertionError("nothing is in doubt")
+
+    value = {"rule": f"{SENTENCE} [1]"}
+    assert OutputStrings(RESPONSE, SCHEMA, refuse).cleaned(value) == (value, [])
+
+
+def test_words_decide_if_the_support_model_fails() -> None:
+    asked: list[tuple[str, str]] = []
+
+    def fail(pairs: Sequence[tuple[str, str]]) -> list[float]:
+        asked.extend(pairs)
+        return []
+
+    by_words = OutputStrings(RESPONSE, SCHEMA).cleaned({"rule": SAID})
+    assert OutputStrings(RESPONSE, SCHEMA, fail).cleaned({"rule": SAID}) == by_words
+    assert by_words[0] == {"rule": SAID.removesuffix(" [1]")}
+    assert asked

@@ -12,6 +12,11 @@ from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
     [
         ("Die Mülltonnen werden am Montag vor das Haus gestellt, und der Hof ist danach zu kehren.", "de"),
         ("The bins are put in front of the house on Monday, and the yard is swept after that.", "en"),
+        ("import os\nprint(os.getcwd())", None),
+        ("| item | price |\n|---|---|\n| Door | 12 |", None),
+        ("Los Angeles Lakers 112, Miami Heat 104", None),
+        ("El Niño strengthens", None),
+        ("Мусорные баки стоят у ворот.", "ru"),
         ("42", None),
         ("", None),
     ],

@@ -14,6 +14,7 @@ from tests.fakes.vector_store import MemoryVectorStore
 from tests.support.folder_ways import Way, searching
 from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
+from modules.llm_platform.application.rag import retrieval
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.domain.dtos.retrieval_dtos import Collection, EmbeddedPassage, IndexedDocument, Passage
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
@@ -155,14 +156,17 @@ async def test_documents_are_listed_with_what_is_not_read(folder: Path, make: Ma
     ]
     assert (listed.total, listed.reading, listed.unread[:6]) == (2, None, "1 file")
     assert [(problem.path, problem.is_partly_read) for problem in listed.problems] == [("c\ufffd.txt", False)]
+    assert (listed.not_read, listed.partly_read) == (1, 0)
     fewer = await adapter.list_documents(1)
     assert (len(fewer.documents), fewer.total) == (1, 2)
+    (folder / "b.md").write_text("# Other bats\n\ngateway")
+    assert [document.title for document in (await adapter.list_documents(10)).documents] == ["Owls", "Other bats"]
     (folder / "a.md").unlink()
     assert [document.url for document in (await adapter.list_documents(10)).documents] == ["doc:b.md"]
 
 
-async def test_a_collection_is_listed() -> None:
-    """It has no folder; what was not counted has no total."""
+async def test_a_collection_is_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no folder; one that is too large to be counted has no total."""
     store = MemoryVectorStore()
     await store.prepare(Collection(name="documents", embedder="words", dimension=0))
     for name, url in (("c.md", None), ("a.md", "https://example.org/a"), ("b.md", "javascript:alert(1)")):
@@ -176,7 +180,10 @@ async def test_a_collection_is_listed() -> None:
         ("B.MD", "doc:b.md"),
         ("C.MD", "doc:c.md"),
     ]
-    assert (listed.total, (await adapter.list_documents(2)).total) == (3, None)
+    fewer = await adapter.list_documents(2)
+    assert (listed.total, fewer.total, len(fewer.documents)) == (3, 3, 2)
+    monkeypatch.setattr(retrieval, "MAX_LISTED_FROM", 2)
+    assert (await adapter.list_documents(10)).total is None
 
 
 async def test_a_secret_stands_in_no_answer(folder: Path, make: Make) -> None:

@@ -179,6 +179,8 @@ async def test_a_server_without_documents_lists_none(tmp_path: Path) -> None:
         assert (await client.get("/research/documents")).json() == {
             "total": 0,
             "documents": [],
+            "not_read": 0,
+            "partly_read": 0,
             "problems": [],
             "unread": "",
             "reading": None,

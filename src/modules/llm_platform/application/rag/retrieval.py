@@ -134,11 +134,11 @@ class RetrievalService:
 
     async def list_documents(
         self, limit: int, origins: Container[str | None] | None = None
-    ) -> tuple[list[dtos.IndexedDocument], bool]:
+    ) -> tuple[list[dtos.IndexedDocument], int | None]:
         """Return the first `limit` documents in the order of their ids, of these origins only where they are given.
 
-        The second value is True if these are all documents. In a collection of more than MAX_LISTED_FROM documents, only
-        the first of these in the order of the store are looked at.
+        The second value is their number. In a collection of more than MAX_LISTED_FROM documents, only the first of these in
+        the order of the store are looked at, and the number is None.
         """
         found: list[dtos.IndexedDocument] = []
         looked_at = 0
@@ -150,7 +150,7 @@ class RetrievalService:
                 if origins is None or document.origin in origins:
                     found.append(document)
         first = heapq.nsmallest(limit, found, key=lambda document: document.doc_id)
-        return first, len(first) == len(found) and looked_at <= MAX_LISTED_FROM
+        return first, len(found) if looked_at <= MAX_LISTED_FROM else None
 
     async def describe(self) -> dtos.Collection:
         """Return the collection. Raises VectorStoreConfigError, with the message of the store, if it does not exist."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from modules.llm_platform.application.research.check.thread_support import ReadSupport, weigh_doubts
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.markers import render_markers, renumber_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
@@ -72,10 +73,10 @@ class OutputStrings:
     def _remove_unsupported(self, text: str) -> str:
         """Return the text without the markers of sources whose sentences in the answer say nothing of the kind."""
         citations = self._checker.check(text).citations
-        if weigh_doubts(self._checker, self._read_support):
-            citations = self._checker.check(text).citations
-        supported = {citation.source_index for citation in citations if citation.verdict != "unsupported"}
         judged = {citation.source_index for citation in citations}
+        supported = _list_supported(citations)
+        if not judged <= supported and weigh_doubts(self._checker, self._read_support):
+            supported |= _list_supported(self._checker.check(text).citations)
         if judged <= supported:
             return text
         self.unsupported += 1
@@ -94,6 +95,11 @@ class OutputStrings:
             is_address = "://" in value and not any(map(str.isspace, value.strip()))
             if is_address and value not in self._own and sanitize(value, self._sources) != value:
                 yield ADDRESS.format(place=place)
+
+
+def _list_supported(citations: Iterable[Citation]) -> set[int]:
+    """Return the numbers of the sources that support a sentence, at least in part."""
+    return {citation.source_index for citation in citations if citation.verdict != "unsupported"}
 
 
 def _evidence(response: ResearchResponse) -> tuple[Source, ...]:

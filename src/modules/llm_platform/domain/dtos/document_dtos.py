@@ -29,15 +29,18 @@ class DocumentProblem(BaseModel, frozen=True):
 class DocumentList(BaseModel, frozen=True):
     """The documents that a platform searches.
 
-    - `total` is the number of documents; None if there are more than `documents` and nobody counted them.
-    - `documents` are the first ones in the order of their addresses, and `problems` the first ones in the order of paths.
+    - `total` is the number of documents; None if it is not known yet, or if an index has more than can be counted.
+    - `documents` are the first ones in the order of their ids.
+    - `not_read` and `partly_read` are the numbers of problems, and `problems` the first of them, files that were not read first.
     - `unread` says how many files have types that are not read; empty if there are none.
-    - `reading` is the number of documents read so far, while the folder is read for the first time; otherwise None.
+    - `reading` is the number of documents read so far, while the folder is being read; otherwise None.
     - `keywords_only` is True while the vectors of the documents are not complete.
     """
 
     total: int | None = 0
     documents: tuple[ListedDocument, ...] = ()
+    not_read: int = 0
+    partly_read: int = 0
     problems: tuple[DocumentProblem, ...] = ()
     unread: str = ""
     reading: int | None = None

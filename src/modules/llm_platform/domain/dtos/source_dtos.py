@@ -8,7 +8,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_certain
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
 TextKind = Literal["page", "snippet", "document"]
@@ -42,7 +42,7 @@ class SourceRef(BaseModel, frozen=True):
     """A source as an answer lists it.
 
     - `extraction` is the share of the page's visible text that was kept, 0 to 1.
-    - `language` is the language of its text, as a subtag such as `de`; None if it is unknown.
+    - `language` is the language of its text, as a subtag such as `de`; None if it is not certain.
     """
 
     index: int
@@ -63,7 +63,7 @@ class SourceRef(BaseModel, frozen=True):
             title=source.title,
             url=source.url,
             extraction=source.extraction,
-            language=detect(source.text[:DETECT_CHARS]),
+            language=detect_certain(source.text[:DETECT_CHARS]),
         )
 
 

@@ -19,6 +19,7 @@ DENSE_LETTER_WEIGHT = 3  # one Han, Kana, Hangul or Thai letter counts as three 
 SCRIPT_SHARE = 0.5  # a script with this share of the letters decides alone
 QUOTED_SHARE = 0.15  # a script with this share decides unless Latin function words are found
 MIN_LEAD = 1.3  # times the evidence of the next language
+MIN_CERTAIN_WORDS = 4  # function words of a text whose language is told to people
 MIN_EVIDENCE = 0.5  # one function word that two languages share
 DEFAULT_PRIOR = 1.5  # relative frequency of a language: `for` is English rather than Danish
 PRIOR = {"en": 3.0, "ro": 1.0, "ca": 0.3} | dict.fromkeys(("pl", "sv", "da", "no", "fi", "cs", "hu", "id"), 0.7)
@@ -69,6 +70,19 @@ def detect(text: str) -> str | None:
     if share < SCRIPT_SHARE and (latin := _detect_by_function_words(text, "latin")):
         return latin
     return _detect_by_script(script, letters, text)
+
+
+def detect_certain(text: str) -> str | None:
+    """Return the language of a text in other letters than Latin, or with MIN_CERTAIN_WORDS of its function words; else None.
+
+    A table, code or a short excerpt has too few of them: one "de" in a name makes no French text.
+    """
+    language = detect(text)
+    if language is None or language == language_of_script(text):
+        return language
+    counts = _count_words(text[:MAX_DETECT_CHARS].lower())
+    found = sum(times for word, times in counts.items() if word in _stop_words(language))
+    return language if found >= MIN_CERTAIN_WORDS else None
 
 
 def language_of_script(text: str) -> str | None:

@@ -134,6 +134,11 @@ class FolderIndex:
         return {ORIGIN_FIELD: (self._origin,)} if self._location and self._location.is_shared else {}
 
     @property
+    def state_stamp(self) -> object:
+        """A value that changes whenever the documents of the index change."""
+        return self._location, self._state_stamp
+
+    @property
     def documents_read(self) -> int:
         """The number of documents that the running update has processed, 0 if none runs."""
         return self.progress.documents if self.progress else 0

@@ -1,6 +1,7 @@
 """Documents as a search provider: an indexed collection, or a folder whose index follows its files."""
 
 import asyncio
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -101,6 +102,7 @@ class DocumentWebSearch(IWebSearchProvider):
         self._own = DocumentAddresses(None, redactor)
         self._published = DocumentAddresses(base_url, redactor)
         self._shown: dict[str, str] = {}  # oldest first
+        self._listed: tuple[object, Sequence[IndexedDocument]] | None = None  # the last list, and what it depends on
 
     @property
     def retrieval(self) -> RetrievalService:
@@ -190,23 +192,33 @@ class DocumentWebSearch(IWebSearchProvider):
         """
         if self.folder is None:
             with _translate_errors(self._otherwise):
-                found, is_all = await self.retrieval.list_documents(limit)
-            return DocumentList(total=len(found) if is_all else None, documents=self._list(found))
+                found, total = await self.retrieval.list_documents(limit)
+            return DocumentList(total=total, documents=self._list(found))
         try:
             async with asyncio.timeout(LISTING_S):
                 with _translate_errors(self._otherwise):
                     view = await self.folder.refresh()
-                    origins = self.folder.filters.get(ORIGIN_FIELD)
-                    found = (await self.retrieval.list_documents(limit, origins))[0] if view.documents else []
         except TimeoutError:
             return DocumentList(total=None, reading=self.folder.documents_read)
         return DocumentList(
             total=view.documents,
-            documents=self._list(found),
-            problems=tuple(self._list_problems(view))[:limit],
+            documents=self._list(await self._first_documents(self.folder, view, limit)),
+            not_read=len(view.bad),
+            partly_read=len(view.notes),
+            problems=tuple(itertools.islice(self._list_problems(view), limit)),
             unread=view.unread,
             keywords_only=view.pending,
         )
+
+    async def _first_documents(self, folder: FolderIndex, view: FolderView, limit: int) -> Sequence[IndexedDocument]:
+        """Return the first documents of the folder. They are listed once in each state of the index."""
+        key = (folder.state_stamp, limit)
+        if self._listed is None or self._listed[0] != key:
+            origins = folder.filters.get(ORIGIN_FIELD)
+            with _translate_errors(self._otherwise):
+                found = (await self.retrieval.list_documents(limit, origins))[0] if view.documents else []
+            self._listed = key, found
+        return self._listed[1]
 
     def _list(self, found: Sequence[IndexedDocument]) -> tuple[ListedDocument, ...]:
         return tuple(
@@ -218,11 +230,10 @@ class DocumentWebSearch(IWebSearchProvider):
         )
 
     def _list_problems(self, view: FolderView) -> Iterator[DocumentProblem]:
-        reasons = [(path, reason, False) for path, reason in view.bad.items()]
-        reasons += [(path, reason, True) for path, reason in view.notes.items()]
-        for path, reason, is_partly_read in sorted(reasons):
-            shown = replace_unprintable(self.redactor.text(path))
-            yield DocumentProblem(path=shown, reason=reason, is_partly_read=is_partly_read)
+        for reasons, is_partly_read in ((view.bad, False), (view.notes, True)):
+            for path in sorted(reasons):
+                shown = replace_unprintable(self.redactor.text(path))
+                yield DocumentProblem(path=shown, reason=reasons[path], is_partly_read=is_partly_read)
 
     async def ping(self) -> str:
         """Return the collection, or the number of documents of a folder. Raises web search errors when there are none."""

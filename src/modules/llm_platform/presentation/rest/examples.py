@@ -134,6 +134,7 @@ DOCUMENTS: Final = DocumentList(
         ListedDocument(title="Price list", url="doc:prices.csv"),
         ListedDocument(title="Setting up a printer", url="doc:printer.md"),
     ),
+    not_read=1,
     problems=(DocumentProblem(path="letter.pdf", reason="it is encrypted"),),
     unread="1 file of a type that is not read: 1 .odt",
 )

@@ -10,6 +10,7 @@ from tests.unit.presentation.cli.fakes import PlatformPart, part_wiring
 
 from modules.llm_platform.domain.dtos.document_dtos import DocumentList, DocumentProblem, ListedDocument
 from modules.llm_platform.presentation.cli import main
+from modules.llm_platform.presentation.cli.commands import documents
 from shared.config import Settings
 
 LISTED = DocumentList(
@@ -18,6 +19,8 @@ LISTED = DocumentList(
         ListedDocument(title="Price list", url="doc:prices.csv"),
         ListedDocument(title="Setting up\x1b[2J a printer", url="doc:printer.md"),
     ),
+    not_read=3,
+    partly_read=1,
     problems=(
         DocumentProblem(path="letter.pdf", reason="it is encrypted"),
         DocumentProblem(path="orders.jsonl:12", reason="its last values are left out", is_partly_read=True),
@@ -59,8 +62,9 @@ def test_documents_and_problems_are_printed(capsys: pytest.CaptureFixture[str], 
         "  doc:printer.md  Setting up a printer",
         "  … and 1 more: --limit lists up to 1,000",
         "",
-        "Not read: 1",
+        "Not read: 3",
         "  letter.pdf: it is encrypted",
+        "  … and 2 more: --limit lists up to 1,000",
         "",
         "Read in part: 1",
         "  orders.jsonl:12: its last values are left out",
@@ -69,7 +73,10 @@ def test_documents_and_problems_are_printed(capsys: pytest.CaptureFixture[str], 
     ]
 
 
-def test_a_folder_that_is_being_read_is_waited_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_is_being_read_is_waited_for(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "POLL_S", 0.0)
     platform = Platform(READING, READING, LISTED)
     assert run(platform, "--json")[0] == 0
     assert json.loads(capsys.readouterr().out)["total"] == 3

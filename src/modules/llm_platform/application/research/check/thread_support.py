@@ -19,7 +19,7 @@ TOO_MANY: Final = (
 )
 
 
-# The log-odds that passages support claims, for the pairs of both; fewer, or none, for pairs that were not read.
+# Returns the log-odds that each passage supports its claim. A shorter result means that the other pairs were not read.
 ReadSupport = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
 
 

@@ -211,8 +211,9 @@ class SearchState:
         return new
 
     def rank(self, question: str, language: str) -> list[RankedCandidate]:
-        """Return the results that have a score, each for the sub-question it fits best, in an order that does not depend on
-        which search answered first.
+        """Return the results that have a score, each for the sub-question it fits best, in the order of their positions.
+
+        The order does not depend on which sub-question was answered first.
         """
         return [self._assign_question(address, question, language) for address in sorted(self.scores, key=self._order)]
 

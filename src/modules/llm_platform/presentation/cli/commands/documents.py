@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 LISTED = 50
+POLL_S = 0.2  # between two looks at a folder that is being read
 MAX_ADDRESS_CHARS = 40  # a longer address moves its title to the right
 
 
@@ -25,18 +27,21 @@ def documents(
     ctx: typer.Context,
     documents: options.Documents = None,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED_DOCUMENTS, help="Documents listed, 1 to 1000.")
+        int,
+        typer.Option(
+            "--limit", metavar="N", min=1, max=MAX_LISTED_DOCUMENTS, help="Documents and problems listed, 1 to 1000."
+        ),
     ] = LISTED,
     as_json: options.PlainJson = False,
 ) -> None:
     """List the documents that are searched, and the files that cannot be read."""
     console, wiring = setup.command_context(ctx)
-    settings = setup.configure(console, options.make_setting_arguments(documents=documents, offline=True))
+    settings = setup.configure(console, options.make_setting_arguments(documents=documents))
 
     async def list_them(platform: LLMPlatform) -> DocumentList:
         async with report_folder_progress(console, platform):
-            while (found := await platform.list_documents(limit)).reading is not None:
-                pass  # each call waits for the folder
+            while (found := await platform.list_documents(limit)).reading is not None:  # noqa: ASYNC110  nothing announces it
+                await asyncio.sleep(POLL_S)
         return found
 
     found = setup.run_with_platform(wiring, settings, list_them)
@@ -52,16 +57,24 @@ def _render(found: DocumentList) -> Iterator[Line]:
     width = min(MAX_ADDRESS_CHARS, max((len(document.url) for document in found.documents), default=0))
     for document in found.documents:
         yield Line(f"  {document.url:<{width}}  {shorten(document.title)}")
-    if found.total is not None and found.total > shown > 0:
-        yield Line(f"  … and {found.total - shown:,} more: --limit lists up to {MAX_LISTED_DOCUMENTS:,}", "dim")
-    for heading, is_partly_read in (("Not read", False), ("Read in part", True)):
+    yield from _count_others((found.total or shown) - shown)
+    for heading, count, is_partly_read in (
+        ("Not read", found.not_read, False),
+        ("Read in part", found.partly_read, True),
+    ):
         problems = [problem for problem in found.problems if problem.is_partly_read is is_partly_read]
-        if problems:
+        if count:
             yield Line()
-            yield Line(f"{heading}: {len(problems):,}", "bold")
+            yield Line(f"{heading}: {count:,}", "bold")
             yield from (Line(f"  {problem.path}: {problem.reason}") for problem in problems)
+            yield from _count_others(count - len(problems))
     if found.unread:
         yield Line()
         yield Line(f"{found.unread[0].upper()}{found.unread[1:]}.")
     if not (found.documents or found.problems or found.unread):
         yield Line("Name a folder that has documents: llm-platform documents --documents DIR, or set DOCUMENTS_DIR.")
+
+
+def _count_others(count: int) -> Iterator[Line]:
+    if count > 0:
+        yield Line(f"  … and {count:,} more: --limit lists up to {MAX_LISTED_DOCUMENTS:,}", "dim")

@@ -75,7 +75,7 @@ async function offerExamples(isGiven) {
     sources = offered.sources;
     introduce();
     suggestions.offer(offered);
-    if (offered.document_titles.length) suggestions.showDocuments(await listDocuments().catch(() => null)); // a list that is missed harms nobody
+    if (offered.document_titles.length) suggestions.showDocuments(await listDocuments().catch(() => null)); // the page works without the list
     if (offered.document_titles.length || !offered.sources.includes("documents")) return;
     await new Promise((resolve) => setTimeout(resolve, wait || TITLE_WAITS_MS[1]));
   }

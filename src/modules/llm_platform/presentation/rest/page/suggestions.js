@@ -65,16 +65,17 @@ export class Suggestions {
   /** How many documents are searched and how many files are not read; opened, which ones. A click asks about a document. */
   #documents() {
     if (!this.documents?.documents.length) return false;
-    const { total, documents, problems, unread } = this.documents;
-    const failed = problems.filter((problem) => !problem.is_partly_read);
-    const summary = [t("Documents of this server: {n}", { n: `${number(total ?? documents.length)}${total === null ? "+" : ""}` }), failed.length > 0 && t("not read: {n}", { n: number(failed.length) })];
+    const { total, documents, not_read: failed, partly_read: partly, problems, unread } = this.documents;
+    const summary = [t("Documents of this server: {n}", { n: `${number(total ?? documents.length)}${total === null ? "+" : ""}` }), failed > 0 && t("not read: {n}", { n: number(failed) })];
     const rows = [
       ...documents.map(({ title, url }) => this.#button(aboutDocument(title), ["documents"], title, el("span", { class: "muted" }, shortAddress(url)))),
       total > documents.length && el("span", { class: "muted" }, t("and {n} more", { n: number(total - documents.length) })),
       ...problems.map(({ path, reason }) => el("p", { class: "hint" }, el("bdi", {}, path), ": ", el("span", { lang: "en" }, reason))),
+      failed + partly > problems.length && el("span", { class: "muted" }, t("and {n} more", { n: number(failed + partly - problems.length) })),
       unread && el("p", { class: "hint", lang: "en" }, unread),
     ];
-    return el("details", { class: "documents" },
+    const isOpen = this.element.querySelector(".documents")?.open; // drawn again, it stays as it was
+    return el("details", { class: "documents", open: Boolean(isOpen) },
       el("summary", { class: "muted" }, summary.filter(Boolean).join(" · ")),
       el("ul", {}, rows.filter(Boolean).map((row) => el("li", {}, row))));
   }

@@ -56,9 +56,9 @@ export function quotesLine(quotes, sources) {
   if (quotes === 1) return sources === 1 ? t("1 quote from 1 source") : t("1 quote from {sources} sources", counts);
   return sources === 1 ? t("{quotes} quotes from 1 source", counts) : t("{quotes} quotes from {sources} sources", counts);
 }
-/** The name of a language in the language of the page, such as *German*, where a source has another than the answer; else "". */
+/** The name of the source's language in the language of the page, such as *German*, if the answer has another language; otherwise "". */
 export function foreignLanguage(source, answer) {
-  const isForeign = source.language && source.language !== (answer || "").split("-")[0].toLowerCase();
+  const isForeign = source.language && answer && source.language !== answer.split("-")[0].toLowerCase();
   return isForeign ? new Intl.DisplayNames(locale(), { type: "language", fallback: "code" }).of(source.language) : "";
 }
 export const list = (values) => new Intl.ListFormat(locale()).format(values);
