@@ -33,6 +33,7 @@ CLIENT = RateLimit("client", 5, DAY_S, burst=5)
 SERVER = RateLimit("server", 50, DAY_S, burst=50)
 START_S = 180.0  # start of a server on a busy machine
 GLOBAL_BURST = 50
+READS_AT_ONCE = 8
 
 
 @pytest.fixture(scope="module")
@@ -145,7 +146,10 @@ async def test_two_servers_with_one_redis(server: RedisServer, redis: RedisClien
 async def test_reads_of_a_key_are_counted_by_all_servers(
     server: RedisServer, redis: RedisClient, tmp_path: Path
 ) -> None:
-    """Of 60 reads at once of each of two keys at two servers the burst of a key is answered, whatever all clients may send."""
+    """Of 60 reads of each of two keys at two servers the burst of a key is answered, whatever all clients may send.
+
+    READS_AT_ONCE, because a server that waits for a busy processor longer than for Redis counts alone.
+    """
     keys = ("a-long-enough-key-1", "a-long-enough-key-2")
     settings = {
         "DOCUMENTS_DIR": str(tmp_path),
@@ -163,14 +167,13 @@ async def test_reads_of_a_key_are_counted_by_all_servers(
             stack.enter_context(_serving(port, settings, tmp_path / f"{port}.log"))
         async with httpx2.AsyncClient(timeout=60.0, limits=httpx2.Limits(max_connections=120)) as client:
             await asyncio.gather(*(_wait_until_ready(client, port) for port in ports))
-            begun = time.monotonic()
-            answers = await asyncio.gather(
-                *(
-                    client.get(f"http://127.0.0.1:{ports[number % 2]}/research", headers={"X-API-Key": key})
-                    for number in range(60)
-                    for key in keys
-                )
-            )
+            begun, turns = time.monotonic(), asyncio.Semaphore(READS_AT_ONCE)
+
+            async def read(port: int, key: str) -> httpx2.Response:
+                async with turns:
+                    return await client.get(f"http://127.0.0.1:{port}/research", headers={"X-API-Key": key})
+
+            answers = await asyncio.gather(*(read(ports[number % 2], key) for number in range(60) for key in keys))
             minutes = (time.monotonic() - begun) // 60 + 1
     for key in keys:
         mine = [answer for answer in answers if answer.request.headers["x-api-key"] == key]
