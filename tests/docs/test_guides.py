@@ -91,6 +91,13 @@ def test_the_tutorial_keeps_an_answer(tmp_path: Path) -> None:
     assert '"citations"' in printed
 
 
+def test_the_list_of_documents_is_as_shown(tmp_path: Path) -> None:
+    """The number of documents, their addresses and titles."""
+    [(command, shown)] = sessions_in("docs/howto/documents.md")
+    printed = shell(command.replace("docs/", f"{DOCS}/"), tmp_path)
+    assert shows(shown, printed), printed
+
+
 @pytest.fixture(scope="module")
 def beside_the_docs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder for all programs: what the first of them indexes the others find."""

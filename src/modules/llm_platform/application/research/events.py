@@ -176,7 +176,7 @@ class SourcesNumbered(_Event, frozen=True):
     """The sources that may be cited, with their final numbers. The event is sent once, before the first token."""
 
     type: Literal["sources"] = "sources"
-    sources: tuple[SourceRef, ...] = Field(description="`{index, title, url, extraction}`")
+    sources: tuple[SourceRef, ...] = Field(description="`{index, title, url, extraction, language}`")
     excerpts: tuple[str, ...] = Field(
         default=(), description=f"the first {MAX_SNIPPET_CHARS} characters of each text that is held then"
     )

@@ -28,9 +28,7 @@ def documents(
     documents: options.Documents = None,
     limit: Annotated[
         int,
-        typer.Option(
-            "--limit", metavar="N", min=1, max=MAX_LISTED_DOCUMENTS, help="Documents and problems listed, 1 to 1000."
-        ),
+        typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED_DOCUMENTS, help="Documents and problems listed."),
     ] = LISTED,
     as_json: options.PlainJson = False,
 ) -> None:

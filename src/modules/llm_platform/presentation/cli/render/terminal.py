@@ -151,7 +151,7 @@ def render_sources(response: ResearchResponse, missing_model_note: str | None = 
 
 
 def note_language(source: SourceRef, response: ResearchResponse) -> str:
-    """Return ` (German)` if the language of the source differs from that of the answer, otherwise an empty string."""
+    """Return ` (German)` if source and answer are in different languages, otherwise an empty string."""
     is_foreign = source.language not in (None, response.metadata.language.partition("-")[0].lower())
     return f" ({language_name(source.language)})" if source.language and is_foreign else ""
 
