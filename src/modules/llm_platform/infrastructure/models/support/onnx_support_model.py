@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 WEIGHTS: Final = "support.onnx"
 TOKENIZER: Final = "tokenizer.json"
 DIGESTS: Final = {
-    WEIGHTS: "920361b12c49646d1e784fbb1789aac7f054cf78ee237694dc09b28fa1cb26ee",
+    WEIGHTS: "cdbf3bae9ee82669ccb86b610f64b93cddfc229209cc7901fc61943e2aaead99",
     TOKENIZER: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
 }
 PACKAGES: Final = ("onnxruntime", "tokenizers", "numpy")
