@@ -190,6 +190,13 @@ class Settings(BaseSettings):
         "you want to be notified when a background run ends",
         example="whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
     )
+    SEAL_KEY: types.SealKey | None = setting(
+        None,
+        "Private Ed25519 key that signs sealed answers: 64 hex digits, as `openssl rand -hex 32` prints them; default: sealed "
+        "answers are not signed. It needs the extra `seal`",
+        "others must see that a sealed answer comes from you",
+        example="9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
+    )
     WEBHOOK_ALLOWED_HOSTS: types.HostList = setting(
         (),
         "Comma list of hosts (host, host:port or network) that may get webhooks although they are not public or use http",

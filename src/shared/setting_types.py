@@ -34,6 +34,7 @@ _REDIS_URL = re.compile(r"(?:rediss?://(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+(?:/\d*)?|u
 _REDIS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}  # another one may hold a secret
 _HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?")
 _SECRET_OPTION = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.config|user\.info")
+_SEAL_KEY = re.compile(r"[0-9a-fA-F]{64}")
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -227,6 +228,12 @@ def _check_webhook_secret(value: SecretStr) -> SecretStr:
     return value
 
 
+def _check_seal_key(value: SecretStr) -> SecretStr:
+    if not _SEAL_KEY.fullmatch(value.get_secret_value()):
+        raise ValueError("must be 64 hex digits: openssl rand -hex 32")
+    return value
+
+
 def _clean_database_url(value: Any) -> Any:
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str):
@@ -255,6 +262,7 @@ LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$
 LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_split_lower), Field(max_length=4)]
 CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 Key = Annotated[SecretStr, BeforeValidator(_clean_key)]
+SealKey = Annotated[Key, AfterValidator(_check_seal_key)]
 # Secret as a whole, since it holds the password.
 DatabaseUrl = Annotated[SecretStr, BeforeValidator(_clean_database_url)]
 KeyList = Annotated[tuple[SecretStr, ...], NoDecode, BeforeValidator(_split_keys)]

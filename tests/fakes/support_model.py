@@ -22,6 +22,7 @@ class FakeSupportModel(ISupportModel):
     """
 
     name = "encoder"
+    digest = "fake"
 
     def __init__(
         self,

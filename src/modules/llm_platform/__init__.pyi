@@ -160,6 +160,8 @@ from modules.llm_platform.domain.exceptions import ResearchNotFoundError as Rese
 from modules.llm_platform.domain.exceptions import ResearchQueueFullError as ResearchQueueFullError
 from modules.llm_platform.domain.exceptions import ResearchTimeoutError as ResearchTimeoutError
 from modules.llm_platform.domain.exceptions import SchemaRegistryError as SchemaRegistryError
+from modules.llm_platform.domain.exceptions import SealConfigError as SealConfigError
+from modules.llm_platform.domain.exceptions import SealError as SealError
 from modules.llm_platform.domain.exceptions import SourceNotHeldError as SourceNotHeldError
 from modules.llm_platform.domain.exceptions import SpendingStoreError as SpendingStoreError
 from modules.llm_platform.domain.exceptions import StoreError as StoreError

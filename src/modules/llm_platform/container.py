@@ -23,6 +23,7 @@ from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.rerank_service import RerankService
 from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.seal_service import SealService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
@@ -234,6 +235,17 @@ class Container(ProviderContainer):
         verification,
     )
 
+    # Sealed answers: `wiring/services.py`.
+    seals = Singleton(
+        SealService,
+        research,
+        research_job_service,
+        Singleton(services.build_seal_tools, settings),
+        support_model,
+        Singleton(services.list_checker_settings, settings),
+        settings.provided.secrets.call(),
+    )
+
     # Answers from the index: `wiring/writers.py` and `wiring/services.py`.
     indexing = Singleton(IndexingService, document_source, embedder, vector_store, settings.provided.QDRANT_COLLECTION)
     answer_writer = Singleton(writers.build_answer_writer, report_writer.provider, models)
@@ -275,6 +287,7 @@ class Container(ProviderContainer):
         site_crawl=site_crawl,
         store=store,
         verification=verification,
+        seals=seals,
         embeddings=Singleton(EmbeddingService, embedder),
         reranking=Singleton(RerankService, embedder),
         retrieval=retrieval,

@@ -131,6 +131,8 @@ MODULE_OF: Final = {
     "RetrievalService": "modules.llm_platform.application.rag.retrieval",
     "RoundStarted": "modules.llm_platform.application.research.events",
     "SchemaRegistryError": "modules.llm_platform.domain.exceptions",
+    "SealConfigError": "modules.llm_platform.domain.exceptions",
+    "SealError": "modules.llm_platform.domain.exceptions",
     "Searched": "modules.llm_platform.application.research.events",
     "Sent": "modules.llm_platform.domain.dtos.sent",
     "SentenceVerified": "modules.llm_platform.application.verification.events",

@@ -16,6 +16,7 @@ from modules.llm_platform.application.services.page_service import PageService
 from modules.llm_platform.application.services.rerank_service import RerankService
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService
+from modules.llm_platform.application.services.seal_service import SealService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
@@ -61,6 +62,7 @@ class LLMPlatform:
     site_crawl: SiteCrawlService
     store: StoreService
     verification: VerificationService
+    seals: SealService
     embeddings: EmbeddingService
     reranking: RerankService
     retrieval: RetrievalService

@@ -228,6 +228,14 @@ class ResearchEndedError(AppException, code="research_ended", status_code=409):
     """The research has ended, so there is nothing to finish early: GET /research/{id} returns its answer or its problem."""
 
 
+class SealError(AppException, code="seal", status_code=409):
+    """The answer cannot be sealed, or the file is no unchanged sealed answer."""
+
+
+class SealConfigError(SealError, code="seal_config", status_code=503):
+    """SEAL_KEY is set, and the package that signs is not installed."""
+
+
 class ResearchInterruptedError(AppException, code="research_interrupted", status_code=500):
     """The server ended or froze twice during this run and does not start it again: see its log, and send a smaller request."""
 

@@ -7,7 +7,10 @@ from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.application.services.answer_service import AnswerOptions
 from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck, SearchProviderCheck
 from modules.llm_platform.application.services.health_service import HealthService
+from modules.llm_platform.application.services.seal_service import SealTools
 from modules.llm_platform.application.services.verification_service import ReadCitations, VerificationOptions
+from modules.llm_platform.domain.dtos.sealed_dtos import SealedAnswer
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
@@ -41,6 +44,27 @@ def build_verification_options(settings: Settings) -> VerificationOptions:
         judges_supported=settings.CITATION_JUDGE == "all",
         searches_documents=has_documents(settings),
     )
+
+
+def build_seal_tools(settings: Settings) -> SealTools:
+    """Return how sealed answers are packed and shown, and how they are signed if the operator has a key."""
+    from modules.llm_platform.infrastructure import ed25519
+    from modules.llm_platform.infrastructure.files import sealed_archive
+
+    def render_page(answer: SealedAnswer, sources: tuple[Source, ...]) -> str:
+        # Imported when it is needed: the page is that of the command line.
+        from modules.llm_platform.presentation.cli.render.sealed_page import sealed_html
+
+        return sealed_html(answer, sources)
+
+    key = settings.SEAL_KEY
+    signer = ed25519.Ed25519Signer(key.get_secret_value()) if key else None
+    return SealTools(render_page, sealed_archive.pack, sealed_archive.unpack, signer, ed25519.is_signed)
+
+
+def list_checker_settings(settings: Settings) -> Mapping[str, str]:
+    """Return the settings that decide who gives the verdicts of an answer."""
+    return {"CITATION_ENCODER": settings.CITATION_ENCODER, "CITATION_JUDGE": settings.CITATION_JUDGE}
 
 
 def build_circuits(

@@ -30,6 +30,7 @@ from modules.llm_platform.domain.concurrency.emitted_events import emitted_event
 from modules.llm_platform.domain.concurrency.page_allowance import count_fetch, page_allowance
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
 from modules.llm_platform.domain.dtos import verification_dtos as dtos
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
@@ -177,9 +178,28 @@ class VerificationService:
         on_event: EmitEvent | None = None,
     ) -> dtos.VerifiedAgain:
         """Compare a stored answer with what its sources say now. Raises VerificationError for a run without an answer."""
-        answer = research.response
-        if answer is None:
+        if research.response is None:
             raise VerificationError(NO_ANSWER)
+        return await self.verify_answer_again(
+            research.response,
+            research.finished_at,
+            research_id=research.id,
+            request_id=request_id,
+            owner=owner,
+            on_event=on_event,
+        )
+
+    async def verify_answer_again(
+        self,
+        answer: ResearchResponse,
+        answered_at: datetime | None,
+        *,
+        research_id: str,
+        request_id: str | None = None,
+        owner: str = "",
+        on_event: EmitEvent | None = None,
+    ) -> dtos.VerifiedAgain:
+        """Compare an answer with what its sources say now."""
         request = dtos.VerificationRequest.model_construct(
             text=answer.synthesis, sources=(), find_sources=False, language=answer.metadata.language
         )
@@ -191,11 +211,11 @@ class VerificationService:
         lost = {change.sentence for change in changed if has_support(change.was) and not has_support(change.now)}
         return dtos.VerifiedAgain(
             **dict(verified),
-            research_id=research.id,
-            query=research.query,
+            research_id=research_id,
+            query=answer.query,
             changed=changed,
             no_longer_hold=len(lost),
-            answered_at=research.finished_at,
+            answered_at=answered_at,
             verified_at=self._now(),
         )
 

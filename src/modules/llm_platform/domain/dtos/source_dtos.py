@@ -1,6 +1,7 @@
 """The sources of an answer: as writers cite them, as the answer lists them, and as the store holds them."""
 
 import hashlib
+from datetime import datetime
 from typing import Literal, Self
 
 from pydantic import BaseModel, Field
@@ -25,6 +26,7 @@ class Source(BaseModel, frozen=True):
       does not tell.
     - `pages` says where the pages of a PDF begin in `text`.
     - `is_whole` is True if `text` is known to be a whole document: its tables have all their rows.
+    - `read_at` and `media_type` say when the page was read, and what its server called it; None if no page was read.
     """
 
     index: int
@@ -36,6 +38,13 @@ class Source(BaseModel, frozen=True):
     extraction: float | None = None
     pages: PageStarts = ()
     is_whole: bool = False
+    read_at: datetime | None = Field(default=None, exclude_if=lambda value: value is None)
+    media_type: str | None = Field(default=None, exclude_if=lambda value: value is None)
+
+    @property
+    def sha256(self) -> str:
+        """The hex digest of the text in UTF-8."""
+        return hashlib.sha256(self.text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class SourceRef(BaseModel, frozen=True):
@@ -119,13 +128,12 @@ class StoredSources(BaseModel, frozen=True):
         """Return source number `index`; None if the run had no such source."""
         for source in self.sources:
             if source.index == index:
-                digest = hashlib.sha256(source.text.encode("utf-8", "surrogatepass")).hexdigest()
                 return HeldSource(
                     index=index,
                     url=source.url,
                     title=source.title,
                     text=source.text,
                     text_kind=source.text_kind,
-                    sha256=digest,
+                    sha256=source.sha256,
                 )
         return None

@@ -8,6 +8,7 @@ class ISupportModel(ABC):
     """Reads whether a passage says what a claim says, and whether a sentence answers a question, in whatever words."""
 
     name: str = "custom"  # component name in `degraded`
+    digest: str = ""  # of the weights: equal digests give equal verdicts
 
     @abstractmethod
     async def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:

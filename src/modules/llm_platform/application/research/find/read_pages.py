@@ -267,7 +267,13 @@ class SourcesBeingRead:
     async def finish(self, cited: Collection[int]) -> None:
         """Wait for the pages of the cited sources while there is time. Store the sources again if pages came."""
         await self._reads.wait_for(self._list_unread(cited))
-        if self.take_pages() != self._stored:
+        self.take_pages()
+        await self.store_taken()
+
+    async def store_taken(self) -> None:
+        """Store the sources again if pages were taken since, so that the stored texts are those that the check compares."""
+        if self._sources != self._stored:
+            self._stored = self._sources
             await self._store(self._sources)
 
     def _list_unread(self, cited: Collection[int]) -> list[str]:
@@ -302,6 +308,7 @@ def add_page(source: Source, read: ReadPage | None) -> Source:
     published = source.published or read.page.published
     page = read.page
     update: dict[str, object] = {"text": page.text, "text_kind": "page", "published": published}
+    update |= {"read_at": page.read_at, "media_type": page.media_type}
     return source.model_copy(update={**update, "extraction": page.extraction, "pages": page.pages})
 
 

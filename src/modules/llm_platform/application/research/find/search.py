@@ -368,6 +368,8 @@ def _source(index: int, item: RawResult, known: Source | None) -> Source:
         extraction=known.extraction if known else None,
         pages=known.pages if known else item.pages,
         is_whole=item.is_whole,
+        read_at=known.read_at if known else None,
+        media_type=known.media_type if known else None,
     )
 
 

@@ -97,6 +97,8 @@ def _page_source(number: int, read: ReadPage) -> Source:
         text_kind=kind,
         extraction=page.extraction,
         pages=page.pages,
+        read_at=page.read_at,
+        media_type=page.media_type,
     )
 
 

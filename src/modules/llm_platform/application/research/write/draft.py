@@ -196,6 +196,8 @@ class Draft:
         if not self._is_long:
             return self._checker.check(self.text, self.added)
         await self._take_pages()
+        if self.found.reading is not None:
+            await self.found.reading.store_taken()
         if self._support is not None:
             await self._support.settle()  # nothing else may use the checker while the thread does
         return await asyncio.to_thread(self._checker.check, self.text, self.added)

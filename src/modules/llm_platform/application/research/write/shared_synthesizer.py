@@ -3,7 +3,6 @@
 Failures are never cached. Processes that share a cache also share a lock, so only one of them writes a text.
 """
 
-import hashlib
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from dataclasses import fields
@@ -86,9 +85,8 @@ class SharedSynthesizer(StreamingSynthesizer):
 
 
 def _digest_text(source: Source) -> Source:
-    """Return the source with a digest in place of its text, which may be long."""
-    text = hashlib.sha256(source.text.encode(errors="surrogatepass")).hexdigest()
-    return source.model_copy(update={"text": text})
+    """Return the source with a digest in place of its text, which may be long, and without the time of its reading."""
+    return source.model_copy(update={"text": source.sha256, "read_at": None, "media_type": None})
 
 
 async def _find_entry(cache: ICache[Synthesis], key: str) -> Synthesis | None:

@@ -52,6 +52,7 @@ class OnnxSupportModel(ISupportModel):
     """
 
     name = "encoder"
+    digest = DIGESTS[WEIGHTS]
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or Path(__file__).parent

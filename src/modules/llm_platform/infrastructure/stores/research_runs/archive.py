@@ -6,7 +6,6 @@ members, links, path traversal, duplicate names and zip bombs are refused.
 
 import stat
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.research.store_key import is_entry_key, is_topic_name, make_topic
+from modules.llm_platform.infrastructure.files import zip_bounds
 from modules.llm_platform.infrastructure.stores.research_runs import entry_files
 from modules.llm_platform.infrastructure.stores.research_runs.folder import STAGES, SUFFIX
 
@@ -24,15 +24,6 @@ MAX_ENTRIES: Final = 50_000
 MAX_MEMBERS: Final = 2 * MAX_ENTRIES  # includes folder entries, which other programs add
 ARCHIVE_FILE_BYTES: Final = 1 << 30
 ARCHIVE_UNPACKED_BYTES: Final = 4 << 30
-ARCHIVE_COMPRESSION_RATIO: Final = 200  # text compresses to a tenth; `_method` stores what compresses more
-SMALL_BYTES: Final = 64 * 1024  # small members may have any ratio
-_DIRECTORY_BYTES_EACH: Final = 1024  # size of a member in the directory; a name has at most 250
-_END: Final = b"PK\x05\x06"
-_END_BYTES: Final = 22
-_LARGE: Final = b"PK\x06\x07"  # zip64: stands before the end record
-_LARGE_BYTES: Final = 20
-_ENCRYPTED: Final = 0x1
-_BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
 
 _TOO_LARGE = "that is more than one archive holds: export the topics one by one"
 _INVALID = "that file is not an archive of research runs, or it is broken"
@@ -75,14 +66,10 @@ def _fill(archive: zipfile.ZipFile, entries: Iterable[tuple[entry_files.EntryLoc
         number, total = number + 1, total + len(data)
         if number > MAX_ENTRIES or total > ARCHIVE_UNPACKED_BYTES:
             raise StoreError(_TOO_LARGE)
-        archive.writestr(f"{location.stage}/{location.topic}/{location.key}{SUFFIX}", data, _method(data))
+        archive.writestr(
+            f"{location.stage}/{location.topic}/{location.key}{SUFFIX}", data, zip_bounds.choose_method(data)
+        )
     return number
-
-
-def _method(data: bytes) -> int:
-    """Return the method of compression: none if the ratio would be refused as the ratio of a bomb."""
-    swells = len(data) > SMALL_BYTES and len(data) > len(zlib.compress(data)) * ARCHIVE_COMPRESSION_RATIO // 2
-    return zipfile.ZIP_STORED if swells else zipfile.ZIP_DEFLATED
 
 
 def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
@@ -93,13 +80,10 @@ def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
     try:
         with _open(file) as archive:
             for info, location in _check_members(archive):
-                # Without a limit, the library unpacks all of a member first. One byte more than declared shows a wrong size.
-                with archive.open(info) as member:
-                    data = member.read(info.file_size + 1)
-                yield _verify_entry(location, data)
+                yield _verify_entry(location, zip_bounds.read_member(archive, info))
     except OSError as error:
         raise StoreError(f"that file cannot be read ({_reason(error)})") from error
-    except _BROKEN as error:
+    except zip_bounds.BROKEN as error:
         raise StoreError(_INVALID) from error
 
 
@@ -115,33 +99,28 @@ def _open(file: Path) -> Iterator[zipfile.ZipFile]:
 
 def _check_size(raw: IO[bytes]) -> None:
     """Check the size of the directory before it is read: each name becomes an object."""
-    size = raw.seek(0, 2)
-    if size > ARCHIVE_FILE_BYTES:
+    if raw.seek(0, 2) > ARCHIVE_FILE_BYTES:
         raise StoreError(_BOMB)
-    raw.seek(max(0, size - _END_BYTES - _LARGE_BYTES))
-    tail = raw.read()
-    before, end = tail[:-_END_BYTES], tail[-_END_BYTES:]
-    if not end.startswith(_END) or before.startswith(_LARGE):
+    counted = zip_bounds.count_members(raw)
+    if counted is None:
         raise StoreError(_INVALID)
-    number, directory = int.from_bytes(end[10:12], "little"), int.from_bytes(end[12:16], "little")
-    if number > MAX_MEMBERS or directory > number * _DIRECTORY_BYTES_EACH:
+    number, is_short = counted
+    if number > MAX_MEMBERS or not is_short:
         raise StoreError(_BOMB)
 
 
 def _check_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entry_files.EntryLocation]]:
     infos = archive.infolist()
     members = [info for info in infos if not _is_folder(info)]
-    if any(not _is_regular(info) for info in members):
+    if any(not zip_bounds.is_regular(info) for info in members):
         raise StoreError(_UNEXPECTED)
     locations = [_location(info.filename) for info in members]
     if len(set(locations)) != len(locations):
         raise StoreError(_UNEXPECTED)
-    packed, unpacked = sum(info.compress_size for info in infos), sum(info.file_size for info in infos)
-    overlapping = archive.fp is not None and packed > archive.fp.seek(0, 2)
     if (
         len(members) > MAX_ENTRIES
-        or unpacked > ARCHIVE_UNPACKED_BYTES
-        or overlapping
+        or sum(info.file_size for info in infos) > ARCHIVE_UNPACKED_BYTES
+        or zip_bounds.is_overlapping(archive)
         or any(map(_exceeds_limits, infos))
     ):
         raise StoreError(_BOMB)
@@ -157,15 +136,8 @@ def _is_folder(info: zipfile.ZipInfo) -> bool:
     return stage in STAGES and len(topics) <= 1 and all(map(is_topic_name, topics))
 
 
-def _is_regular(info: zipfile.ZipInfo) -> bool:
-    kind = stat.S_IFMT(info.external_attr >> 16)
-    methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-    return kind in (0, stat.S_IFREG) and not info.flag_bits & _ENCRYPTED and info.compress_type in methods
-
-
 def _exceeds_limits(info: zipfile.ZipInfo) -> bool:
-    too_much = info.file_size > SMALL_BYTES and info.file_size > info.compress_size * ARCHIVE_COMPRESSION_RATIO
-    return too_much or info.file_size > entry_files.MAX_ENTRY_BYTES
+    return zip_bounds.is_bomb(info) or info.file_size > entry_files.MAX_ENTRY_BYTES
 
 
 def _location(name: str) -> entry_files.EntryLocation:

@@ -80,8 +80,11 @@ def search_markdown(response: WebSearchResponse) -> str:
     )
 
 
-def research_html(response: ResearchResponse) -> str:
-    """Return a research run as one page without script. The markers [n] are links to the sources."""
+def research_html(response: ResearchResponse, more: Sequence[str] = ()) -> str:
+    """Return a research run as one page without script. The markers [n] are links to the sources.
+
+    `more` are further parts at the end, as HTML.
+    """
     numbers = {source.index for source in response.sources}
     sources = [
         f'<li id="source-{source.index}" value="{source.index}">{_anchor(source.title, source.url)}'
@@ -101,6 +104,7 @@ def research_html(response: ResearchResponse) -> str:
         section("Citations", "ul", citations),
         _html_notes(_notes(response)),
         f'<p class="small">{html.escape(terminal.cost_line(response))}</p>',
+        *more,
     ]
     return html_page(response.query, parts, response.metadata.language)
 

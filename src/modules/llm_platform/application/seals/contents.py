@@ -1,0 +1,113 @@
+"""The members of a sealed answer: what is written into them, and how they are read back.
+
+JSON is canonical: sorted keys, no white space, UTF-8. The same answer gives the same members on every machine.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.sealed_dtos import (
+    MAX_SEALED_SOURCES,
+    CheckerStamp,
+    OpenedSeal,
+    SealedAnswer,
+    SealedSource,
+    UnpackedSeal,
+)
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.exceptions import SealError
+from modules.llm_platform.domain.urls.canonical_url import remove_userinfo
+
+ANSWER: Final = "answer.json"
+PAGE: Final = "index.html"
+TEXT: Final = "sources/{index}.txt"
+NOT_STORED: Final = "the texts of its sources are not stored any more: ask again, and seal the new answer"
+TOO_MANY: Final = f"it cites more than {MAX_SEALED_SOURCES} sources"
+UNREADABLE: Final = "the file is no sealed answer of a version that this program reads"
+OTHER_TEXT: Final = "the text of source {index} is not the one that the answer names"
+
+Value = TypeVar("Value", bound=BaseModel)
+RenderPage = Callable[[SealedAnswer, tuple[Source, ...]], str]
+
+
+def canonical_json(value: Any) -> bytes:
+    """Return the one JSON of a value. Halves of surrogate pairs, which UTF-8 has not, become question marks."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "replace")
+
+
+def select_sealed(
+    response: ResearchResponse, sources: tuple[Source, ...], checker: CheckerStamp, answered_at: datetime | None
+) -> tuple[SealedAnswer, tuple[Source, ...]]:
+    """Return what is sealed of an answer: its cited sources alone, without user names and passwords in addresses.
+
+    Raises SealError if the text of a cited source is missing.
+    """
+    cited = {source.index for source in response.sources} | {citation.source_index for citation in response.citations}
+    texts = tuple(_strip_address(source, "url") for source in sources if source.index in cited)
+    if cited - {source.index for source in texts}:
+        raise SealError(NOT_STORED)
+    if len(texts) > MAX_SEALED_SOURCES:
+        raise SealError(TOO_MANY)
+    answer = SealedAnswer(
+        answered_at=answered_at,
+        checker=checker,
+        response=_strip_response(response),
+        sources=tuple(map(SealedSource.of, texts)),
+    )
+    return answer, texts
+
+
+def _strip_response(response: ResearchResponse) -> ResearchResponse:
+    """Return the answer without other results, and without its topic, which is a name in the store of the operator."""
+    return response.model_copy(
+        update={
+            "raw_results": None,
+            "sources": tuple(_strip_address(source, "url") for source in response.sources),
+            "citations": tuple(_strip_address(citation, "quote_url") for citation in response.citations),
+            "evidence": tuple(
+                row.model_copy(update={"quotes": tuple(_strip_address(quote, "url") for quote in row.quotes)})
+                for row in response.evidence
+            ),
+            "metadata": response.metadata.model_copy(update={"topic": None}),
+        }
+    )
+
+
+def _strip_address(value: Value, field: str) -> Value:
+    """Return the value without user name and password in the address of this field."""
+    address = getattr(value, field)
+    return value.model_copy(update={field: remove_userinfo(address)}) if address else value
+
+
+def write_members(answer: SealedAnswer, sources: tuple[Source, ...], page: str) -> dict[str, bytes]:
+    """Return the members of the file by their names."""
+    texts = {TEXT.format(index=source.index): source.text.encode("utf-8", "surrogatepass") for source in sources}
+    return {ANSWER: canonical_json(answer.model_dump(mode="json")), PAGE: page.encode("utf-8", "replace"), **texts}
+
+
+def read_members(seal: UnpackedSeal) -> OpenedSeal:
+    """Return the answer and its sources. Raises SealError if the members do not fit together."""
+    try:
+        answer = SealedAnswer.model_validate_json(seal.members[ANSWER])
+        page = seal.members[PAGE].decode("utf-8")
+        sources = tuple(_read_source(source, seal.members) for source in answer.sources)
+    except (KeyError, UnicodeDecodeError, ValidationError) as error:
+        raise SealError(UNREADABLE) from error
+    names = {ANSWER, PAGE, *(TEXT.format(index=source.index) for source in sources)}
+    if names != set(seal.members) or len(sources) != len(seal.members) - 2:
+        raise SealError(UNREADABLE)
+    return OpenedSeal(answer, sources, page, seal.digest, seal.signature)
+
+
+def _read_source(sealed: SealedSource, members: Mapping[str, bytes]) -> Source:
+    text = members[TEXT.format(index=sealed.index)].decode("utf-8", "surrogatepass")
+    source = sealed.with_text(text)
+    if (source.sha256, len(text)) != (sealed.sha256, sealed.chars):
+        raise SealError(OTHER_TEXT.format(index=sealed.index))
+    return source

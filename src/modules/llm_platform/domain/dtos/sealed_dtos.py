@@ -1,0 +1,162 @@
+"""A sealed answer: what its file holds, and what a check of the file says."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, computed_field
+
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.citation_dtos import CheckedBy, Verdict
+from modules.llm_platform.domain.dtos.source_dtos import Source, TextKind
+from modules.llm_platform.domain.text.page_starts import PageStarts
+
+SEALED_SUFFIX: Final = ".sealed.zip"
+MAX_SEALED_BYTES: Final = 32_000_000  # longest file
+MAX_UNPACKED_BYTES: Final = 128_000_000  # all members together
+MAX_SEALED_SOURCES: Final = 1000
+
+Outcome = Literal["same", "different", "not_rederivable"]
+SignatureState = Literal["none", "valid", "not_checked"]
+
+
+class CheckerStamp(BaseModel, frozen=True):
+    """The checker of the program that wrote the file.
+
+    - `version` is the version of the package, and `rules` the digest of its rules and their data.
+    - `support_model` is the digest of the weights; empty without the model.
+    - `settings` are the settings that decide who gives the verdicts.
+    """
+
+    version: str
+    rules: str
+    support_model: str = ""
+    settings: dict[str, str] = {}
+
+
+class SealedSource(BaseModel, frozen=True):
+    """A source as it was read, without its text, which is the member `sources/<index>.txt`.
+
+    - `sha256` is the hex digest of the text in UTF-8, and `chars` its length in code points, in which offsets count.
+    - The other fields are described in `Source`.
+    """
+
+    index: int
+    title: str
+    url: str
+    text_kind: TextKind
+    sha256: str
+    chars: int
+    media_type: str | None = None
+    read_at: datetime | None = None
+    published: str | None = None
+    extraction: float | None = None
+    pages: PageStarts = ()
+    is_whole: bool = False
+
+    @classmethod
+    def of(cls, source: Source) -> "SealedSource":
+        shared = {name: getattr(source, name) for name in cls.model_fields if name != "chars"}
+        return cls(**shared, chars=len(source.text))
+
+    def with_text(self, text: str) -> Source:
+        """Return the source as the citation checker takes it."""
+        fields: dict[str, Any] = {name: getattr(self, name) for name in Source.model_fields if name != "text"}
+        return Source(**fields, text=text)
+
+
+class SealedAnswer(BaseModel, frozen=True):
+    """The member `answer.json`.
+
+    - `answered_at` is the time of the answer; None if it is not known.
+    - `response` has the question, the text, the citations with their offsets and verdicts, the ledger (`evidence`) and the
+      egress log (`metadata.sent_to`). It has no `raw_results`, because these list pages that the answer does not cite.
+    - `sources` are the cited sources.
+    """
+
+    format: Literal[1] = 1
+    answered_at: datetime | None = None
+    checker: CheckerStamp
+    response: ResearchResponse
+    sources: tuple[SealedSource, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """An Ed25519 signature of the digest, and the public key that it was made with, both in hex digits."""
+
+    public_key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class UnpackedSeal:
+    """The members of an unchanged file, its digest in hex digits, and its signature, which was not checked."""
+
+    members: Mapping[str, bytes]
+    digest: str
+    signature: Signature | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedSeal:
+    """An unchanged file. `page` is its page of HTML, which its author wrote: nothing else is read from it."""
+
+    answer: SealedAnswer
+    sources: tuple[Source, ...]
+    page: str
+    digest: str
+    signature: Signature | None = None
+
+
+class RederivedCitation(BaseModel, frozen=True):
+    """One citation of a sealed answer. `was` is its verdict in the file, and `now` the verdict of this program.
+
+    `reason` says why the outcome is not `same`.
+    """
+
+    source_index: int
+    checked_by: CheckedBy
+    outcome: Outcome
+    was: Verdict
+    now: Verdict | None = None
+    reason: str = ""
+
+
+class RederivedSentence(BaseModel, frozen=True):
+    """One sentence of a sealed answer: the code points from `start` to `end`. The worst outcome of its citations counts.
+
+    A sentence that cites no source has no citations. Its outcome is `same` if this program finds none either.
+    """
+
+    start: int
+    end: int
+    outcome: Outcome
+    citations: tuple[RederivedCitation, ...] = ()
+
+
+class CheckedSeal(BaseModel, frozen=True):
+    """What a check of a sealed answer says. A file that was changed raises an error instead.
+
+    - `signature` is `not_checked` if the package that checks signatures is not installed.
+    - `is_same_checker` is False if other rules or weights gave the verdicts, so different verdicts are no sign of a forgery.
+    - `is_same_page` is False if the page of HTML is not the one that this program writes for the answer.
+    """
+
+    query: str
+    digest: str
+    answered_at: datetime | None = None
+    signature: SignatureState = "none"
+    public_key: str | None = None
+    is_same_checker: bool = True
+    is_same_page: bool = True
+    sealed_by: CheckerStamp
+    sentences: tuple[RederivedSentence, ...] = ()
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def counts(self) -> dict[Outcome, int]:
+        """The number of sentences by outcome."""
+        outcomes = [sentence.outcome for sentence in self.sentences]
+        return {outcome: outcomes.count(outcome) for outcome in ("same", "different", "not_rederivable")}

@@ -1,0 +1,64 @@
+"""Bounds of zip files from strangers. They are checked before anything is unpacked."""
+
+import stat
+import zipfile
+import zlib
+from typing import IO, Final
+
+COMPRESSION_RATIO: Final = 200  # text compresses to a tenth; `choose_method` stores what compresses more
+SMALL_BYTES: Final = 64 * 1024  # small members may have any ratio
+BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
+_DIRECTORY_BYTES_EACH: Final = 1024  # size of a member in the directory; a name has at most 250
+_END: Final = b"PK\x05\x06"
+_END_BYTES: Final = 22
+_LARGE: Final = b"PK\x06\x07"  # zip64: stands before the end record
+_LARGE_BYTES: Final = 20
+_ENCRYPTED: Final = 0x1
+
+
+def choose_method(data: bytes) -> int:
+    """Return the method of compression: none if the ratio would be refused as the ratio of a bomb."""
+    swells = len(data) > SMALL_BYTES and len(data) > len(zlib.compress(data)) * COMPRESSION_RATIO // 2
+    return zipfile.ZIP_STORED if swells else zipfile.ZIP_DEFLATED
+
+
+def count_members(raw: IO[bytes], comment_bytes: int = 0) -> tuple[int, bool] | None:
+    """Return the number of members, and whether the directory is short enough for them: each name becomes an object.
+
+    Return None if the end of the file, before a comment of this length, is not the end of a zip file below 4 GB.
+    """
+    size = raw.seek(0, 2)
+    raw.seek(max(0, size - comment_bytes - _END_BYTES - _LARGE_BYTES))
+    tail = raw.read()[: -comment_bytes or None]
+    before, end = tail[:-_END_BYTES], tail[-_END_BYTES:]
+    if not end.startswith(_END) or before.startswith(_LARGE):
+        return None
+    number, directory = int.from_bytes(end[10:12], "little"), int.from_bytes(end[12:16], "little")
+    return number, directory <= number * _DIRECTORY_BYTES_EACH
+
+
+def is_overlapping(archive: zipfile.ZipFile) -> bool:
+    """Return whether the members together are longer than their file: they share bytes."""
+    packed = sum(info.compress_size for info in archive.infolist())
+    return archive.fp is not None and packed > archive.fp.seek(0, 2)
+
+
+def is_regular(info: zipfile.ZipInfo) -> bool:
+    """Return whether a member is a file, without encryption, that is stored or deflated."""
+    kind = stat.S_IFMT(info.external_attr >> 16)
+    methods = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+    return kind in (0, stat.S_IFREG) and not info.flag_bits & _ENCRYPTED and info.compress_type in methods
+
+
+def is_bomb(info: zipfile.ZipInfo) -> bool:
+    """Return whether a member would unpack to so much more than it takes that no text does."""
+    return info.file_size > SMALL_BYTES and info.file_size > info.compress_size * COMPRESSION_RATIO
+
+
+def read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Return the bytes of a member. Without a limit, the library unpacks all of it first.
+
+    One byte more than declared shows a wrong size.
+    """
+    with archive.open(info) as member:
+        return member.read(info.file_size + 1)

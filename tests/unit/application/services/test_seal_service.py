@@ -1,0 +1,187 @@
+"""Sealed answers: what they hold, and what comes out when their verdicts are derived again."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from tests.fakes.support_model import FakeSupportModel
+from tests.support import sealed_answers
+from tests.support.sealed_answers import (
+    ANSWERED_AT,
+    PUBLIC_KEY,
+    SEAL_KEY,
+    SOURCES,
+    TEXT,
+    TOWER,
+    check_answer,
+    make_seals,
+)
+
+from modules.llm_platform.application.seals import rederivation
+from modules.llm_platform.application.services import seal_service
+from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict
+from modules.llm_platform.domain.dtos.citation_dtos import TextSpan
+from modules.llm_platform.domain.dtos.sealed_dtos import CheckedSeal, Signature
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.exceptions import SealError
+from modules.llm_platform.domain.ports.support_model import ISupportModel
+from modules.llm_platform.infrastructure.ed25519 import Ed25519Signer
+from modules.llm_platform.infrastructure.files import sealed_archive
+
+REWORDED = Source(
+    index=1,
+    title="Rules",
+    url="https://a.example/rules",
+    text="Employees may work remotely on two days a week if their manager agrees.",
+)
+REWORDED_TEXT = "Staff can do their jobs remotely with the consent of the manager [1]."
+
+
+async def check(data: bytes, model: ISupportModel | None = None) -> CheckedSeal:
+    return (await make_seals(model).check(data))[1]
+
+
+def outcomes(checked: CheckedSeal) -> list[str]:
+    return [sentence.outcome for sentence in checked.sentences]
+
+
+async def test_an_answer_comes_back_as_it_was_sealed() -> None:
+    """Question, text, citations with offsets and verdicts, and the texts of the cited sources with how they were read."""
+    answer = await check_answer()
+    seal = make_seals().open(make_seals().seal(answer, SOURCES))
+    opened = seal.answer.response
+    assert (opened.query, opened.synthesis, opened.citations) == (answer.query, TEXT, answer.citations)
+    assert seal.sources == SOURCES[:2]
+    sealed = seal.answer.sources[0]
+    shown = (sealed.url, sealed.media_type, sealed.read_at, sealed.extraction, sealed.sha256)
+    assert shown == (TOWER.url, "text/html", ANSWERED_AT, 0.5, TOWER.sha256)
+
+
+async def test_json_is_canonical() -> None:
+    """Sorted keys and no white space, so that equal answers are equal files, whatever machine writes them."""
+    answer = await check_answer()
+    first, second = (make_seals().seal(answer, SOURCES) for _ in range(2))
+    assert first == second
+    written = sealed_archive.unpack(first).members["answer.json"]
+    assert (
+        written == json.dumps(json.loads(written), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    )
+
+
+async def test_what_the_answer_does_not_cite_is_left_out() -> None:
+    """No other result, no document that was only found, no name in the store, no password in an address."""
+    logged_in = TOWER.model_copy(update={"url": "https://me:hunter2@a.example/tower"})
+    answer = await check_answer(sources=(logged_in, *SOURCES[1:]))
+    whole = b"".join(sealed_archive.unpack(make_seals().seal(answer, (logged_in, *SOURCES[1:]))).members.values())
+    for hidden in ("Salaries", "Nobody may read", "a-topic-of-the-store", "hunter2"):
+        assert hidden.encode() not in whole
+    assert b"https://a.example/tower" in whole
+
+
+async def test_an_answer_with_a_secret_is_not_sealed() -> None:
+    """A key that came into a text by mistake does not leave in a file."""
+    with pytest.raises(SealError, match="secret"):
+        make_seals(secrets=["1280 metres"]).seal(await check_answer(), SOURCES)
+
+
+async def test_a_source_without_its_text_is_not_sealed() -> None:
+    """Without the text, nobody could derive the verdict again."""
+    with pytest.raises(SealError, match="not stored any more"):
+        make_seals().seal(await check_answer(), SOURCES[:1])
+
+
+async def test_verdicts_of_words_are_the_same() -> None:
+    """Each sentence with a source, and the one without."""
+    checked = await check(await sealed_answers.seal_answer())
+    assert (outcomes(checked), checked.is_same_checker, checked.is_same_page) == (["same"] * 4, True, True)
+
+
+async def test_verdicts_of_the_support_model_are_the_same() -> None:
+    """The model reads the same passages again."""
+    answer = await check_answer(REWORDED_TEXT, (REWORDED,), FakeSupportModel(50.0))
+    assert [citation.checked_by for citation in answer.citations] == ["encoder"]
+    data = make_seals(FakeSupportModel(50.0)).seal(answer, (REWORDED,))
+    assert outcomes(await check(data, FakeSupportModel(50.0))) == ["same"]
+    assert outcomes(await check(data, FakeSupportModel(-50.0))) == ["different"]
+    missing = await check(data)
+    assert (outcomes(missing), missing.is_same_checker) == (["not_rederivable"], False)
+    assert missing.sentences[0].citations[0].reason == rederivation.NO_MODEL
+
+
+async def test_verdicts_of_a_language_model_are_not_derived_again() -> None:
+    """What the words said before it is: another verdict of theirs is different."""
+    answer = await check_answer()
+    judged = apply_model_verdict(answer.citations[1], "It was completed in 1899", "unsupported")
+    sealed = answer.model_copy(update={"citations": (answer.citations[0], judged, answer.citations[2])})
+    assert outcomes(await check(make_seals().seal(sealed, SOURCES))) == ["same", "not_rederivable", "same", "same"]
+    other = sealed.citations[1].model_copy(update={"word_verdict": "supported"})
+    forged = sealed.model_copy(update={"citations": (answer.citations[0], other, answer.citations[2])})
+    assert outcomes(await check(make_seals().seal(forged, SOURCES)))[1] == "different"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"verdict": "supported"}, {"quote": "It was completed in 1899."}, {"quote_start": 0}, {"is_verbatim": True}],
+    ids=str,
+)
+async def test_a_forged_verdict_or_quote_is_different(changes: dict[str, Any]) -> None:
+    """Anybody can seal a lie: the digest does not show it, the sources do."""
+    answer = await check_answer()
+    forged = answer.citations[1].model_copy(update=changes)
+    lie = answer.model_copy(update={"citations": (answer.citations[0], forged, answer.citations[2])})
+    checked = await check(make_seals().seal(lie, SOURCES))
+    assert outcomes(checked) == ["same", "different", "same", "same"]
+
+
+async def test_a_citation_that_the_text_lacks_is_different() -> None:
+    """And so is a statement that is said to cite nothing and does."""
+    answer = await check_answer()
+    moved = answer.citations[0].model_copy(update={"start": 3})
+    metadata = answer.metadata.model_copy(update={"uncited": (TextSpan(start=0, end=5),)})
+    lie = answer.model_copy(update={"citations": (moved, *answer.citations[1:]), "metadata": metadata})
+    assert outcomes(await check(make_seals().seal(lie, SOURCES))) == ["different", "same", "same", "different"]
+
+
+async def test_another_page_of_html_is_told() -> None:
+    """The page is for reading: a check does not rely on it."""
+    unpacked = sealed_archive.unpack(await sealed_answers.seal_answer())
+    data = sealed_archive.pack({**unpacked.members, "index.html": b"<p>Another text</p>"})
+    checked = await check(data)
+    assert (checked.is_same_page, set(outcomes(checked))) == (False, {"same"})
+
+
+@pytest.mark.parametrize("name", ["answer.json", "index.html", "sources/1.txt"])
+async def test_members_must_fit_together(name: str) -> None:
+    """A text with another digest, and a missing or unreadable member, are refused although the file has its digest."""
+    members = dict(sealed_archive.unpack(await sealed_answers.seal_answer()).members)
+    for changed in ({**members, name: b"\xff"}, {key: value for key, value in members.items() if key != name}):
+        with pytest.raises(SealError):
+            await check(sealed_archive.pack(changed))
+    with pytest.raises(SealError):
+        await check(sealed_archive.pack({**members, "sources/9.txt": b"More"}))
+
+
+async def test_a_signature_names_its_key() -> None:
+    """The signature of the operator's key is checked; the one of another file is refused."""
+    data = await sealed_answers.seal_answer(sign=Ed25519Signer(SEAL_KEY))
+    checked = await check(data)
+    assert (checked.signature, checked.public_key) == ("valid", PUBLIC_KEY)
+    members = sealed_archive.unpack(data).members
+    of_another = Ed25519Signer(SEAL_KEY)("0" * 64)
+    with pytest.raises(SealError, match="does not belong"):
+        await check(sealed_archive.pack(members, lambda digest: of_another))
+    with pytest.raises(SealError, match="does not belong"):
+        await check(sealed_archive.pack(members, lambda digest: Signature("f" * 64, of_another.value)))
+
+
+async def test_a_run_without_an_answer_is_not_sealed() -> None:
+    """Wait until it is done."""
+
+    class Jobs:
+        async def get(self, research_id: str, *, owner: str) -> Any:
+            return type("Job", (), {"response": None, "kind": "research"})
+
+    with pytest.raises(SealError, match=seal_service.NO_ANSWER):
+        await make_seals(jobs=Jobs()).seal_stored("r")

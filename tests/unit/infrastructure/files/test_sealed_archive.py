@@ -1,0 +1,162 @@
+"""The file of a sealed answer: every changed byte is noticed, and a hostile archive is refused before it is unpacked."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tracemalloc
+import zipfile
+
+import pytest
+from tests.support.fuzz import chance, chosen
+
+from modules.llm_platform.domain.dtos.sealed_dtos import Signature
+from modules.llm_platform.domain.exceptions import SealError
+from modules.llm_platform.infrastructure.files import sealed_archive
+from modules.llm_platform.infrastructure.files.sealed_archive import pack, unpack
+
+MEMBERS = {
+    "answer.json": b'{"answer":"\xc3\xa9"}' * 50,
+    "index.html": b"<p>It opens anywhere.</p>" * 50,
+    "sources/1.txt": b"The tower is 330 metres tall. " * 20,
+}
+SIGNED = Signature("ab" * 32, "cd" * 64)
+PREFIX = "llm-platform sealed answer 1 sha256:"
+MEMORY_BYTES = 40_000_000
+
+
+def reseal(archive: io.BytesIO) -> bytes:
+    """Return the bytes of any zip file with a digest that is right: anybody can compute it."""
+    data = archive.getvalue()
+    with zipfile.ZipFile(io.BytesIO(data), "a") as opened:
+        opened.comment = b"x" * (len(PREFIX) + 64)
+        assert opened.fp is not None
+    out = io.BytesIO(data)
+    with zipfile.ZipFile(out, "a") as opened:
+        opened.comment = b"x" * (len(PREFIX) + 64)
+    body = out.getvalue()[: -(len(PREFIX) + 64)]
+    return body + f"{PREFIX}{hashlib.sha256(body).hexdigest()}".encode()
+
+
+def archive_of(*members: tuple[str | zipfile.ZipInfo, bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", method) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return reseal(out)
+
+
+@pytest.mark.parametrize("sign", [None, lambda digest: SIGNED], ids=["unsigned", "signed"])
+def test_members_come_back(sign: sealed_archive.Sign | None) -> None:
+    """With the digest and the signature, and any program for zip files reads them."""
+    data = pack(MEMBERS, sign)
+    seal = unpack(data)
+    assert (dict(seal.members), seal.signature) == (MEMBERS, SIGNED if sign else None)
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        assert archive.testzip() is None
+        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert archive.comment.decode().startswith(f"{PREFIX}{seal.digest}")
+
+
+def test_equal_members_give_equal_bytes() -> None:
+    """In whatever order they come."""
+    assert pack(MEMBERS) == pack(dict(reversed(MEMBERS.items())))
+
+
+@pytest.mark.parametrize("sign", [None, lambda digest: SIGNED], ids=["unsigned", "signed"])
+def test_every_changed_byte_is_noticed(sign: sealed_archive.Sign | None) -> None:
+    """Each byte is changed once, to another value each time. Of the signature, it is the service that notices."""
+    data, random = pack(MEMBERS, sign), chance(1)
+    for _ in range(chosen(1, 50)):
+        for place in range(len(data)):
+            changed = bytearray(data)
+            changed[place] ^= random.randrange(1, 256)
+            try:
+                seal = unpack(bytes(changed))
+            except SealError:
+                continue
+            assert seal.signature not in (None, SIGNED), f"byte {place} of {len(data)}"
+            assert place >= len(data) - len(":") - 64 - len(":") - 128
+
+
+@pytest.mark.parametrize("portion", range(3))
+def test_cut_grown_and_shuffled_files_are_refused(portion: int) -> None:
+    """Whatever happens to a file on its way."""
+    data, random = pack(MEMBERS), chance(portion)
+    for _ in range(chosen(200, 20_000)):
+        start, end = sorted(random.randrange(len(data) + 1) for _ in range(2))
+        part = data[start:end]
+        changed = random.choice(
+            (data[:start] + data[end:], data[:end] + part + data[end:], part, data + part, part + data)
+        )
+        if changed != data:
+            with pytest.raises(SealError):
+                unpack(changed)
+
+
+def _link() -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo("answer.json")
+    info.external_attr = 0o120777 << 16
+    return info
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(archive_of(("../answer.json", b"{}")), id="path"),
+        pytest.param(archive_of(("/etc/passwd", b"{}")), id="absolute"),
+        pytest.param(archive_of(("sources/..\\1.txt", b"{}")), id="backslash"),
+        pytest.param(archive_of(("sources/01.txt", b"{}")), id="another spelling"),
+        pytest.param(archive_of(("answer.json", b"{}"), ("run.exe", b"MZ")), id="another member"),
+        pytest.param(archive_of((_link(), b"/etc/passwd")), id="link"),
+        pytest.param(archive_of(("answer.json", b" " * 50_000_000)), id="bomb"),
+        pytest.param(archive_of(("answer.json", b"{}"), method=zipfile.ZIP_LZMA), id="method"),
+        pytest.param(archive_of(*((f"sources/{number}.txt", b"") for number in range(1, 1004))), id="entries"),
+    ],
+)  # fmt: skip
+def test_hostile_archives_are_refused(data: bytes) -> None:
+    """Although their digest is right."""
+    with pytest.raises(SealError, match="refused"):
+        unpack(data)
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_name_may_stand_once() -> None:
+    """Two programs would read two different answers."""
+    with pytest.raises(SealError, match="refused"):
+        unpack(archive_of(("answer.json", b"1"), ("answer.json", b"2")))
+
+
+def test_a_million_entries_cost_no_memory() -> None:
+    """The directory is measured before it is read."""
+    entry = b"PK\x01\x02" + bytes(24) + b"\x01\x00" + bytes(16) + b"a"
+    directory = entry * 500_000
+    end = b"PK\x05\x06" + bytes(4) + b"\xff\x00\xff\x00" + len(directory).to_bytes(4, "little") + bytes(4)
+    body = b"PK\x03\x04" + directory + end + (len(PREFIX) + 64).to_bytes(2, "little")
+    data = body + f"{PREFIX}{hashlib.sha256(body).hexdigest()}".encode()
+    tracemalloc.start()
+    try:
+        with pytest.raises(SealError, match="refused"):
+            unpack(data)
+        assert tracemalloc.get_traced_memory()[1] < MEMORY_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"A text", f"{PREFIX}{'0' * 64}".encode()], ids=repr)
+def test_other_files_are_no_sealed_answers(data: bytes) -> None:
+    """And say so."""
+    with pytest.raises(SealError, match="no sealed answer"):
+        unpack(data)
+
+
+def test_text_that_repeats_itself_is_sealed() -> None:
+    """Its ratio would be the ratio of a bomb, so it is stored as it is."""
+    members = {**MEMBERS, "sources/1.txt": b"a" * 1_000_000}
+    assert unpack(pack(members)).members == members
+
+
+def test_too_much_is_not_sealed() -> None:
+    """A file that nobody could read again is not written."""
+    with pytest.raises(SealError, match="longer"):
+        pack({"sources/1.txt": bytes(sealed_archive.MAX_UNPACKED_BYTES + 1)})
