@@ -185,13 +185,13 @@ class FakeResearch:
     async def accepted_plan(self, request: PlanRequest) -> AcceptedPlan | None:
         return self.accepted.get(request)
 
-    async def research(self, request: ResearchRequest) -> ResearchResponse:
+    async def research(self, request: ResearchRequest, *, is_stored: bool = False) -> ResearchResponse:
         self.requests.append(request)
         if isinstance(self._answer, BaseException):
             raise self._answer
         return self._answer
 
-    async def stream(self, request: ResearchRequest) -> AsyncIterator[ResearchEvent]:
+    async def stream(self, request: ResearchRequest, *, is_stored: bool = False) -> AsyncIterator[ResearchEvent]:
         self.streamed = True
         for event in self._events:
             yield event

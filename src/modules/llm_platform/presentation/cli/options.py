@@ -24,6 +24,14 @@ PlainJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing
 Output = Annotated[
     Path | None, typer.Option("--output", metavar="FILE", help="Write the answer to FILE.md, FILE.html or FILE.json.")
 ]
+SealedOutput = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="FILE",
+        help="Write the answer to FILE.md, FILE.html, FILE.json or, with its sources, to FILE.sealed.zip.",
+    ),
+]
 Provider = Annotated[
     str | None,
     typer.Option(

@@ -7,19 +7,23 @@ import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.health_dtos import CheckResult, CheckVerdict
+from modules.llm_platform.domain.dtos.sealed_dtos import SEALED_SUFFIX
 from modules.llm_platform.presentation.cli.console import Console, Line, Style
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render.json import json_text
 
-FileFormat = Literal["md", "html", "json"]
+FileFormat = Literal["md", "html", "json", "sealed"]
 Renderer = Callable[[], str | bytes]
 FORMATS: Mapping[str, FileFormat] = {".md": "md", ".html": "html", ".htm": "html", ".json": "json"}  # keyed by suffix
+NOT_SEALED: Final = (
+    "is the name of a sealed answer, which `research` and `researches follow` write: end it in .md, .html or .json"
+)
 MIN_SUBJECT_WIDTH: Final = 20
 MARKS: Final[Mapping[CheckVerdict, tuple[str, Style]]] = {
     "ok": ("✔", "green"),
@@ -29,11 +33,12 @@ MARKS: Final[Mapping[CheckVerdict, tuple[str, Style]]] = {
 
 
 class Renderers(TypedDict):
-    """The function that renders an answer in each `FileFormat`. `--json` prints `json`."""
+    """The function that renders an answer in each `FileFormat`. `--json` prints `json`. Few answers can be sealed."""
 
     md: Renderer
     html: Renderer
     json: Renderer
+    sealed: NotRequired[Renderer]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,12 @@ class OutputOptions:
     evidence: Path | None = None  # file for the ledger in JSON lines
     show_sent: bool = False
     prints_object: bool = False  # a schema replaces the text by an object
+    can_seal: bool = False  # the command answers questions from sources
+
+    @property
+    def is_sealed(self) -> bool:
+        """True if the file is a sealed answer."""
+        return self.file is not None and file_format(self.file) == "sealed"
 
     @property
     def is_printed(self) -> bool:
@@ -59,7 +70,8 @@ class OutputOptions:
         Raises WrongUseError for a file that cannot be written, and CommandError if the user does not want to replace one.
         """
         if self.file is not None:
-            file_format(self.file)
+            if self.is_sealed and not self.can_seal:
+                reject("--output", f"{self.file} {NOT_SEALED}")
             _check_writable(self.file, "--output")
         if self.csl is not None:
             if FORMATS.get(self.csl.suffix.lower()) != "json":
@@ -88,9 +100,11 @@ class OutputOptions:
 
 def file_format(path: Path) -> FileFormat:
     """Return the format for the name of the file. Raises WrongUseError for an unknown suffix."""
+    if path.name.lower().endswith(SEALED_SUFFIX):
+        return "sealed"
     found = FORMATS.get(path.suffix.lower())
     if found is None:
-        reject("--output", f"{path} must end in .md, .html or .json")
+        reject("--output", f"{path} must end in .md, .html or .json, or in {SEALED_SUFFIX} for a sealed answer")
     return found
 
 

@@ -131,7 +131,7 @@ class TestWatched:
                 super().__init__()
                 self.research.stream = self._silent  # type: ignore[method-assign,assignment]
 
-            async def _silent(self, request: object) -> object:  # type: ignore[misc]
+            async def _silent(self, request: object, *, is_stored: bool) -> object:  # type: ignore[misc]
                 for event in EVENTS[:1]:
                     yield event
 

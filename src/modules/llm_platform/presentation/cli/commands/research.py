@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import AsyncIterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -40,6 +40,8 @@ MAX_CONTEXT_KB = 4 * MAX_CONTEXT_CHARS // 1024
 NO_ANSWER_TO_WRITE = "cannot be combined with --plan-only, which writes no answer: leave out one of them"
 # The file may hold white space; the request limits the schema without it.
 MAX_SCHEMA_KB = 64
+
+Seal = Callable[[ResearchResponse], bytes]
 
 
 Depth = Annotated[
@@ -162,7 +164,7 @@ def research(
     documents: options.Documents = None,
     offline: options.Offline = False,
     as_json: options.AsJson = False,
-    output: options.Output = None,
+    output: options.SealedOutput = None,
     csl: Csl = None,
     evidence: Evidence = None,
     show_sent: ShowSent = False,
@@ -171,7 +173,9 @@ def research(
     """Answer a question, with citations that were checked."""
     console, wiring = setup.command_context(ctx)
     arguments = options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
-    output_options = OutputOptions(as_json, output, not yes, csl, evidence, show_sent, prints_object=schema is not None)
+    output_options = OutputOptions(
+        as_json, output, not yes, csl, evidence, show_sent, prints_object=schema is not None, can_seal=True
+    )
     if plan_only:
         _check_plan_only(depth, output_options)
     fields: dict[str, Any] = {
@@ -270,11 +274,13 @@ class _ResearchCommand:
                 accepted = {"plan": review.run(), **review.get_remaining_limits()}
                 request = build_request(ResearchRequest, {**self.fields, **accepted}, argument="QUESTION")
             with self._resume_hint(request):
-                work = partial(self._answer, request, store_plan=is_reviewed)
-                response = setup.run_with_platform(self.wiring, self.settings, work)
+                work = partial(self._answer_for_delivery, request, store_plan=is_reviewed)
+                response, seal = setup.run_with_platform(self.wiring, self.settings, work)
         answer = review.add_planning_cost(response) if is_reviewed else response
         note = self.wiring.explain_missing_model(self.settings)
-        deliver_research(self.console, self.output_options, answer, is_live=self._is_live, missing_model_note=note)
+        deliver_research(
+            self.console, self.output_options, answer, is_live=self._is_live, missing_model_note=note, seal=seal
+        )
 
     def _print_notices(self, request: ResearchRequest) -> bool:
         """Print what is sent to services that nobody configured. Return whether the keyless search gets the query.
@@ -313,16 +319,26 @@ class _ResearchCommand:
         options = self.output_options
         return self.console.stdout_is_terminal and options.is_printed and not options.prints_object
 
+    async def _answer_for_delivery(
+        self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool
+    ) -> tuple[ResearchResponse, Seal | None]:
+        """Run the research. For a sealed answer, also return what seals it: the platform has the texts of its sources."""
+        response = await self._answer(request, platform, store_plan=store_plan)
+        if not self.output_options.is_sealed:
+            return response, None
+        sources = await platform.seals.load_sources(response)
+        return response, lambda answer: platform.seals.seal(answer, sources)
+
     async def _answer(self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool) -> ResearchResponse:
         """Run the research, and show its steps if a terminal is there to show them."""
         if store_plan:
             # Stored before the run, so that the plan survives a process that is killed.
             await store_accepted_plan(platform, request)
         if not self._is_live and not self.console.stderr_is_terminal:
-            return await platform.research.research(request)
+            return await platform.research.research(request, is_stored=self.output_options.is_sealed)
         async with (
             report_folder_progress(self.console, platform),
-            aclosing(platform.research.stream(request)) as events,
+            aclosing(platform.research.stream(request, is_stored=self.output_options.is_sealed)) as events,
         ):
             return await show_research(self.console, events, is_live=self._is_live)
 
@@ -387,11 +403,13 @@ def deliver_research(
     *,
     is_live: bool,
     missing_model_note: str | None = None,
+    seal: Seal | None = None,
 ) -> None:
     """Print the answer and write the files that the options name.
 
     - `is_live` is True if `show_research` has printed the text already.
     - `missing_model_note` is printed below the sources.
+    - `seal` makes the file of a sealed answer.
 
     Raises CommandError if a file cannot be written, or if `--schema` got no object.
     """
@@ -417,6 +435,8 @@ def deliver_research(
         "md": partial(research_markdown, response),
         "html": partial(research_html, response),
     }
+    if seal is not None:
+        renderers["sealed"] = partial(seal, response)
     output_options.deliver(console, renderers, print_answer)
     if output_options.csl is not None:
         write_file(console, output_options.csl, csl_json(response))

@@ -81,7 +81,7 @@ def follow(
     research_id: ResearchId,
     key: KeyLabel = None,
     as_json: options.AsJson = False,
-    output: options.Output = None,
+    output: options.SealedOutput = None,
     csl: Csl = None,
     evidence: Evidence = None,
     show_sent: ShowSent = False,
@@ -91,12 +91,12 @@ def follow(
     context = command_context(ctx)
     console = context.console
     output_options = OutputOptions(
-        as_json, output, prompts_enabled=not yes, csl=csl, evidence=evidence, show_sent=show_sent
+        as_json, output, prompts_enabled=not yes, csl=csl, evidence=evidence, show_sent=show_sent, can_seal=True
     )
     output_options.check(console)
     is_live = console.stdout_is_terminal and output_options.is_printed
 
-    async def answer(platform: LLMPlatform) -> ResearchResponse:
+    async def answer(platform: LLMPlatform) -> tuple[ResearchResponse, bytes]:
         jobs = platform.research_jobs
         job = await jobs.get(research_id, owner=_owner(key))
         if job.status == "queued":
@@ -104,11 +104,14 @@ def follow(
         async with aclosing(jobs.events(research_id, owner=_owner(key))) as events:
             # An event of a type that only a newer server knows is left out.
             known = (parsed async for event in events if (parsed := parse_event(event.data)) is not None)
-            return await show_research(console, known, is_live=is_live)
+            response = await show_research(console, known, is_live=is_live)
+        if not output_options.is_sealed:
+            return response, b""
+        return response, await platform.seals.seal_stored(research_id, owner=_owner(key))
 
     with _follow_hint(console, research_id, key):
-        response = context.run(answer)
-    deliver_research(console, output_options, response, is_live=is_live)
+        response, sealed = context.run(answer)
+    deliver_research(console, output_options, response, is_live=is_live, seal=lambda _: sealed)
 
 
 @researches_app.command(cls=options.Command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -24,6 +24,7 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     VerifiedText,
 )
 from modules.llm_platform.presentation.cli import options, setup
+from modules.llm_platform.presentation.cli.commands.verify_sealed import SealedOptions, is_sealed, verify_sealed
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import build_request, reject
@@ -42,7 +43,8 @@ MAX_CONCURRENT_FILES: Final = 4
 TOO_MANY_FILES: Final = f"has more than {MAX_VERIFIED_SOURCES} files: name a smaller folder"
 
 File = Annotated[
-    Path | None, typer.Argument(metavar="FILE", help="The text, Markdown or plain; - reads standard input.")
+    Path | None,
+    typer.Argument(metavar="FILE", help="The text, or a sealed answer; - reads a text from standard input."),
 ]
 ResearchId = Annotated[
     str | None,
@@ -62,7 +64,19 @@ SourcesFolder = Annotated[
 FindSources = Annotated[
     bool, typer.Option("--find-sources", help="Search the web for sentences that no source supports.")
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Exit with 1 if a sentence is not supported.")]
+Strict = Annotated[
+    bool,
+    typer.Option(
+        "--strict", help="Exit with 1 if a sentence is not supported, or a verdict of a sealed answer is different."
+    ),
+]
+SignedBy = Annotated[
+    str | None,
+    typer.Option("--signed-by", metavar="KEY", help="Of a sealed answer: fail unless this public key signed it."),
+]
+Refetch = Annotated[
+    bool, typer.Option("--refetch", help="Of a sealed answer: also compare it with what its pages say now.")
+]
 Github = Annotated[bool, typer.Option("--github", help="Print annotations for GitHub Actions.")]
 
 
@@ -75,6 +89,8 @@ def verify(
     language: options.Language = None,
     strict: Strict = False,
     github: Github = False,
+    signed_by: SignedBy = None,
+    refetch: Refetch = False,
     offline: options.Offline = False,
     as_json: options.AsJson = False,
     output: options.Output = None,
@@ -84,6 +100,20 @@ def verify(
     console, wiring = setup.command_context(ctx)
     if (file is None) == (research is None):
         reject("FILE", "name a file, or a stored answer with --research ID")
+    sealed_options = SealedOptions(signed_by, refetch, strict, as_json)
+    sealed_options.check()
+    if file is not None and is_sealed(file):
+        texts = {"--sources": sources, "--find-sources": find_sources, "--language": language, "--github": github}
+        _reject_used({**texts, "--output": output}, "does not go with a sealed answer: leave it out")
+        verify_sealed(
+            console,
+            wiring,
+            setup.configure(console, options.make_setting_arguments(offline=offline)),
+            file,
+            sealed_options,
+        )
+        return
+    _reject_used({"--signed-by": signed_by, "--refetch": refetch}, "goes with a sealed answer alone: leave it out")
     text = "" if file is None else _read_text(console, file)
     request = None
     if research is None:
@@ -127,6 +157,13 @@ def verify(
             raise CommandError(no_longer_hold_line(verified))
     elif strict and verified.counts.unsupported:
         raise CommandError(describe_unsupported(verified))
+
+
+def _reject_used(values: Mapping[str, object], reason: str) -> None:
+    """Raise WrongUseError for the first option that is given."""
+    for option, value in values.items():
+        if value:
+            reject(option, reason)
 
 
 def _read_text(console: Console, file: Path) -> str:

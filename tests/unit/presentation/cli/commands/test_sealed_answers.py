@@ -1,0 +1,193 @@
+"""The commands `research --output x.sealed.zip` and `verify x.sealed.zip`: what they write, print and return."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.sealed_answers import (
+    ANSWERED_AT,
+    PUBLIC_KEY,
+    SEAL_KEY,
+    SOURCES,
+    TOWER,
+    check_answer,
+    make_seals,
+    seal_answer,
+)
+from tests.unit.presentation.cli.fakes import Ended, PlatformPart, part_wiring
+
+from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.infrastructure.ed25519 import Ed25519Signer
+from modules.llm_platform.presentation.cli.main import run
+from modules.llm_platform.testing import FakePageReader, FakeWebSearch
+
+FOLDER = Path(__file__).resolve().parents[5] / "docs" / "explanation"
+QUESTION = "When is a cited sentence unsupported?"
+
+
+class Platform(PlatformPart):
+    """A platform that checks sealed answers, and reads the pages of today."""
+
+    def __init__(self, pages: dict[str, str]) -> None:
+        self.seals = make_seals()
+        self.verification = VerificationService(FakePageReader(pages), FakeWebSearch())
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "answer.sealed.zip"
+
+
+def verify(capsys: pytest.CaptureFixture[str], *arguments: str | Path, **pages: str) -> Ended:
+    code = run(["verify", *map(str, arguments)], part_wiring(Platform(pages)))
+    printed = capsys.readouterr()
+    return Ended(code, printed.out, printed.err)
+
+
+def seal(**options: Any) -> bytes:
+    return asyncio.run(seal_answer(**options))
+
+
+def forge(file: Path) -> None:
+    """Write an answer with another verdict than the words give."""
+    answer = asyncio.run(check_answer())
+    lie = answer.citations[1].model_copy(update={"verdict": "supported"})
+    forged = answer.model_copy(update={"citations": (answer.citations[0], lie, answer.citations[2])})
+    file.write_bytes(make_seals().seal(forged, SOURCES))
+
+
+def test_an_unchanged_file_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What it is, its digest, and the counts."""
+    file.write_bytes(seal())
+    digest = make_seals().open(file.read_bytes()).digest
+    ended = verify(capsys, file, "--strict")
+    assert (ended.code, ended.err) == (0, "")
+    first, second, third = ended.out.splitlines()
+    assert first.startswith("The file is unchanged, answered on 2026-11-26 ")
+    assert first.endswith(" It is not signed.")
+    assert (second, third) == (f"sha256:{digest}", "4 sentences: 4 same.")
+
+
+def test_a_different_verdict_is_told(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With both verdicts; --strict fails."""
+    forge(file)
+    ended = verify(capsys, file)
+    assert (ended.code, ended.out.splitlines()[2:]) == (
+        0,
+        [
+            "4 sentences: 3 same, 1 different.",
+            "",
+            "✘ It was completed in 1899",
+            "  [1] different: the verdict differs (was supported, is not supported)",
+        ],
+    )
+    strict = verify(capsys, file, "--strict")
+    assert (strict.code, strict.err) == (1, "llm-platform: 4 sentences: 3 same, 1 different.\n")
+
+
+def test_a_changed_file_fails(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Exit code 1, with one line."""
+    data = bytearray(seal())
+    data[100] ^= 1
+    file.write_bytes(data)
+    ended = verify(capsys, file)
+    assert (ended.code, ended.out) == (1, "")
+    assert "was changed after it was sealed" in ended.err
+
+
+def test_the_signer_is_demanded(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Anybody can sign: who must have signed is what --signed-by says."""
+    file.write_bytes(seal(sign=Ed25519Signer(SEAL_KEY)))
+    signed = verify(capsys, file, "--signed-by", PUBLIC_KEY)
+    assert signed.code == 0
+    assert f"Signed with the key {PUBLIC_KEY}." in signed.out
+    assert verify(capsys, file, "--signed-by", "0" * 64).code == 1
+    file.write_bytes(seal())
+    assert verify(capsys, file, "--signed-by", PUBLIC_KEY).code == 1
+    assert verify(capsys, file, "--signed-by", "me").code == 2
+
+
+def test_json_has_every_sentence(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the outcome of each of its citations."""
+    forge(file)
+    checked = json.loads(verify(capsys, file, "--json").out)
+    assert checked["counts"] == {"same": 3, "different": 1, "not_rederivable": 0}
+    assert checked["answered_at"] == ANSWERED_AT.isoformat().replace("+00:00", "Z")
+    (citation,) = checked["sentences"][1]["citations"]
+    assert (citation["outcome"], citation["was"], citation["now"]) == ("different", "supported", "unsupported")
+
+
+def test_refetch_compares_with_the_pages_of_today(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The tower has grown: the file is the same, and its answer no longer holds."""
+    file.write_bytes(seal())
+    today = {TOWER.url: TOWER.text.replace("330", "342"), SOURCES[1].url: SOURCES[1].text}
+    ended = verify(capsys, file, "--refetch", **today)
+    assert ended.code == 0
+    assert "4 sentences: 4 same." in ended.out
+    assert "1 of 4 sentences no longer holds" in ended.out
+    assert verify(capsys, file, "--refetch", "--strict", **today).code == 1
+    refetched = json.loads(verify(capsys, file, "--refetch", "--json", **today).out)["refetched"]
+    assert refetched["no_longer_hold"] == 1
+
+
+@pytest.mark.parametrize("arguments", [("--find-sources",), ("--github",), ("--language", "en"), ("--output", "a.md")])
+def test_options_of_texts_are_refused(
+    file: Path, arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They would do nothing."""
+    file.write_bytes(seal())
+    ended = verify(capsys, file, *arguments)
+    assert (ended.code, "sealed answer" in ended.err) == (2, True)
+
+
+@pytest.mark.parametrize("option", [("--refetch",), ("--signed-by", PUBLIC_KEY)])
+def test_options_of_sealed_answers_are_refused_for_texts(
+    tmp_path: Path, option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And so would these."""
+    (tmp_path / "a.md").write_text("The tower is 330 metres tall.", encoding="utf-8")
+    ended = verify(capsys, tmp_path / "a.md", *option)
+    assert (ended.code, "sealed answer" in ended.err) == (2, True)
+
+
+def test_a_search_is_not_sealed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """There is no answer to check: the name is refused before anything is searched."""
+    code = run(["search", "q", "--output", str(tmp_path / "a.sealed.zip")], part_wiring(Platform({})))
+    assert (code, "which `research`" in " ".join(capsys.readouterr().err.split())) == (2, True)
+
+
+@pytest.mark.parametrize("locale", ["C", "de_DE.UTF-8"])
+def test_an_answer_is_sealed_and_checked_by_the_command(tmp_path: Path, locale: str) -> None:
+    """Offline, without a key, from a folder, in a process of its own with another locale, time zone and hash seed."""
+
+    def command(*arguments: str, **variables: str) -> str:
+        known: dict[str, Any] = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        ended = subprocess.run(
+            [sys.executable, "-m", "modules.llm_platform", *arguments],
+            cwd=tmp_path,
+            env={**known, "HOME": str(tmp_path), "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"), **variables},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    command(
+        "research", QUESTION, "--documents", str(FOLDER), "--offline", "--output", "a.sealed.zip", SEAL_KEY=SEAL_KEY
+    )
+    seen = {"LC_ALL": locale, "TZ": "Asia/Tokyo", "PYTHONHASHSEED": "7", "PYTHONUTF8": "1"}
+    checked = json.loads(command("verify", "a.sealed.zip", "--offline", "--json", **seen))
+    assert set(checked["counts"]) == {"same", "different", "not_rederivable"}
+    assert checked["counts"]["same"] == len(checked["sentences"]) > 0
+    assert (checked["is_same_page"], checked["is_same_checker"], checked["signature"]) == (True, True, "valid")
+    whole = (tmp_path / "a.sealed.zip").read_bytes()
+    assert SEAL_KEY.encode() not in whole
