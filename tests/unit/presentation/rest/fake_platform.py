@@ -15,6 +15,7 @@ from tests.fakes.embedder import HashEmbedder
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MemoryResearchJobStore
 from tests.fakes.site_reader import FakeSiteReader
+from tests.support.sealed_answers import make_seals
 
 from modules.llm_platform.application.platform import LLMPlatform, list_no_documents, no_titles
 from modules.llm_platform.application.research.events import (
@@ -384,6 +385,7 @@ def platform_of(
         ),
         "research_jobs": jobs,
         "verification": verification_of(services),
+        "seals": make_seals(jobs=jobs),
         "health": health or HealthService({"fake": object()}, {}),
         "store": StoreService(NoResearchStore()),
         "metrics": services.metrics,

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import httpx2
-from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, FakeServices, app_client
+from tests.support.sealed_answers import make_seals
+from tests.unit.presentation.rest.fake_platform import REF, STORED_SOURCE, STORED_TEXT, FakeServices, app_client
 from tests.unit.presentation.rest.test_research_routes import events_of
 
 from modules.llm_platform.domain.dtos.research_job_dtos import JobEvent
@@ -53,6 +54,26 @@ async def test_a_research_in_the_background(client: httpx2.AsyncClient, services
     assert job["request"] == {**job["request"], "query": QUESTION["query"], "sources": ["web"]}
     assert await services.jobs.sources("", name) is not None
     assert (await client.get("/research/held/sources/1")).json() == STORED_SOURCE.model_dump()
+
+
+async def test_an_answer_is_sealed_for_its_owner(services: FakeServices) -> None:
+    """One file with the answer and the stored texts, always the same; another key does not find it, and it takes an answer."""
+    async with app_client(services, LLM_PLATFORM_API_KEYS=KEYS) as client:
+        services.gate.clear()
+        name = await submitted(client, **ALICE)
+        early = await client.get(f"/research/{name}/sealed", headers=ALICE)
+        assert (early.status_code, early.json()["code"]) == (409, "seal")
+        services.gate.set()
+        job = await ended(client, name, **ALICE)
+        answer = await client.get(f"/research/{name}/sealed", headers=ALICE)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
+        assert answer.headers["content-disposition"] == 'attachment; filename="answer.sealed.zip"'
+        assert (await client.get(f"/research/{name}/sealed", headers=ALICE)).content == answer.content
+        opened = make_seals().open(answer.content)
+        assert opened.answer.response.synthesis == job["response"]["synthesis"]
+        assert opened.sources == (STORED_TEXT,)
+        others = await client.get(f"/research/{name}/sealed", headers=BOB)
+        assert (others.status_code, others.json()["code"]) == (404, "research_not_found")
 
 
 async def test_event_streams_of_one_caller_are_bounded(services: FakeServices) -> None:

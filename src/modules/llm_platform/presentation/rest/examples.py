@@ -267,6 +267,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "delete /research/{request_id}": Example(_dump(CANCELLED_RESEARCH), parameters={"request_id": REQUEST_ID}),
     "post /research/{request_id}/finish": Example(_dump(RUNNING_RESEARCH), parameters={"request_id": REQUEST_ID}),
     "get /research/{request_id}/events": Example(None, parameters={"request_id": REQUEST_ID}, events=RESEARCH_EVENTS),
+    "get /research/{request_id}/sealed": Example("(the bytes of a zip file)", parameters={"request_id": REQUEST_ID}),
     "post /research/plan": Example(_dump(PLAN), {"query": QUESTION, "language": "en"}),
     "get /research/{request_id}/evidence": Example(
         f"{EVIDENCE_LINE.model_dump_json()}\n", parameters={"request_id": REQUEST_ID}

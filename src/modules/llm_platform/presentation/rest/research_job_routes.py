@@ -16,6 +16,7 @@ from modules.llm_platform.application.research.events import EVENT_TYPES
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJobDetail, ResearchJobPage
+from modules.llm_platform.domain.dtos.sealed_dtos import SEALED_SUFFIX
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.openapi import event_stream_response
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
@@ -35,6 +36,12 @@ router = APIRouter(prefix="/research", tags=["research"])
 
 MAX_EVENT_DIGITS = 9
 MAX_STREAMS = 100  # streams of one caller in this process; each may ask the store every second
+SEALED_TYPE = "application/zip"
+SEALED_HEADERS = (
+    ("Content-Disposition", f'attachment; filename="answer{SEALED_SUFFIX}"'),
+    ("X-Content-Type-Options", "nosniff"),
+    ("Cache-Control", "private, no-store"),
+)
 PAGE_RUNS = 20  # research runs of a page, unless `limit` says otherwise
 
 ResearchId = Annotated[str, Path(alias="request_id", description="`id` of a background run")]
@@ -98,6 +105,20 @@ async def cancel_research(request: Request, research_id: ResearchId) -> Response
 async def finish_research(request: Request, research_id: ResearchId) -> Response:
     job = await services(request).research_jobs.finish_early(research_id, owner=caller_id(request))
     return make_stored_response(request, job)
+
+
+@router.get(
+    "/{request_id:research_id}/sealed",
+    summary="A stored answer with its sources, sealed in one file that anybody can check",
+    response_class=Response,
+    responses={
+        200: {"content": {SEALED_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
+        **problem_responses(404, 405, 409, 422, 503),
+    },
+)
+async def sealed_research(request: Request, research_id: ResearchId) -> Response:
+    data = await services(request).seals.seal_stored(research_id, owner=caller_id(request))
+    return Response(data, media_type=SEALED_TYPE, headers=dict(SEALED_HEADERS))
 
 
 @router.get(

@@ -37,6 +37,7 @@ BACKGROUND = (
     "/research/{request_id}",
     "/research/{request_id}/events",
     "/research/{request_id}/finish",
+    "/research/{request_id}/sealed",
     "/research/threads/{request_id}",
 )
 # Parts of paths: what was never stored.
