@@ -15,6 +15,7 @@ const RECONNECT_MS = [500, 1000, 2000, 4000, 8000];
 const AWAY_MS = 8000; // a server that is away is asked this often, until the reader leaves
 const SILENCE_MS = 45_000; // the server sends a comment every 15 s: after this long it is away
 const ANSWER_MS = 15_000; // for what the server answers from its store
+const SEALED_MS = 60_000; // for a file with all sources of an answer
 const STEADY_MS = 10_000; // a stream that ends before this without an event was cut off by what stands between
 
 /** Nobody sends. */
@@ -171,6 +172,8 @@ export async function getIcon(id, index) {
     reader.readAsDataURL(icon);
   });
 }
+/** The file of a sealed answer, as a blob. */
+export const getSealed = async (id) => (await send(`${researchPath(id)}/sealed`, { timeout: SEALED_MS })).blob();
 export const getSource = (id, index) => soon(`${researchPath(id)}/sources/${index}`);
 
 /** The events of a research run that lives as long as this connection, or of another request that is streamed. */

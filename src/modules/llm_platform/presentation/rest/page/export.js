@@ -10,8 +10,8 @@ const KINDS = { md: "Markdown", html: "HTML", json: "JSON", "csl.json": "CSL-JSO
 const PICTURES = ["png", "svg"];
 const files = () => import("./export_files.js");
 
-/** `thread` is the one of the answer, where it has one; `texts` are those of the sources. */
-export function exportMenu(response, thread, texts) {
+/** `thread` is the one of the answer, where it has one; `texts` are those of the sources; `storedId` is set where the server stores it. */
+export function exportMenu(response, thread, texts, storedId) {
   const item = (label, action) => el("button", { type: "button", onclick: () => {
     closeMenu(made);
     return action();
@@ -21,6 +21,8 @@ export function exportMenu(response, thread, texts) {
     ...Object.entries(KINDS).map(([kind, name]) => item(name, async () => (await files()).saveAnswer(response, kind))),
     ...PICTURES.map((kind) => item(t("Picture ({kind})", { kind: kind.toUpperCase() }), async () => (await import("./picture.js")).savePicture(response, kind, texts))),
     item(t("Print"), () => window.print()),
+    storedId ? el("button", { type: "button", onclick: async ({ currentTarget }) => (await files()).saveSealed(response, storedId, currentTarget) },
+      t("Sealed, with its sources")) : null,
     ofThread,
   ]);
   made.addEventListener("toggle", () => {

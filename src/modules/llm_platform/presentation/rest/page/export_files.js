@@ -1,7 +1,7 @@
 // Files of answers: Markdown, one HTML page without script, the server's JSON, and references; of one answer or of a whole thread.
 
-import { getResearch, getThread } from "./api.js";
-import { origin, rememberEnd } from "./actions.js";
+import { errorParts, getResearch, getSealed, getThread } from "./api.js";
+import { closeMenu, origin, rememberEnd } from "./actions.js";
 import { markedAnswer } from "./clipboard.js";
 import { el, withoutUser } from "./dom.js";
 import { rendered } from "./markdown.js";
@@ -73,6 +73,20 @@ export function saveFile(name, blob) {
   const url = URL.createObjectURL(blob);
   el("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
+}
+
+/** Save the file that the server seals, and close the menu of the `button`. What goes wrong stands below the button. */
+export async function saveSealed(response, id, button) {
+  const note = el("p", { class: "hint", role: "status" }, "…");
+  if (button.nextElementSibling?.matches(".hint")) button.nextElementSibling.remove();
+  button.after(note);
+  try {
+    saveFile(`${fileName(response.query)}.sealed.zip`, await getSealed(id));
+    note.remove();
+    closeMenu(button.closest("details"));
+  } catch (error) {
+    note.replaceChildren(...errorParts(error));
+  }
 }
 
 const SENT = { absent: "unsupported", quoted: "supported" }; // see `decoded` of api.js

@@ -284,7 +284,7 @@ export class ResearchView {
     this.#showQuestion(response.query);
     this.#showUnderstood(response.metadata.understood_question);
     this.status.replaceChildren(...answerNotes(response, this.isRepeatable));
-    this.tools.replaceChildren(exportMenu(response, this.thread, this.texts));
+    this.tools.replaceChildren(exportMenu(response, this.thread, this.texts, this.storedId));
     this.printed.textContent = origin(response);
     await this.answer.finish(response);
     if (this.#isLeft) return;

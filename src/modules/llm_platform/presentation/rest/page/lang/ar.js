@@ -445,6 +445,7 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "حذف المحادثات المحددة مع إجاباتها ({n})؟",
   "The threads are deleted.": "حُذفت المحادثات.",
   "Picture ({kind})": "صورة ({kind})",
+  "Sealed, with its sources": "مختومة مع مصادرها",
   "done": "منجز",
   "not done": "غير منجز",
   "This is asked when the answer is complete.": "يُطرح هذا السؤال عند اكتمال الإجابة.",

@@ -445,6 +445,7 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "Die gewählten Gespräche mit ihren Antworten löschen ({n})?",
   "The threads are deleted.": "Die Gespräche sind gelöscht.",
   "Picture ({kind})": "Bild ({kind})",
+  "Sealed, with its sources": "Versiegelt, mit den Quellen",
   "done": "erledigt",
   "not done": "offen",
   "This is asked when the answer is complete.": "Diese Frage wird gestellt, sobald die Antwort fertig ist.",

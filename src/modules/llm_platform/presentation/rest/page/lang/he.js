@@ -445,6 +445,7 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "למחוק את השיחות שנבחרו עם תשובותיהן ({n})?",
   "The threads are deleted.": "השיחות נמחקו.",
   "Picture ({kind})": "תמונה ({kind})",
+  "Sealed, with its sources": "חתומה, עם המקורות",
   "done": "בוצע",
   "not done": "לא בוצע",
   "This is asked when the answer is complete.": "השאלה תישאל כשהתשובה תושלם.",

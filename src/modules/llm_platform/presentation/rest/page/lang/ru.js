@@ -445,6 +445,7 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "Удалить выбранные беседы с ответами ({n})?",
   "The threads are deleted.": "Беседы удалены.",
   "Picture ({kind})": "Картинка ({kind})",
+  "Sealed, with its sources": "Запечатанный, с источниками",
   "done": "сделано",
   "not done": "не сделано",
   "This is asked when the answer is complete.": "Этот вопрос будет задан, когда ответ будет готов.",

@@ -445,6 +445,7 @@ export default {
   "Delete the chosen threads with their answers ({n})?": "删除所选对话及其回答（{n}）？",
   "The threads are deleted.": "对话已删除。",
   "Picture ({kind})": "图片（{kind}）",
+  "Sealed, with its sources": "封存文件，含来源",
   "done": "已完成",
   "not done": "未完成",
   "This is asked when the answer is complete.": "回答完成后将提出此问题。",
