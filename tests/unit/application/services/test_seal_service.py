@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.fakes.support_model import FakeSupportModel
 from tests.support import sealed_answers
+from tests.support.fuzz import chance
 from tests.support.sealed_answers import (
     ANSWERED_AT,
     PUBLIC_KEY,
@@ -174,6 +175,17 @@ async def test_a_signature_names_its_key() -> None:
         await check(sealed_archive.pack(members, lambda digest: of_another))
     with pytest.raises(SealError, match="does not belong"):
         await check(sealed_archive.pack(members, lambda digest: Signature("f" * 64, of_another.value)))
+
+
+async def test_every_changed_byte_of_a_signature_is_noticed() -> None:
+    """The digest does not cover the signature, which is made of it."""
+    data = await sealed_answers.seal_answer(sign=Ed25519Signer(SEAL_KEY))
+    seals, random = make_seals(), chance(2)
+    for place in range(len(data) - 300, len(data)):
+        changed = bytearray(data)
+        changed[place] ^= random.randrange(1, 256)
+        with pytest.raises(SealError):
+            await seals.check(bytes(changed))
 
 
 async def test_a_run_without_an_answer_is_not_sealed() -> None:

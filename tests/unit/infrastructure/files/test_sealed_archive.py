@@ -27,14 +27,9 @@ MEMORY_BYTES = 40_000_000
 
 def reseal(archive: io.BytesIO) -> bytes:
     """Return the bytes of any zip file with a digest that is right: anybody can compute it."""
-    data = archive.getvalue()
-    with zipfile.ZipFile(io.BytesIO(data), "a") as opened:
-        opened.comment = b"x" * (len(PREFIX) + 64)
-        assert opened.fp is not None
-    out = io.BytesIO(data)
-    with zipfile.ZipFile(out, "a") as opened:
-        opened.comment = b"x" * (len(PREFIX) + 64)
-    body = out.getvalue()[: -(len(PREFIX) + 64)]
+    with zipfile.ZipFile(archive, "a") as opened:
+        opened.comment = bytes(len(PREFIX) + 64)
+    body = archive.getvalue()[: -(len(PREFIX) + 64)]
     return body + f"{PREFIX}{hashlib.sha256(body).hexdigest()}".encode()
 
 
