@@ -26,7 +26,7 @@ def seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
     yield Line(f"The file is unchanged{when}. {_describe_signature(checked)}")
     yield Line(f"sha256:{checked.digest}", "dim")
     if not checked.is_same_checker:
-        yield Line("Another version of the checker sealed it, so verdicts may differ.", "yellow")
+        yield Line("The checker or the support model here is another one, so verdicts may differ.", "yellow")
     if not checked.is_same_page:
         yield Line("Its index.html is not the page that this version writes: rely on answer.json.", "yellow")
     yield Line(seal_counts_line(checked), "bold")
