@@ -18,8 +18,13 @@ _ENCRYPTED: Final = 0x1
 
 def choose_method(data: bytes) -> int:
     """Return the method of compression: none if the ratio would be refused as the ratio of a bomb."""
-    swells = len(data) > SMALL_BYTES and len(data) > len(zlib.compress(data)) * COMPRESSION_RATIO // 2
-    return zipfile.ZIP_STORED if swells else zipfile.ZIP_DEFLATED
+    # The whole takes at least about as much as its beginning, so most texts need not be compressed twice.
+    is_text = len(data) <= SMALL_BYTES or not _swells(data, data[:SMALL_BYTES])
+    return zipfile.ZIP_DEFLATED if is_text or not _swells(data, data) else zipfile.ZIP_STORED
+
+
+def _swells(data: bytes, part: bytes) -> bool:
+    return len(data) > len(zlib.compress(part)) * COMPRESSION_RATIO // 2
 
 
 def count_members(raw: IO[bytes], comment_bytes: int = 0) -> tuple[int, bool] | None:

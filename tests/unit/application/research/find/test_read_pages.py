@@ -155,6 +155,7 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         taken = being_read.take_pages()
         await being_read.finish({2})
         assert being_read.take_pages() is taken
+        await being_read.store_taken()  # nothing has come since
         counts = reads.end()
     assert [(source.index, source.url, source.text, source.text_kind) for source in taken] == [
         (1, sources[0].url, "Late.", "page"),
@@ -162,6 +163,8 @@ async def test_a_late_page_is_read_on_and_becomes_the_text_of_its_source() -> No
         (3, sources[2].url, "Page 3.", "page"),
     ]
     assert stored == [taken]
+    late = reads.get_pages()[canonical_url(sources[0].url)].page
+    assert (taken[0].read_at, taken[0].media_type, taken[1].read_at) == (late.read_at, late.media_type, None)
     assert (counts.read, counts.failed, counts.late) == (2, 1, 0)
     assert [event.status for event in events].count("read") == 2
 
