@@ -21,10 +21,11 @@ from tests.support.sealed_answers import (
 )
 
 from modules.llm_platform.application.seals import rederivation
+from modules.llm_platform.application.seals.contents import write_members
 from modules.llm_platform.application.services import seal_service
 from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict
 from modules.llm_platform.domain.dtos.citation_dtos import TextSpan
-from modules.llm_platform.domain.dtos.sealed_dtos import CheckedSeal, Signature
+from modules.llm_platform.domain.dtos.sealed_dtos import MAX_SEALED_CHARS, CheckedSeal, Signature
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -142,7 +143,31 @@ async def test_a_citation_that_the_text_lacks_is_different() -> None:
     moved = answer.citations[0].model_copy(update={"start": 3})
     metadata = answer.metadata.model_copy(update={"uncited": (TextSpan(start=0, end=5),)})
     lie = answer.model_copy(update={"citations": (moved, *answer.citations[1:]), "metadata": metadata})
-    assert outcomes(await check(make_seals().seal(lie, SOURCES))) == ["different", "same", "same", "different"]
+    assert outcomes(await check(make_seals().seal(lie, SOURCES))) == ["different"] * 3 + ["same"] * 2
+
+
+async def test_a_verdict_that_was_left_out_is_different() -> None:
+    """A file cannot hide the sentence that its source contradicts."""
+    answer = await check_answer()
+    lie = answer.model_copy(update={"citations": (answer.citations[0], answer.citations[2])})
+    checked = await check(make_seals().seal(lie, SOURCES))
+    assert outcomes(checked) == ["same", "different", "same", "same"]
+    assert checked.sentences[1].citations[0].reason == rederivation.LEFT_OUT
+
+
+async def test_a_language_model_cannot_have_raised_everything() -> None:
+    """Whoever blames a model for a verdict is bound by its limits: a changed number is at best partial."""
+    answer = await check_answer()
+    lie = answer.citations[1].model_copy(
+        update={"verdict": "supported", "word_verdict": "unsupported", "checked_by": "model"}
+    )
+    forged = answer.model_copy(update={"citations": (answer.citations[0], lie, answer.citations[2])})
+    checked = await check(make_seals().seal(forged, SOURCES))
+    assert checked.sentences[1].citations[0].reason == rederivation.BEYOND_LIMITS
+    quoted = lie.model_copy(update={"verdict": "partial", "quote": "It was completed in 1899."})
+    forged = answer.model_copy(update={"citations": (answer.citations[0], quoted, answer.citations[2])})
+    checked = await check(make_seals().seal(forged, SOURCES))
+    assert checked.sentences[1].citations[0].reason == rederivation.OTHER_QUOTE
 
 
 async def test_another_page_of_html_is_told() -> None:
@@ -162,6 +187,20 @@ async def test_members_must_fit_together(name: str) -> None:
             await check(sealed_archive.pack(changed))
     with pytest.raises(SealError):
         await check(sealed_archive.pack({**members, "sources/9.txt": b"More"}))
+
+
+async def test_an_answer_beyond_its_bounds_is_neither_sealed_nor_checked() -> None:
+    """Each sentence would be compared: a file from a stranger must not keep a computer busy."""
+    answer = await check_answer()
+    endless = answer.model_copy(update={"synthesis": TEXT + " and more" * MAX_SEALED_CHARS})
+    with pytest.raises(SealError, match="200,000 characters"):
+        make_seals().seal(endless, SOURCES)
+    seal = make_seals().open(make_seals().seal(answer, SOURCES))
+    written = write_members(seal.answer.model_copy(update={"response": endless}), seal.sources, seal.page)
+    with pytest.raises(SealError, match="200,000 characters"):
+        await check(sealed_archive.pack(written))
+    with pytest.raises(SealError, match="in time"):
+        await rederivation.rederive(seal, None, timeout_s=-1.0)
 
 
 async def test_a_signature_names_its_key() -> None:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.sealed_dtos import (
+    MAX_SEALED_CHARS,
     MAX_SEALED_SOURCES,
     CheckerStamp,
     OpenedSeal,
@@ -26,8 +27,10 @@ from modules.llm_platform.domain.urls.canonical_url import remove_userinfo
 ANSWER: Final = "answer.json"
 PAGE: Final = "index.html"
 TEXT: Final = "sources/{index}.txt"
-NOT_STORED: Final = "the texts of its sources are not stored any more: ask again, and seal the new answer"
-TOO_MANY: Final = f"it cites more than {MAX_SEALED_SOURCES} sources"
+NOT_STORED: Final = "the texts of the sources are not stored any more: ask again, and seal the new answer"
+TOO_LONG: Final = (
+    f"the answer has more than {MAX_SEALED_CHARS:,} characters, or cites more than {MAX_SEALED_SOURCES:,} sources"
+)
 UNREADABLE: Final = "the file is no sealed answer of a version that this program reads"
 OTHER_TEXT: Final = "the text of source {index} is not the one that the answer names"
 
@@ -52,8 +55,7 @@ def select_sealed(
     texts = tuple(_strip_address(source, "url") for source in sources if source.index in cited)
     if cited - {source.index for source in texts}:
         raise SealError(NOT_STORED)
-    if len(texts) > MAX_SEALED_SOURCES:
-        raise SealError(TOO_MANY)
+    _require_bounded(response, len(texts))
     answer = SealedAnswer(
         answered_at=answered_at,
         checker=checker,
@@ -96,6 +98,7 @@ def read_members(seal: UnpackedSeal) -> OpenedSeal:
     try:
         answer = SealedAnswer.model_validate_json(seal.members[ANSWER])
         page = seal.members[PAGE].decode("utf-8")
+        _require_bounded(answer.response, len(answer.sources))
         sources = tuple(_read_source(source, seal.members) for source in answer.sources)
     except (KeyError, UnicodeDecodeError, ValidationError) as error:
         raise SealError(UNREADABLE) from error
@@ -103,6 +106,11 @@ def read_members(seal: UnpackedSeal) -> OpenedSeal:
     if names != set(seal.members) or len(sources) != len(seal.members) - 2:
         raise SealError(UNREADABLE)
     return OpenedSeal(answer, sources, page, seal.digest, seal.signature)
+
+
+def _require_bounded(response: ResearchResponse, sources: int) -> None:
+    if len(response.synthesis) > MAX_SEALED_CHARS or sources > MAX_SEALED_SOURCES:
+        raise SealError(TOO_LONG)
 
 
 def _read_source(sealed: SealedSource, members: Mapping[str, bytes]) -> Source:

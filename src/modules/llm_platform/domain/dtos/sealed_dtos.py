@@ -16,6 +16,7 @@ SEALED_SUFFIX: Final = ".sealed.zip"
 MAX_SEALED_BYTES: Final = 32_000_000  # longest file
 MAX_UNPACKED_BYTES: Final = 128_000_000  # all members together
 MAX_SEALED_SOURCES: Final = 1000
+MAX_SEALED_CHARS: Final = 200_000  # longest text of an answer: each sentence is compared again
 
 Outcome = Literal["same", "different", "not_rederivable"]
 SignatureState = Literal["none", "valid", "not_checked"]
@@ -113,13 +114,14 @@ class OpenedSeal:
 class RederivedCitation(BaseModel, frozen=True):
     """One citation of a sealed answer. `was` is its verdict in the file, and `now` the verdict of this program.
 
-    `reason` says why the outcome is not `same`.
+    `was` is None if the file lacks the citation, and `now` if this program gives no verdict. `reason` says why the outcome is not
+    `same`.
     """
 
     source_index: int
     checked_by: CheckedBy
     outcome: Outcome
-    was: Verdict
+    was: Verdict | None = None
     now: Verdict | None = None
     reason: str = ""
 

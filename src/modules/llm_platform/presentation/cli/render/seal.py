@@ -59,6 +59,6 @@ def _describe_signature(checked: CheckedSeal) -> str:
 
 def _describe_outcome(citation: RederivedCitation) -> str:
     line = f"[{citation.source_index}] {NAMES[citation.outcome]}: {citation.reason}"
-    if citation.now is None or citation.now == citation.was:
-        return f"{line} ({VERDICTS[citation.was]})"
-    return f"{line} (was {VERDICTS[citation.was]}, is {VERDICTS[citation.now]})"
+    was = f"was {VERDICTS[citation.was]}" if citation.was else ""
+    now = f"is {VERDICTS[citation.now]}" if citation.now and citation.now != citation.was else ""
+    return f"{line} ({', '.join(filter(None, (was, now)))})"
