@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
 from tests.fakes.support_model import FakeSupportModel
 from tests.support import sealed_answers
-from tests.support.fuzz import chance
+from tests.support.fuzz import chance, chosen
 from tests.support.sealed_answers import (
     ANSWERED_AT,
     PUBLIC_KEY,
@@ -31,6 +32,7 @@ from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.infrastructure.ed25519 import Ed25519Signer
 from modules.llm_platform.infrastructure.files import sealed_archive
+from modules.llm_platform.presentation.cli.render.seal import seal_lines
 
 REWORDED = Source(
     index=1,
@@ -236,3 +238,39 @@ async def test_a_run_without_an_answer_is_not_sealed() -> None:
 
     with pytest.raises(SealError, match=seal_service.NO_ANSWER):
         await make_seals(jobs=Jobs()).seal_stored("r")
+
+
+JUNK: tuple[Any, ...] = (None, True, -1, 10**30, 1.5, "", "x", "\x1b[31m", "\ud800", "en-XX", [], {}, [None], {"a": 1})
+
+
+def mutate(value: Any, random: Random) -> Any:
+    """Return the value with one leaf or branch replaced, left out or doubled."""
+    if isinstance(value, dict) and value and random.random() < 0.9:
+        name = random.choice(list(value))
+        if random.random() < 0.1:
+            return {key: one for key, one in value.items() if key != name}
+        return {**value, name: mutate(value[name], random)}
+    if isinstance(value, list) and value and random.random() < 0.9:
+        place = random.randrange(len(value))
+        if random.random() < 0.1:
+            return [*value, value[place]]
+        return [*value[:place], mutate(value[place], random), *value[place + 1 :]]
+    return random.choice(JUNK)
+
+
+@pytest.mark.parametrize("portion", range(2))
+async def test_a_hostile_answer_is_checked_or_refused(portion: int) -> None:
+    """Whatever a stranger writes into the file: a result, or one error that says what is wrong. No other one."""
+    random = chance(portion)
+    unpacked = sealed_archive.unpack(await sealed_answers.seal_answer())
+    written = json.loads(unpacked.members["answer.json"])
+    for _ in range(chosen(150, 5000)):
+        changed = mutate(written, random)
+        data = json.dumps(changed).encode()
+        try:
+            seal, checked = await make_seals().check(sealed_archive.pack({**unpacked.members, "answer.json": data}))
+        except SealError:
+            continue
+        text = seal.answer.response.synthesis
+        assert list(seal_lines(text, checked))
+        assert checked.model_dump_json()

@@ -99,6 +99,7 @@ def read_members(seal: UnpackedSeal) -> OpenedSeal:
         answer = SealedAnswer.model_validate_json(seal.members[ANSWER])
         page = seal.members[PAGE].decode("utf-8")
         _require_bounded(answer.response, len(answer.sources))
+        _require_places(answer.response, {source.index: source.chars for source in answer.sources})
         sources = tuple(_read_source(source, seal.members) for source in answer.sources)
     except (KeyError, UnicodeDecodeError, ValidationError) as error:
         raise SealError(UNREADABLE) from error
@@ -111,6 +112,22 @@ def read_members(seal: UnpackedSeal) -> OpenedSeal:
 def _require_bounded(response: ResearchResponse, sources: int) -> None:
     if len(response.synthesis) > MAX_SEALED_CHARS or sources > MAX_SEALED_SOURCES:
         raise SealError(TOO_LONG)
+
+
+def _require_places(response: ResearchResponse, chars: Mapping[int, int]) -> None:
+    """Raise SealError for a place outside the answer, or outside the source of `chars` code points."""
+    said, places = len(response.synthesis), [(span.start, span.end) for span in response.metadata.uncited]
+    quoted: list[tuple[int, int, int]] = []
+    for citation in response.citations:
+        size = chars.get(citation.source_index, 0)
+        places += [(citation.start, citation.end), *((cell.start, cell.end) for cell in citation.cells)]
+        quoted.append((citation.quote_start, citation.quote_end, size))
+        if difference := citation.difference:
+            places.append((difference.claimed.start, difference.claimed.end))
+            quoted.append((difference.found.start, difference.found.end, size))
+    bounded = [*((start, end, said) for start, end in places), *quoted]
+    if not all(0 <= start <= end <= size for start, end, size in bounded):
+        raise SealError(UNREADABLE)
 
 
 def _read_source(sealed: SealedSource, members: Mapping[str, bytes]) -> Source:

@@ -255,7 +255,8 @@ class TestJson:
 
 class TestOutputFile:
     @pytest.mark.parametrize(
-        ("name", "kind"), [("a.md", "md"), ("a.HTML", "html"), ("a.htm", "html"), ("b.json", "json")]
+        ("name", "kind"),
+        [("a.md", "md"), ("a.HTML", "html"), ("a.htm", "html"), ("b.json", "json"), ("a.Sealed.ZIP", "sealed")],
     )
     def test_suffix_selects_the_format(self, name: str, kind: str, tmp_path: Path) -> None:
         """No option says what the name says already."""
