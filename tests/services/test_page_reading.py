@@ -966,6 +966,34 @@ class TestActions:
                 assert "Mar 4, 2026" in text
                 assert f"{base}/#research/abc" in text
 
+    async def test_a_stored_answer_is_sealed(self, browser: Browser, base: str) -> None:
+        """The file comes from the server; what goes wrong stands below the button, and the menu stays open."""
+        made = response("Owls sleep by day [1].", metadata={"request_id": "abc"})
+        async with visiting(browser, base) as visit:
+            page = visit.page
+            job = {"query": "q", "depth": "deep", "response": made}
+            thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
+            await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
+            await page.route("**/research/abc", lambda route: route.fulfill(json=job))
+            refusal = {"code": "seal", "status": 409, "detail": "the texts of the sources are not stored any more"}
+            await page.route("**/research/abc/sealed", lambda route: route.fulfill(status=409, json=refusal))
+            await page.goto(f"{base}/#research/abc")
+            await visit.answered()
+            await page.get_by_text("Export").click()
+            await page.get_by_role("button", name="Sealed, with its sources").click()
+            await expect(page.locator(".menu-items .hint").first).to_contain_text("is not stored any more")
+            await page.unroute("**/research/abc/sealed")
+            await page.route(
+                "**/research/abc/sealed", lambda route: route.fulfill(body=b"PK", content_type="application/zip")
+            )
+            async with page.expect_download() as download:
+                await page.get_by_role("button", name="Sealed, with its sources").click()
+            saved = await download.value
+            assert saved.suggested_filename.endswith(".sealed.zip")
+            assert (await saved.path()).read_bytes() == b"PK"
+            await expect(page.get_by_role("button", name="Sealed, with its sources")).to_be_hidden()
+            assert await page.locator(".menu-items > .hint").count() == 0
+
 
 TOP = "Math.round(document.querySelector('.answer').getBoundingClientRect().top + scrollY)"
 
