@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -39,6 +40,10 @@ class Platform(PlatformPart):
 
     def __init__(self, store: IResearchJobStore) -> None:
         self.research_jobs = ResearchJobService(cast(Any, None), store, None)
+        self.seals = self
+
+    async def seal_stored(self, research_id: str, *, owner: str) -> bytes:
+        return f"{research_id} of {owner!r}".encode()
 
 
 async def _fill(store: IResearchJobStore) -> None:
@@ -86,6 +91,12 @@ def test_a_research_that_is_done_is_followed_to_its_answer(command: Command) -> 
     assert (followed.code, "7 results from searxng" in followed.err) == (0, True)
     assert "Coroutines run on an event loop." in followed.out
     assert json.loads(command("follow", DONE, "--json").out) == ANSWER.model_dump(mode="json")
+
+
+def test_a_research_that_is_done_is_sealed(command: Command, tmp_path: Path) -> None:
+    """The file is that of the store, for the owner of the run."""
+    assert command("follow", DONE, "--output", str(tmp_path / "a.sealed.zip")).code == 0
+    assert (tmp_path / "a.sealed.zip").read_bytes() == f"{DONE} of ''".encode()
 
 
 def test_a_cancelled_research_ends_those_who_follow(command: Command) -> None:
