@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING, Final
 
-from modules.llm_platform.domain.dtos.sealed_dtos import Signature
+from modules.llm_platform.domain.dtos.sealed_dtos import SEAL_PREFIX, Signature
 from modules.llm_platform.domain.exceptions import SealConfigError
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 NOT_INSTALLED: Final = 'SEAL_KEY needs: pip install "llm-platform[seal]"'
-SIGNED: Final = "llm-platform sealed answer 1 sha256:"  # so that a signature is good for nothing else
 
 
 class Ed25519Signer:
@@ -20,8 +19,12 @@ class Ed25519Signer:
 
     def __call__(self, digest: str) -> Signature:
         key = self._load()
-        value = key.sign(f"{SIGNED}{digest}".encode()).hex()
+        value = key.sign(f"{SEAL_PREFIX}{digest}".encode()).hex()
         return Signature(key.public_key().public_bytes_raw().hex(), value)
+
+    def check(self) -> None:
+        """Raise SealConfigError if the package that signs is not installed."""
+        self._load()
 
     def _load(self) -> "Ed25519PrivateKey":
         try:
@@ -40,7 +43,7 @@ def is_signed(digest: str, signature: Signature) -> bool | None:
         return None
     try:
         key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(signature.public_key))
-        key.verify(bytes.fromhex(signature.value), f"{SIGNED}{digest}".encode())
+        key.verify(bytes.fromhex(signature.value), f"{SEAL_PREFIX}{digest}".encode())
     except (InvalidSignature, ValueError):
         return False
     return True

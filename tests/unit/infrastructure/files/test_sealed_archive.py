@@ -10,7 +10,7 @@ import zipfile
 import pytest
 from tests.support.fuzz import chance, chosen
 
-from modules.llm_platform.domain.dtos.sealed_dtos import Signature
+from modules.llm_platform.domain.dtos.sealed_dtos import Sign, Signature
 from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.infrastructure.files import sealed_archive
 from modules.llm_platform.infrastructure.files.sealed_archive import pack, unpack
@@ -29,7 +29,10 @@ def reseal(archive: io.BytesIO) -> bytes:
     """Return the bytes of any zip file with a digest that is right: anybody can compute it."""
     with zipfile.ZipFile(archive, "a") as opened:
         opened.comment = bytes(len(PREFIX) + 64)
-    body = archive.getvalue()[: -(len(PREFIX) + 64)]
+    return seal_body(archive.getvalue()[: -(len(PREFIX) + 64)])
+
+
+def seal_body(body: bytes) -> bytes:
     return body + f"{PREFIX}{hashlib.sha256(body).hexdigest()}".encode()
 
 
@@ -42,7 +45,7 @@ def archive_of(*members: tuple[str | zipfile.ZipInfo, bytes], method: int = zipf
 
 
 @pytest.mark.parametrize("sign", [None, lambda digest: SIGNED], ids=["unsigned", "signed"])
-def test_members_come_back(sign: sealed_archive.Sign | None) -> None:
+def test_members_come_back(sign: Sign | None) -> None:
     """With the digest and the signature, and any program for zip files reads them."""
     data = pack(MEMBERS, sign)
     seal = unpack(data)
@@ -59,7 +62,7 @@ def test_equal_members_give_equal_bytes() -> None:
 
 
 @pytest.mark.parametrize("sign", [None, lambda digest: SIGNED], ids=["unsigned", "signed"])
-def test_every_changed_byte_is_noticed(sign: sealed_archive.Sign | None) -> None:
+def test_every_changed_byte_is_noticed(sign: Sign | None) -> None:
     """Each byte is changed once, to another value each time. Of the signature, it is the service that notices."""
     data, random = pack(MEMBERS, sign), chance(1)
     for _ in range(chosen(1, 50)):
@@ -136,6 +139,59 @@ def test_a_million_entries_cost_no_memory() -> None:
         assert tracemalloc.get_traced_memory()[1] < MEMORY_BYTES
     finally:
         tracemalloc.stop()
+
+
+def test_a_second_end_record_is_refused() -> None:
+    """The library takes the last signature that it finds, and so would read another directory than the measured one."""
+    data = archive_of(("answer.json", b"{}"))
+    comment = len(PREFIX) + 64
+    end = data[-comment - 22 : -comment]
+    for place in (4, 12, 16):  # inside the end record
+        hidden = end[:place] + b"PK\x05\x06" + end[place + 4 :]
+        with pytest.raises(SealError, match="refused"):
+            unpack(seal_body(data[: -comment - 22] + hidden))
+    with pytest.raises(SealError, match="refused"):
+        unpack(seal_body(data[: -comment - 22] + end[:20] + b"\x00\x00"))
+
+
+def test_an_offset_beyond_a_file_is_refused() -> None:
+    """Zip64 may name 2**63 bytes and more, which no file has."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("answer.json", b"{}")
+    raw = out.getvalue()
+    start = raw.index(b"PK\x01\x02")
+    entry, end = raw[start:-22], bytearray(raw[-22:])
+    extra = b"\x01\x00\x08\x00" + (2**63 + 5).to_bytes(8, "little")
+    entry = entry[:30] + len(extra).to_bytes(2, "little") + entry[32:42] + b"\xff" * 4 + entry[46:] + extra
+    end[12:16] = len(entry).to_bytes(4, "little")
+    end[20:22] = (len(PREFIX) + 64).to_bytes(2, "little")
+    with pytest.raises(SealError, match="refused"):
+        unpack(seal_body(raw[:start] + entry + bytes(end)))
+
+
+def test_a_long_answer_is_refused() -> None:
+    """Its JSON becomes many objects, so it is measured before it is read."""
+    random = chance(5)
+    answer = random.randbytes(sealed_archive.MAX_ANSWER_BYTES + 1)
+    with pytest.raises(SealError, match="refused"):
+        unpack(archive_of(("answer.json", answer)))
+    with pytest.raises(SealError, match="longer"):
+        pack({"answer.json": answer})
+
+
+def test_a_member_of_another_length_is_refused() -> None:
+    """Its directory entry says more or less than the member has."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("answer.json", b"{}")
+    for size in (1, 3):
+        raw = bytearray(out.getvalue())
+        start = raw.index(b"PK\x01\x02")
+        raw[start + 24 : start + 28] = size.to_bytes(4, "little")
+        raw[-2:] = (len(PREFIX) + 64).to_bytes(2, "little")
+        with pytest.raises(SealError, match="refused"):
+            unpack(seal_body(bytes(raw)))
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", b"A text", f"{PREFIX}{'0' * 64}".encode()], ids=repr)

@@ -1,6 +1,6 @@
 """A sealed answer: what its file holds, and what a check of the file says."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -12,11 +12,13 @@ from modules.llm_platform.domain.dtos.citation_dtos import CheckedBy, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source, TextKind
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
+SEAL_PREFIX: Final = "llm-platform sealed answer 1 sha256:"  # of the comment, and of what is signed
 SEALED_SUFFIX: Final = ".sealed.zip"
 MAX_SEALED_BYTES: Final = 32_000_000  # longest file
 MAX_UNPACKED_BYTES: Final = 128_000_000  # all members together
 MAX_SEALED_SOURCES: Final = 1000
 MAX_SEALED_CHARS: Final = 200_000  # longest text of an answer: each sentence is compared again
+MAX_ANSWER_BYTES: Final = 8_000_000  # the member answer.json
 
 Outcome = Literal["same", "different", "not_rederivable"]
 SignatureState = Literal["none", "valid", "not_checked"]
@@ -89,6 +91,9 @@ class Signature:
 
     public_key: str
     value: str
+
+
+Sign = Callable[[str], Signature]  # of a digest
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,17 @@ An archive is untrusted, and anybody can compute a digest: its directory is chec
 import io
 import re
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from typing import Final
 
 from modules.llm_platform.domain.dtos.sealed_dtos import (
+    MAX_ANSWER_BYTES,
     MAX_SEALED_BYTES,
     MAX_SEALED_SOURCES,
     MAX_UNPACKED_BYTES,
+    SEAL_PREFIX,
+    Sign,
     Signature,
     UnpackedSeal,
 )
@@ -30,20 +33,18 @@ NO_SEAL: Final = "the file is no sealed answer, or its end was changed"
 CHANGED: Final = "the file was changed after it was sealed: its bytes do not have the digest at its end"
 REFUSED: Final = "the file has other members than a sealed answer, or unpacks to too many bytes: it is refused"
 
-_PREFIX: Final = "llm-platform sealed answer 1 sha256:"
+ANSWER: Final = "answer.json"
 _NAME: Final = re.compile(r"answer\.json|index\.html|sources/[1-9]\d{0,6}\.txt")
 _COMMENT: Final = re.compile(
-    rb"llm-platform sealed answer 1 sha256:([0-9a-f]{64})(?: ed25519:([0-9a-f]{64}):([0-9a-f]{128}))?"
+    re.escape(SEAL_PREFIX).encode() + rb"([0-9a-f]{64})(?: ed25519:([0-9a-f]{64}):([0-9a-f]{128}))?"
 )
-_UNSIGNED_BYTES: Final = len(_PREFIX) + 64
+_UNSIGNED_BYTES: Final = len(SEAL_PREFIX) + 64
 _SIGNED_BYTES: Final = _UNSIGNED_BYTES + len(" ed25519::") + 64 + 128
-
-Sign = Callable[[str], Signature]
 
 
 def pack(members: Mapping[str, bytes], sign: Sign | None = None) -> bytes:
     """Return the file. `sign` signs its digest. Equal members give equal bytes. Raises SealError if it is too large."""
-    if sum(map(len, members.values())) > MAX_UNPACKED_BYTES:
+    if sum(map(len, members.values())) > MAX_UNPACKED_BYTES or len(members.get(ANSWER, b"")) > MAX_ANSWER_BYTES:
         raise SealError(TOO_LARGE)
     size = _SIGNED_BYTES if sign else _UNSIGNED_BYTES
     out = io.BytesIO()
@@ -57,7 +58,7 @@ def pack(members: Mapping[str, bytes], sign: Sign | None = None) -> bytes:
     digest = sha256(body).hexdigest()
     signature = sign(digest) if sign else None
     signed = f" ed25519:{signature.public_key}:{signature.value}" if signature else ""
-    return body + f"{_PREFIX}{digest}{signed}".encode()
+    return body + f"{SEAL_PREFIX}{digest}{signed}".encode()
 
 
 def unpack(data: bytes) -> UnpackedSeal:
@@ -82,15 +83,17 @@ def _describe_member(name: str, data: bytes) -> zipfile.ZipInfo:
 
 def _read_members(data: bytes, comment_bytes: int) -> dict[str, bytes]:
     raw = io.BytesIO(data)
-    counted = zip_bounds.count_members(raw, comment_bytes)
-    if counted is None or counted[0] > MAX_MEMBERS or not counted[1]:
-        raise SealError(REFUSED)
     try:
+        if zip_bounds.count_members(raw, comment_bytes) > MAX_MEMBERS:
+            raise SealError(REFUSED)
         with zipfile.ZipFile(raw) as archive:
             _check_members(archive)
-            return {info.filename: zip_bounds.read_member(archive, info) for info in archive.infolist()}
+            members = {info: zip_bounds.read_member(archive, info) for info in archive.infolist()}
     except zip_bounds.BROKEN as error:
         raise SealError(REFUSED) from error
+    if any(len(member) != info.file_size for info, member in members.items()):
+        raise SealError(REFUSED)
+    return {info.filename: member for info, member in members.items()}
 
 
 def _check_members(archive: zipfile.ZipFile) -> None:
@@ -102,6 +105,7 @@ def _check_members(archive: zipfile.ZipFile) -> None:
     if (
         not is_expected
         or not is_small
+        or any(info.file_size > MAX_ANSWER_BYTES for info in infos if info.filename == ANSWER)
         or not all(map(zip_bounds.is_regular, infos))
         or any(map(zip_bounds.is_bomb, infos))
     ):

@@ -7,7 +7,15 @@ from typing import IO, Final
 
 COMPRESSION_RATIO: Final = 200  # text compresses to a tenth; `choose_method` stores what compresses more
 SMALL_BYTES: Final = 64 * 1024  # small members may have any ratio
-BROKEN: Final = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError)
+BROKEN: Final = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    ValueError,
+    NotImplementedError,
+    OverflowError,  # offsets of 2**63 and more
+    RuntimeError,
+)
 _DIRECTORY_BYTES_EACH: Final = 1024  # size of a member in the directory; a name has at most 250
 _END: Final = b"PK\x05\x06"
 _END_BYTES: Final = 22
@@ -27,19 +35,23 @@ def _swells(data: bytes, part: bytes) -> bool:
     return len(data) > len(zlib.compress(part)) * COMPRESSION_RATIO // 2
 
 
-def count_members(raw: IO[bytes], comment_bytes: int = 0) -> tuple[int, bool] | None:
-    """Return the number of members, and whether the directory is short enough for them: each name becomes an object.
+def count_members(raw: IO[bytes], comment_bytes: int = 0) -> int:
+    """Return the number of members, by the end record before a comment of this length.
 
-    Return None if the end of the file, before a comment of this length, is not the end of a zip file below 4 GB.
+    Raises BadZipFile if that is not the end of a zip file below 4 GB, if the library could take other bytes for its end, or if
+    the directory is longer than its members need: each name becomes an object.
     """
     size = raw.seek(0, 2)
     raw.seek(max(0, size - comment_bytes - _END_BYTES - _LARGE_BYTES))
     tail = raw.read()[: -comment_bytes or None]
     before, end = tail[:-_END_BYTES], tail[-_END_BYTES:]
-    if not end.startswith(_END) or before.startswith(_LARGE):
-        return None
+    is_last = _END not in tail[-_END_BYTES + 1 :]
+    if not end.startswith(_END) or not is_last or before.startswith(_LARGE):
+        raise zipfile.BadZipFile
     number, directory = int.from_bytes(end[10:12], "little"), int.from_bytes(end[12:16], "little")
-    return number, directory <= number * _DIRECTORY_BYTES_EACH
+    if int.from_bytes(end[20:22], "little") != comment_bytes or directory > number * _DIRECTORY_BYTES_EACH:
+        raise zipfile.BadZipFile
+    return number
 
 
 def is_overlapping(archive: zipfile.ZipFile) -> bool:
