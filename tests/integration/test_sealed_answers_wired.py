@@ -61,8 +61,8 @@ async def test_answers_of_every_depth_come_out_again(depth: str) -> None:
     assert {citation.checked_by for citation in answer.citations} == {"words", "encoder"}
     async with platform({ISupportModel: FakeSupportModel(50.0)}, LLM_PLATFORM_OFFLINE=True) as other:
         seal_opened, checked = await other.seals.check(data)
-    assert [sentence.outcome for sentence in checked.sentences] == ["same"] * 2
-    assert (checked.is_same_checker, checked.is_same_page) == (True, True)
+    assert [sentence.derived for sentence in checked.sentences] == ["same"] * 2
+    assert (checked.sealed.is_same_checker, checked.sealed.is_same_page) == (True, True)
     assert seal_opened.answer.response.metadata.sent_to == answer.metadata.sent_to
 
 
@@ -71,7 +71,7 @@ async def test_what_a_language_model_judged_is_told() -> None:
     async with platform({ICitationJudge: FakeCitationJudge("partial")}, CITATION_JUDGE="all") as wired:
         _, data = await seal(wired, "shallow")
         _, checked = await wired.seals.check(data)
-    assert [sentence.outcome for sentence in checked.sentences] == ["not_rederivable"] * 2
+    assert [sentence.derived for sentence in checked.sentences] == ["not_derivable"] * 2
 
 
 async def test_no_secret_of_the_settings_is_sealed() -> None:
@@ -79,7 +79,7 @@ async def test_no_secret_of_the_settings_is_sealed() -> None:
     async with platform({}, **SECRETS) as wired:
         _, data = await seal(wired, "shallow")
         opened, checked = await wired.seals.check(data)
-    assert checked.signature == "valid"
+    assert checked.sealed.signature == "valid"
     whole = opened.answer.model_dump_json() + opened.page + "".join(source.text for source in opened.sources)
     assert not [secret for secret in SECRETS.values() if secret.rpartition(":")[2] in whole]
 
@@ -110,5 +110,5 @@ async def test_verdicts_on_labelled_sentences_come_out_again(name: str) -> None:
         _, checked = await seals.check(seals.seal(answer, sources))
         counts.update(checked.counts)
     await model.aclose()
-    assert (counts["different"], counts["not_rederivable"]) == (0, 0)
+    assert (counts["different"], counts["not_derivable"]) == (0, 0)
     assert min(counts["same"], checked_by["words"], checked_by["encoder"]) > 10

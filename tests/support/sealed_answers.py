@@ -17,6 +17,7 @@ from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source, Sour
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.infrastructure import ed25519
 from modules.llm_platform.infrastructure.files import sealed_archive
+from modules.llm_platform.infrastructure.files.checker_stamp import describe_checker
 from modules.llm_platform.presentation.cli.render.sealed_page import sealed_html
 
 ANSWERED_AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -74,7 +75,8 @@ def make_seals(
     research: Any = None,
 ) -> SealService:
     tools = SealTools(sealed_html, sealed_archive.pack, sealed_archive.unpack, sign, ed25519.is_signed)
-    return SealService(research, jobs, tools, model, {"CITATION_ENCODER": "auto"}, secrets, lambda: ANSWERED_AT)
+    checker = describe_checker(model, {"CITATION_ENCODER": "auto"})
+    return SealService(research, jobs, tools, checker, model, secrets, lambda: ANSWERED_AT)
 
 
 async def seal_answer(**options: Any) -> bytes:

@@ -241,8 +241,8 @@ class Container(ProviderContainer):
         research,
         research_job_service,
         Singleton(services.build_seal_tools, settings),
+        Singleton(services.build_checker_stamp, support_model, settings),
         support_model,
-        Singleton(services.list_checker_settings, settings),
         settings.provided.secrets.call(),
     )
 

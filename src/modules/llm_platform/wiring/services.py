@@ -1,6 +1,7 @@
 """Options of the services, and the checks of health and doctor."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from modules.llm_platform.application.platform import DocumentTitles, ListDocuments, list_no_documents, no_titles
 from modules.llm_platform.application.rag.retrieval import RetrievalService
@@ -9,11 +10,12 @@ from modules.llm_platform.application.services.doctor_service import DoctorServi
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.seal_service import SealTools
 from modules.llm_platform.application.services.verification_service import ReadCitations, VerificationOptions
-from modules.llm_platform.domain.dtos.sealed_dtos import SealedAnswer
+from modules.llm_platform.domain.dtos.sealed_dtos import CheckerStamp, SealedAnswer
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
+from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamStates
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import LLMAdapters, compute_research_timeout_s
@@ -59,12 +61,16 @@ def build_seal_tools(settings: Settings) -> SealTools:
 
     key = settings.SEAL_KEY
     signer = ed25519.Ed25519Signer(key.get_secret_value()) if key else None
-    return SealTools(render_page, sealed_archive.pack, sealed_archive.unpack, signer, ed25519.is_signed)
+    tools = SealTools(render_page, sealed_archive.pack, sealed_archive.unpack, signer, ed25519.is_signed)
+    return replace(tools, check_signer=signer.check) if signer else tools
 
 
-def list_checker_settings(settings: Settings) -> Mapping[str, str]:
-    """Return the settings that decide who gives the verdicts of an answer."""
-    return {"CITATION_ENCODER": settings.CITATION_ENCODER, "CITATION_JUDGE": settings.CITATION_JUDGE}
+def build_checker_stamp(support_model: ISupportModel | None, settings: Settings) -> CheckerStamp:
+    """Return the checker of this program, with the settings that decide who gives the verdicts of an answer."""
+    from modules.llm_platform.infrastructure.files.checker_stamp import describe_checker
+
+    deciding = {"CITATION_ENCODER": settings.CITATION_ENCODER, "CITATION_JUDGE": settings.CITATION_JUDGE}
+    return describe_checker(support_model, deciding)
 
 
 def build_circuits(

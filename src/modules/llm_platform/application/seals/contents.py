@@ -4,15 +4,20 @@ JSON is canonical: sorted keys, no white space, UTF-8. The same answer gives the
 """
 
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from modules.llm_platform.domain.citations.compare.alignment import MAX_TEXT_CHARS
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote
 from modules.llm_platform.domain.dtos.sealed_dtos import (
+    MAX_CITED_CHARS,
     MAX_SEALED_CHARS,
+    MAX_SEALED_CITATIONS,
     MAX_SEALED_SOURCES,
     CheckerStamp,
     OpenedSeal,
@@ -22,24 +27,28 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
 )
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SealError
-from modules.llm_platform.domain.urls.canonical_url import remove_userinfo
+from modules.llm_platform.domain.urls.canonical_url import canonical_url, remove_userinfo
 
 ANSWER: Final = "answer.json"
 PAGE: Final = "index.html"
 TEXT: Final = "sources/{index}.txt"
 NOT_STORED: Final = "the texts of the sources are not stored any more: ask again, and seal the new answer"
 TOO_LONG: Final = (
-    f"the answer has more than {MAX_SEALED_CHARS:,} characters, or cites more than {MAX_SEALED_SOURCES:,} sources"
+    f"the answer has more than {MAX_SEALED_CHARS:,} characters or {MAX_SEALED_CITATIONS:,} citations, "
+    f"or cites more than {MAX_SEALED_SOURCES:,} sources"
 )
 UNREADABLE: Final = "the file is no sealed answer of a version that this program reads"
+OTHER_LEDGER: Final = "a quote of the ledger is not in the text of its source"
+MAX_NUMBER: Final = 2**53  # larger numbers are none that this program writes
+YEARS: Final = range(1900, 9999)  # other times cannot be shown in every time zone
 OTHER_TEXT: Final = "the text of source {index} is not the one that the answer names"
 
 Value = TypeVar("Value", bound=BaseModel)
 RenderPage = Callable[[SealedAnswer, tuple[Source, ...]], str]
 
 
-def canonical_json(value: Any) -> bytes:
-    """Return the one JSON of a value. Halves of surrogate pairs, which UTF-8 has not, become question marks."""
+def write_canonical_json(value: Any) -> bytes:
+    """Return the one JSON of a value. Halves of surrogate pairs, which UTF-8 cannot express, become question marks."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "replace")
 
@@ -52,33 +61,68 @@ def select_sealed(
     Raises SealError if the text of a cited source is missing.
     """
     cited = {source.index for source in response.sources} | {citation.source_index for citation in response.citations}
-    texts = tuple(_strip_address(source, "url") for source in sources if source.index in cited)
+    texts = tuple(_cut(_strip_address(source, "url")) for source in sources if source.index in cited)
     if cited - {source.index for source in texts}:
         raise SealError(NOT_STORED)
     _require_bounded(response, len(texts))
     answer = SealedAnswer(
         answered_at=answered_at,
         checker=checker,
-        response=_strip_response(response),
+        response=_strip_response(response, texts),
         sources=tuple(map(SealedSource.of, texts)),
     )
     return answer, texts
 
 
-def _strip_response(response: ResearchResponse) -> ResearchResponse:
-    """Return the answer without other results, and without its topic, which is a name in the store of the operator."""
+def _cut(source: Source) -> Source:
+    """Return the source with the part of its text that the checker reads."""
+    return source.model_copy(update={"text": source.text[:MAX_TEXT_CHARS]})
+
+
+def _strip_response(response: ResearchResponse, texts: tuple[Source, ...]) -> ResearchResponse:
+    """Return the answer without other results, and without names of uploaded files and in the store of the operator.
+
+    The ledger keeps the quotes of sealed sources. An offset that does not point to its quote is left out.
+    """
+    by_index = {source.index: source for source in texts}
+    by_url = _group_by_url(texts)
     return response.model_copy(
         update={
             "raw_results": None,
-            "sources": tuple(_strip_address(source, "url") for source in response.sources),
+            "sources": tuple(
+                ref.model_copy(update={"url": by_index[ref.index].url, "title": by_index[ref.index].title})
+                for ref in response.sources
+            ),
             "citations": tuple(_strip_address(citation, "quote_url") for citation in response.citations),
             "evidence": tuple(
-                row.model_copy(update={"quotes": tuple(_strip_address(quote, "url") for quote in row.quotes)})
+                row.model_copy(update={"quotes": tuple(_select_quotes(row.quotes, by_url))})
                 for row in response.evidence
             ),
-            "metadata": response.metadata.model_copy(update={"topic": None}),
+            "metadata": response.metadata.model_copy(update={"topic": None, "files": (), "request_id": ""}),
         }
     )
+
+
+def _group_by_url(sources: tuple[Source, ...]) -> dict[str, list[str]]:
+    """Return the texts of the sources by their canonical addresses."""
+    texts: dict[str, list[str]] = {}
+    for source in sources:
+        texts.setdefault(canonical_url(source.url), []).append(source.text)
+    return texts
+
+
+def _select_quotes(quotes: tuple[EvidenceQuote, ...], texts: Mapping[str, list[str]]) -> Iterator[EvidenceQuote]:
+    for quote in (_strip_address(quote, "url") for quote in quotes):
+        if canonical_url(quote.url) in texts:
+            yield quote if _is_in_place(quote, texts) else quote.model_copy(update={"start": 0, "end": 0})
+
+
+def _is_in_place(quote: EvidenceQuote, texts: Mapping[str, list[str]]) -> bool:
+    """Return whether a quote of the ledger stands at its offsets in a sealed source; True without offsets."""
+    if not quote.end and not quote.start:
+        return True
+    found = texts.get(canonical_url(quote.url), [])
+    return 0 <= quote.start < quote.end and any(text[quote.start : quote.end] == quote.text for text in found)
 
 
 def _strip_address(value: Value, field: str) -> Value:
@@ -90,7 +134,11 @@ def _strip_address(value: Value, field: str) -> Value:
 def write_members(answer: SealedAnswer, sources: tuple[Source, ...], page: str) -> dict[str, bytes]:
     """Return the members of the file by their names."""
     texts = {TEXT.format(index=source.index): source.text.encode("utf-8", "surrogatepass") for source in sources}
-    return {ANSWER: canonical_json(answer.model_dump(mode="json")), PAGE: page.encode("utf-8", "replace"), **texts}
+    return {
+        ANSWER: write_canonical_json(answer.model_dump(mode="json")),
+        PAGE: page.encode("utf-8", "replace"),
+        **texts,
+    }
 
 
 def read_members(seal: UnpackedSeal) -> OpenedSeal:
@@ -98,11 +146,16 @@ def read_members(seal: UnpackedSeal) -> OpenedSeal:
     try:
         answer = SealedAnswer.model_validate_json(seal.members[ANSWER])
         page = seal.members[PAGE].decode("utf-8")
+        _require_numbers(answer.model_dump())
         _require_bounded(answer.response, len(answer.sources))
+        _require_sources(answer)
         _require_places(answer.response, {source.index: source.chars for source in answer.sources})
         sources = tuple(_read_source(source, seal.members) for source in answer.sources)
     except (KeyError, UnicodeDecodeError, ValidationError) as error:
         raise SealError(UNREADABLE) from error
+    texts = _group_by_url(sources)
+    if not all(_is_in_place(quote, texts) for row in answer.response.evidence for quote in row.quotes):
+        raise SealError(OTHER_LEDGER)
     names = {ANSWER, PAGE, *(TEXT.format(index=source.index) for source in sources)}
     if names != set(seal.members) or len(sources) != len(seal.members) - 2:
         raise SealError(UNREADABLE)
@@ -110,7 +163,41 @@ def read_members(seal: UnpackedSeal) -> OpenedSeal:
 
 
 def _require_bounded(response: ResearchResponse, sources: int) -> None:
-    if len(response.synthesis) > MAX_SEALED_CHARS or sources > MAX_SEALED_SOURCES:
+    cited_chars = sum(citation.end - citation.start for citation in response.citations)
+    if (
+        len(response.synthesis) > MAX_SEALED_CHARS
+        or sources > MAX_SEALED_SOURCES
+        or len(response.citations) > MAX_SEALED_CITATIONS
+        or cited_chars > MAX_CITED_CHARS
+    ):
+        raise SealError(TOO_LONG)
+
+
+def _require_numbers(value: Any) -> None:
+    """Raise SealError for a number or a time that no answer has, and that could not be shown."""
+    match value:
+        case dict():
+            for one in value.values():
+                _require_numbers(one)
+        case list() | tuple():
+            for one in value:
+                _require_numbers(one)
+        case int() | float():
+            if not (math.isfinite(value) if isinstance(value, float) else abs(value) <= MAX_NUMBER):
+                raise SealError(UNREADABLE)
+        case datetime():
+            if value.year not in YEARS:
+                raise SealError(UNREADABLE)
+
+
+def _require_sources(answer: SealedAnswer) -> None:
+    """Raise SealError if the answer cites or lists a source that the file does not have, or names it otherwise."""
+    sealed = {source.index: (source.url, source.title) for source in answer.sources}
+    listed = {source.index: (source.url, source.title) for source in answer.response.sources}
+    cited = {citation.source_index for citation in answer.response.citations}
+    if not cited <= set(sealed) or not listed.items() <= sealed.items() or len(sealed) != len(answer.sources):
+        raise SealError(UNREADABLE)
+    if any(source.chars > MAX_TEXT_CHARS for source in answer.sources):
         raise SealError(TOO_LONG)
 
 
@@ -119,7 +206,7 @@ def _require_places(response: ResearchResponse, chars: Mapping[int, int]) -> Non
     said, places = len(response.synthesis), [(span.start, span.end) for span in response.metadata.uncited]
     quoted: list[tuple[int, int, int]] = []
     for citation in response.citations:
-        size = chars.get(citation.source_index, 0)
+        size = chars[citation.source_index]
         places += [(citation.start, citation.end), *((cell.start, cell.end) for cell in citation.cells)]
         quoted.append((citation.quote_start, citation.quote_end, size))
         if difference := citation.difference:

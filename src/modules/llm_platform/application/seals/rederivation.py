@@ -5,34 +5,57 @@ is not derived again, and only the verdict of the words below it is.
 """
 
 import asyncio
-from collections.abc import Iterable, Sequence
-from typing import Final, get_args
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import astuple
+from typing import Final, TypeVar, get_args
 
 from modules.llm_platform.application.research.check.support_reading import SupportReading
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.citations.compare.meaning import Doubt
 from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict, list_claims
+from modules.llm_platform.domain.citations.compare.verdicts import RANK
+from modules.llm_platform.domain.citations.read.sentences import AnswerText, read_answer
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
-from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, TextSpan, Verdict
-from modules.llm_platform.domain.dtos.sealed_dtos import OpenedSeal, Outcome, RederivedCitation, RederivedSentence
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, Verdict
+from modules.llm_platform.domain.dtos.sealed_dtos import (
+    MAX_SEALED_CITATIONS,
+    OpenedSeal,
+    Outcome,
+    RederivedCitation,
+    RederivedSentence,
+)
 from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.tracing import stage
+from modules.llm_platform.domain.text.messages import get_messages
+from modules.llm_platform.domain.text.sentences import Span
 
 TIMEOUT_S: Final = 600.0  # an answer takes seconds; the file may be hostile
 LATE: Final = "the verdicts were not derived again in time: the answer is too long"
 JUDGED: Final = "a language model judged it"
 NO_MODEL: Final = 'the support model judged it, which is not here: pip install "llm-platform[meaning]"'
 NOT_READ: Final = "the support model judged it, and could not read it here"
-NO_TEXT: Final = "its source is not in the file"
 OTHER_VERDICT: Final = "the verdict differs"
 OTHER_QUOTE: Final = "the quote or the difference differs"
-OTHER_WORDS: Final = "a language model judged it after another verdict of the words"
-BEYOND_LIMITS: Final = "no language model may give this verdict after the one of the words"
+OTHER_WORDS: Final = "the verdict of the words below it differs"
+BEYOND_LIMITS: Final = "no model may give this verdict after the one of the words"
+NOT_IN_DOUBT: Final = "the words decide it, so no support model judged it"
 NOT_CITED: Final = "this program finds no such citation in the text"
 LEFT_OUT: Final = "the file has no verdict on it, and this program does"
+NO_VERDICT: Final = "the file has no verdict on it"
+NO_STATEMENT: Final = "this program finds no such statement"
+HIDDEN: Final = "it cites no source, and the file does not say so"
+MAYBE_NO_ANSWER: Final = (
+    "it cites no source, and the file does not say so: it may be the statement that the sources do not answer"
+)
 
+T = TypeVar("T")
 Place = tuple[int, int, int]  # start, end, number of the source
-_WORST: Final[Sequence[Outcome]] = ("different", "not_rederivable", "same")
+Result = tuple[Outcome, Verdict | None, str]
+_WORST: Final[Sequence[Outcome]] = ("different", "not_derivable", "same")
+
+_PLACEHOLDERS: Final = re.compile(r"\{(?:questions|queries)\}")
 
 
 @stage("verify")
@@ -44,134 +67,228 @@ async def rederive(
     Raises SealError if the words were not compared within `timeout_s` seconds.
     """
     response, signal = seal.answer.response, StopSignal(timeout_s)
+    deadline = asyncio.get_running_loop().time() + timeout_s
     checker = CitationChecker(seal.sources, response.metadata.language, signal.check)
+    is_read = any(citation.checked_by == "encoder" for citation in response.citations)
 
-    async def check() -> CheckedAnswer:
+    def compare_words() -> tuple[CheckedAnswer, list[Doubt]]:
+        checked = checker.check(response.synthesis)
+        return checked, checker.doubts(MAX_SEALED_CITATIONS) if is_read else []
+
+    async def run(work: Callable[[], T]) -> T:
         try:
-            return await run_stoppable(signal, lambda: checker.check(response.synthesis))
+            return await run_stoppable(signal, work)
         except WorkStoppedError as error:
             raise SealError(LATE) from error
 
-    by_words, by_model = await check(), None
-    if support_model is not None and any(citation.checked_by == "encoder" for citation in response.citations):
+    by_words, doubts = await run(compare_words)
+    by_model, is_degraded = None, False
+    if support_model is not None and is_read:
         reading = SupportReading(support_model, checker)
-        await reading.finish(asyncio.get_running_loop().time() + timeout_s)
-        by_model = await check()
-    comparison = _Comparison(seal, by_words, by_model, has_model=support_model is not None)
-    sentences = (*comparison.list_cited(), *comparison.list_uncited(response.metadata.uncited))
+        await reading.finish(deadline)
+        by_model, is_degraded = await run(lambda: checker.check(response.synthesis)), bool(reading.degraded)
+    text = await run(lambda: read_answer(response.synthesis, response.metadata.language))
+    comparison = _Comparison(seal, text, by_words, doubts, by_model, is_degraded=is_degraded)
+    sentences = (*comparison.list_cited(), *comparison.list_uncited())
     return tuple(sorted(sentences, key=lambda sentence: (sentence.start, sentence.end)))
 
 
 class _Comparison:
-    """The citations of a sealed answer beside those that this program finds, with and without its support model."""
+    """The citations of a sealed answer beside those that this program finds, with and without its support model.
+
+    - `doubts` are what the words leave to a support model.
+    - `by_model` is None without a support model; `is_degraded` is True if it could not read everything.
+    """
 
     def __init__(
-        self, seal: OpenedSeal, by_words: CheckedAnswer, by_model: CheckedAnswer | None, *, has_model: bool
+        self,
+        seal: OpenedSeal,
+        text: AnswerText,
+        by_words: CheckedAnswer,
+        doubts: Sequence[Doubt],
+        by_model: CheckedAnswer | None,
+        *,
+        is_degraded: bool,
     ) -> None:
-        self._recorded = seal.answer.response.citations
+        response = seal.answer.response
+        self._response, self._recorded = response, response.citations
         self._words = {_place(citation): citation for citation in by_words.citations}
         self._read = {_place(citation): citation for citation in by_model.citations} if by_model else {}
-        self._uncited = {*by_words.uncited, *(by_model.uncited if by_model else ())}
-        self._sources = {source.index for source in seal.sources}
-        self._has_model = has_model
+        self._by_words, self._by_model, self._is_degraded = by_words, by_model, is_degraded
+        self._is_read = any(citation.checked_by == "encoder" for citation in self._recorded)
+        self._highest = {(doubt.key[0], doubt.key[3]): doubt.highest for doubt in doubts}
+        self._said = {(sentence.start, sentence.end): sentence.claim for sentence in text.sentences}
+        # Which of several sentences a marker behind them cites depends on the support model.
+        self._trailed = {
+            (text.sentences[position].start, text.sentences[position].end, number)
+            for behind in text.trailing
+            for position in behind.sentences
+            for number in behind.numbers
+        }
         is_judged = any(citation.checked_by == "model" for citation in self._recorded)
-        response = seal.answer.response
         self._claims = list_claims(response.synthesis, response.metadata.language) if is_judged else {}
+
+    @property
+    def _lacks_model(self) -> bool:
+        """True if a support model gave verdicts of the file, and none reads everything here."""
+        return self._is_read and (self._by_model is None or self._is_degraded)
 
     def list_cited(self) -> list[RederivedSentence]:
         """Return the sentences that cite a source, in the file or here."""
-        found: dict[tuple[int, int], list[RederivedCitation]] = {}
-        for citation in self._recorded:
-            found.setdefault((citation.start, citation.end), []).append(self._compare(citation))
-        for citation in self._list_left_out():
-            found.setdefault((citation.start, citation.end), []).append(
-                RederivedCitation(
-                    source_index=citation.source_index,
-                    checked_by=citation.checked_by,
-                    outcome="different",
-                    now=citation.verdict,
-                    reason=LEFT_OUT,
-                )
-            )
+        found: dict[Span, list[RederivedCitation]] = {}
+        for citation in (*map(self._compare, self._recorded), *self._list_left_out()):
+            found.setdefault(citation[0], []).append(citation[1])
         return [
             RederivedSentence(
                 start=start,
                 end=end,
-                outcome=min((one.outcome for one in rederived), key=_WORST.index),
-                citations=tuple(rederived),
+                derived=min((one.derived for one in derived), key=_WORST.index),
+                citations=tuple(derived),
             )
-            for (start, end), rederived in found.items()
+            for (start, end), derived in found.items()
         ]
 
-    def _list_left_out(self) -> list[Citation]:
-        """Return the citations that the file lacks.
+    def _list_left_out(self) -> Iterator[tuple[Span, RederivedCitation]]:
+        """Yield the citations that the file lacks.
 
-        An answer without any citation may end with passages that were added after its check. Which sentences some markers
-        cite depends on the support model, if it was asked.
+        An honest answer without any citation may end with passages that were added after its check, so these are not
+        `different`.
         """
-        is_read = any(citation.checked_by == "encoder" for citation in self._recorded)
-        if not self._recorded or (is_read and not self._read):
-            return []
         known = {_place(citation) for citation in self._recorded}
-        found = self._read if is_read else self._words
-        return [citation for place, citation in found.items() if place not in known]
-
-    def list_uncited(self, spans: Iterable[TextSpan]) -> list[RederivedSentence]:
-        """Return the statements that cite no source."""
-        return [
-            RederivedSentence(
-                start=span.start,
-                end=span.end,
-                outcome="same" if (span.start, span.end) in self._uncited else "different",
+        for place, citation in (self._read or self._words).items():
+            if place in known:
+                continue
+            is_open = not self._recorded or (self._lacks_model and place in self._trailed)
+            yield (
+                (citation.start, citation.end),
+                RederivedCitation(
+                    source_index=citation.source_index,
+                    checked_by=citation.checked_by,
+                    derived="not_derivable" if is_open else "different",
+                    now=citation.verdict,
+                    reason=NO_VERDICT if is_open else LEFT_OUT,
+                ),
             )
-            for span in spans
-        ]
 
-    def _compare(self, was: Citation) -> RederivedCitation:
-        outcome, now, reason = self._decide(was)
-        return RederivedCitation(
+    def list_uncited(self) -> Iterator[RederivedSentence]:
+        """Yield the statements that cite no source, in the file or here."""
+        of_words = self._by_words.uncited
+        found = {*of_words, *(self._by_model.uncited if self._by_model else ())}
+        listed = [(span.start, span.end) for span in self._response.metadata.uncited]
+        for start, end in listed:
+            derived: Outcome = "same" if (start, end) in found else "different"
+            yield RederivedSentence(
+                start=start, end=end, derived=derived, reason="" if derived == "same" else NO_STATEMENT
+            )
+        cited = {(citation.start, citation.end) for citation in self._recorded}
+        by_model = self._by_model.uncited if self._by_model else of_words
+        for place in of_words:
+            if place in by_model and place not in cited and place not in listed and not self._is_message(*place):
+                yield self._describe_hidden(*place, is_first=place == of_words[0])
+
+    def _describe_hidden(self, start: int, end: int, *, is_first: bool) -> RederivedSentence:
+        """Return the outcome for a statement without a source that the file does not list.
+
+        An answer that says that its sources do not answer does not list its first statement. A marker behind several sentences
+        may cite it where a support model read them. Disputed quotes are added after the check.
+        """
+        is_trailed = self._lacks_model and any((start, end) == place[:2] for place in self._trailed)
+        is_open = is_first or is_trailed or self._is_disputed_quote(end)
+        return RederivedSentence(
+            start=start,
+            end=end,
+            derived="not_derivable" if is_open else "different",
+            reason=MAYBE_NO_ANSWER if is_first else NO_VERDICT if is_open else HIDDEN,
+        )
+
+    def _is_message(self, start: int, end: int) -> bool:
+        """Return whether the sentence is part of a message that the platform adds after the check.
+
+        Such a message says why a search ended, or which questions it did not answer: no source bears it out.
+        """
+        text, messages = self._response.synthesis, get_messages(self._response.metadata.language)
+        first, last = text.rfind("\n\n", 0, start), text.find("\n\n", end)
+        paragraph = text[first + 1 : last if last >= 0 else len(text)].strip()
+        before, between, after = map(re.escape, _PLACEHOLDERS.split(messages.still_open))
+        return paragraph in astuple(messages) or bool(re.fullmatch(f"{before}.*{between}.*{after}", paragraph))
+
+    def _is_disputed_quote(self, end: int) -> bool:
+        """Return whether the line is a quote of the ledger with its number of voices, which is added after the check."""
+        text, messages = self._response.synthesis, get_messages(self._response.metadata.language)
+        line = text[text.rfind("\n", 0, end) + 1 :].partition("\n")[0]
+        return line.startswith("- ") and messages.is_voices_note(line[line.rfind("(") :].strip())
+
+    def _compare(self, was: Citation) -> tuple[Span, RederivedCitation]:
+        derived, now, reason = self._decide(was)
+        return (was.start, was.end), RederivedCitation(
             source_index=was.source_index,
             checked_by=was.checked_by,
-            outcome=outcome,
+            derived=derived,
             was=was.verdict,
             now=now,
             reason=reason,
         )
 
-    def _decide(self, was: Citation) -> tuple[Outcome, Verdict | None, str]:
-        if was.source_index not in self._sources:
-            return "not_rederivable", None, NO_TEXT
-        read = self._read.get(_place(was))
+    def _decide(self, was: Citation) -> Result:
+        place = _place(was)
+        read = self._read.get(place)
         # Where the words alone find no citation, the verdicts of the support model decided which sentence a marker cites.
-        words = self._words.get(_place(was)) or read
+        words = self._words.get(place) or read
         if words is None:
-            return "different", None, NOT_CITED
+            is_open = self._lacks_model and place in self._trailed
+            return ("not_derivable", None, self._missing_model) if is_open else ("different", None, NOT_CITED)
         if was.checked_by == "model":
             return self._compare_judged(was, words)
         if was.checked_by == "encoder":
-            if not self._has_model:
-                return "not_rederivable", None, NO_MODEL
-            if read is None or read.checked_by != "encoder":
-                return "not_rederivable", None, NOT_READ
-            return _compare_fields(was, read)
+            return (
+                _compare_fields(was, read) if read and read.checked_by == "encoder" else self._compare_read(was, words)
+            )
         if words.word_verdict is not None:
             words = words.model_copy(update={"verdict": words.word_verdict, "word_verdict": None})
         return _compare_fields(was, words)
 
-    def _compare_judged(self, was: Citation, words: Citation) -> tuple[Outcome, Verdict | None, str]:
-        """Compare what a language model judged with what it may have judged: see `apply_model_verdict`."""
-        if was.word_verdict != (words.word_verdict or words.verdict):
-            return "different", None, OTHER_WORDS
-        if (was.quote, was.quote_start, was.quote_end) != (words.quote, words.quote_start, words.quote_end):
-            return "different", None, OTHER_QUOTE
-        claim = self._claims.get((was.start, was.end), "")
-        allowed = {apply_model_verdict(words, claim, verdict).verdict for verdict in get_args(ModelVerdict)}
-        if was.verdict not in allowed:
+    @property
+    def _missing_model(self) -> str:
+        return NO_MODEL if self._by_model is None else NOT_READ
+
+    def _compare_read(self, was: Citation, words: Citation) -> Result:
+        """Compare what a support model judged, and none did here, with what it may have judged."""
+        if failed := _compare_words(was, words):
+            return failed
+        highest = self._highest.get((self._said.get((was.start, was.end), ""), was.source_index))
+        if highest is None:
+            return "different", words.verdict, NOT_IN_DOUBT
+        if RANK[was.verdict] > RANK[highest]:
             return "different", None, BEYOND_LIMITS
-        return "not_rederivable", None, JUDGED
+        if not self._lacks_model:
+            return "different", words.verdict, OTHER_VERDICT
+        return "not_derivable", None, self._missing_model
+
+    def _compare_judged(self, was: Citation, words: Citation) -> Result:
+        """Compare what a language model judged with what it may have judged: see `apply_model_verdict`."""
+        if failed := _compare_words(was, words):
+            return failed
+        claim = self._claims.get((was.start, was.end), "")
+        allowed = [apply_model_verdict(words, claim, verdict) for verdict in get_args(ModelVerdict)]
+        same = [citation for citation in allowed if citation.verdict == was.verdict]
+        if not same:
+            return "different", None, BEYOND_LIMITS
+        if _describe(was) not in map(_describe, same):
+            return "different", None, OTHER_QUOTE
+        return "not_derivable", None, JUDGED
 
 
-def _compare_fields(was: Citation, now: Citation) -> tuple[Outcome, Verdict, str]:
+def _compare_words(was: Citation, words: Citation) -> Result | None:
+    """Compare the verdict of the words and the quote below a verdict of a model; None if they are the same."""
+    by_words = words.word_verdict or words.verdict
+    if was.word_verdict != by_words:
+        return "different", by_words, OTHER_WORDS
+    if _describe_quote(was) != _describe_quote(words):
+        return "different", None, OTHER_QUOTE
+    return None
+
+
+def _compare_fields(was: Citation, now: Citation) -> Result:
     if now.verdict != was.verdict:
         return "different", now.verdict, OTHER_VERDICT
     if _describe(now) != _describe(was):
@@ -181,8 +298,13 @@ def _compare_fields(was: Citation, now: Citation) -> tuple[Outcome, Verdict, str
 
 def _describe(citation: Citation) -> tuple[object, ...]:
     """Return all that a reader sees of a citation beside its verdict."""
-    span = citation.quote_start, citation.quote_end
-    return citation.quote, span, citation.is_verbatim, citation.cells, citation.difference, citation.word_verdict
+    return *_describe_quote(citation), citation.cells, citation.difference, citation.word_verdict
+
+
+def _describe_quote(citation: Citation) -> tuple[object, ...]:
+    """Return what the words alone decide: no model changes it."""
+    quote = citation.quote, citation.quote_start, citation.quote_end, citation.quote_url, citation.page
+    return *quote, citation.is_verbatim, citation.score, citation.checked_against
 
 
 def _place(citation: Citation) -> Place:

@@ -1,14 +1,20 @@
 """Seal answers into files, and check such files (docs/howto/sealed-answers.md)."""
 
 import asyncio
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from modules.llm_platform.application.seals.checker_stamp import describe_checker
-from modules.llm_platform.application.seals.contents import RenderPage, read_members, select_sealed, write_members
-from modules.llm_platform.application.seals.rederivation import rederive
+from modules.llm_platform.application.seals.contents import (
+    NOT_STORED,
+    RenderPage,
+    read_members,
+    select_sealed,
+    write_members,
+)
+from modules.llm_platform.application.seals.rederivation import LATE, TIMEOUT_S, rederive
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
@@ -16,6 +22,8 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
     CheckedSeal,
     CheckerStamp,
     OpenedSeal,
+    SealDescription,
+    Sign,
     Signature,
     SignatureState,
     UnpackedSeal,
@@ -25,11 +33,8 @@ from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 
 NO_ANSWER: Final = "the research has no answer to seal: wait until it is done"
-NO_SOURCES: Final = "its sources are not stored any more: ask again, and seal the new answer"
 SECRET: Final = "the answer or one of its sources contains a secret of the settings, so it is not sealed"
-FORGED: Final = "the signature does not belong to the file: it was made for another one, or changed"
-
-Sign = Callable[[str], Signature]
+NO_PACKAGE: Final = 'its signature was not checked, which needs: pip install "llm-platform[seal]"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class SealTools:
 
     - `render_page` makes the page of HTML inside.
     - `pack` makes a file of members, and `unpack` returns those of an unchanged file or raises SealError.
-    - `sign` signs a digest with the key of the operator; None without a key.
+    - `sign` signs a digest with the key of the operator; None without a key. `check_signer` raises SealConfigError if it cannot.
     - `is_signed` returns whether a signature belongs to a digest; None if the package for it is not installed.
     """
 
@@ -47,12 +52,13 @@ class SealTools:
     unpack: Callable[[bytes], UnpackedSeal]
     sign: Sign | None
     is_signed: Callable[[str, Signature], bool | None]
+    check_signer: Callable[[], None] = lambda: None
 
 
 class SealService:
     """Seals answers and checks sealed ones.
 
-    - `settings` are the settings of the checker by name, which each file names.
+    - `checker` describes the checker of this program, which each file names.
     - `secrets` are never written into a file.
     """
 
@@ -61,15 +67,15 @@ class SealService:
         research: ResearchService,
         jobs: ResearchJobService,
         tools: SealTools,
+        checker: CheckerStamp,
         support_model: ISupportModel | None = None,
-        settings: Mapping[str, str] | None = None,
         secrets: Sequence[str] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._research, self._jobs, self._tools = research, jobs, tools
-        self._support_model = support_model
-        self._settings = settings or {}
-        self._secrets = [secret.encode() for secret in secrets]
+        self._checker, self._support_model = checker, support_model
+        escaped = (json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets)
+        self._secrets = [secret.encode() for secret in {*secrets, *escaped}]
         self._now = now
 
     async def seal_stored(self, research_id: str, *, owner: str = "") -> bytes:
@@ -80,11 +86,15 @@ class SealService:
         stored = await self._jobs.sources(research_id, owner=owner)
         return await asyncio.to_thread(self._seal, job.response, stored.sources, job.finished_at)
 
+    def check_signer(self) -> None:
+        """Raise SealConfigError if answers shall be signed and cannot be: before an answer costs anything."""
+        self._tools.check_signer()
+
     async def load_sources(self, response: ResearchResponse) -> tuple[Source, ...]:
         """Return the texts of the sources of an answer of this process. Raises SealError if they are not stored any more."""
         stored = await self._research.stored_sources(response.metadata.request_id)
         if stored is None and response.sources:
-            raise SealError(NO_SOURCES)
+            raise SealError(NOT_STORED)
         return stored.sources if stored else ()
 
     def seal(self, response: ResearchResponse, sources: tuple[Source, ...]) -> bytes:
@@ -95,23 +105,33 @@ class SealService:
         """Return the answer of an unchanged file. Raises SealError for any other file."""
         return read_members(self._tools.unpack(data))
 
-    async def check(self, data: bytes) -> tuple[OpenedSeal, CheckedSeal]:
-        """Derive the verdicts of a file again, without a network. Raises SealError for a changed or forged file."""
+    async def check(self, data: bytes, timeout_s: float = TIMEOUT_S) -> tuple[OpenedSeal, CheckedSeal]:
+        """Derive the verdicts of a file again, without a network.
+
+        Raises SealError for a file that was changed or takes longer than `timeout_s` seconds.
+        """
+        until = asyncio.get_running_loop().time() + timeout_s
         seal = await asyncio.to_thread(self.open, data)
-        signature, sealed_by = self._check_signature(seal), seal.answer.checker
-        sentences = await rederive(seal, self._support_model)
-        here = self._describe_checker()
-        return seal, CheckedSeal(
+        signature, note = self._check_signature(seal)
+        sentences = await rederive(seal, self._support_model, timeout_s)
+        try:
+            async with asyncio.timeout_at(until):
+                page = await asyncio.to_thread(self._tools.render_page, seal.answer, seal.sources)
+        except TimeoutError as error:
+            raise SealError(LATE) from error
+        sealed_by, here = seal.answer.checker, self._checker
+        description = SealDescription(
             query=seal.answer.response.query,
             digest=seal.digest,
-            answered_at=seal.answer.answered_at,
+            created=seal.answer.answered_at,
+            checker=sealed_by,
             signature=signature,
             public_key=seal.signature.public_key if seal.signature else None,
+            note=note,
             is_same_checker=(sealed_by.rules, sealed_by.support_model) == (here.rules, here.support_model),
-            is_same_page=self._tools.render_page(seal.answer, seal.sources) == seal.page,
-            sealed_by=sealed_by,
-            sentences=sentences,
+            is_same_page=page == seal.page,
         )
+        return seal, CheckedSeal(sealed=description, sentences=sentences)
 
     def _seal(
         self,
@@ -119,21 +139,17 @@ class SealService:
         sources: tuple[Source, ...],
         answered_at: datetime | None,
     ) -> bytes:
-        answer, texts = select_sealed(response, sources, self._describe_checker(), answered_at)
+        answer, texts = select_sealed(response, sources, self._checker, answered_at)
         members = write_members(answer, texts, self._tools.render_page(answer, texts))
         if any(secret in data for secret in self._secrets for data in members.values()):
             raise SealError(SECRET)
         return self._tools.pack(members, self._tools.sign)
 
-    def _describe_checker(self) -> CheckerStamp:
-        return describe_checker(self._support_model, self._settings)
-
-    def _check_signature(self, seal: OpenedSeal) -> SignatureState:
+    def _check_signature(self, seal: OpenedSeal) -> tuple[SignatureState, str]:
+        """Return the state of the signature, and why it was not checked."""
         if seal.signature is None:
-            return "none"
+            return "none", ""
         is_signed = self._tools.is_signed(seal.digest, seal.signature)
         if is_signed is None:
-            return "not_checked"
-        if not is_signed:
-            raise SealError(FORGED)
-        return "valid"
+            return "none", NO_PACKAGE
+        return ("valid" if is_signed else "invalid"), ""

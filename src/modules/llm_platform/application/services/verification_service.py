@@ -64,6 +64,7 @@ MAX_DOCUMENT_SEARCHES: Final = 40
 RESULTS_PER_SEARCH: Final = 3  # the pages to read of one search
 MAX_CONCURRENT_SEARCHES: Final = 3
 SENTENCES_AT_ONCE: Final = 50  # the sentences sent before other tasks have their turn
+UNREAD_STATES: Final = ("late", "refused", "no_text")  # nothing is known about what the page says now
 MAX_STORED_CHARS: Final = 500_000  # all sources of one verified text together
 STORED_S: Final = 3600.0
 NO_ANSWER: Final = "The research run has no answer to verify: wait until it is done"
@@ -205,8 +206,8 @@ class VerificationService:
         )
         given = [GivenSource(source.index, source.url, source.title) for source in answer.sources]
         verified = await self.run(request, request_id=request_id, owner=owner, on_event=on_event, given=given)
-        late = {source.index for source in verified.sources if source.state == "late"}  # unread, so nothing has changed
-        before = [citation for citation in answer.citations if citation.source_index not in late]
+        unread = {source.index for source in verified.sources if source.state in UNREAD_STATES}
+        before = [citation for citation in answer.citations if citation.source_index not in unread]
         changed = list_changes(before, verified.sentences)
         lost = {change.sentence for change in changed if has_support(change.was) and not has_support(change.now)}
         return dtos.VerifiedAgain(

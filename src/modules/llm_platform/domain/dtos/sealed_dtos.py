@@ -18,10 +18,12 @@ MAX_SEALED_BYTES: Final = 32_000_000  # longest file
 MAX_UNPACKED_BYTES: Final = 128_000_000  # all members together
 MAX_SEALED_SOURCES: Final = 1000
 MAX_SEALED_CHARS: Final = 200_000  # longest text of an answer: each sentence is compared again
+MAX_SEALED_CITATIONS: Final = 5000
+MAX_CITED_CHARS: Final = 20 * MAX_SEALED_CHARS  # the sentences of all citations together: the page shows each of them
 MAX_ANSWER_BYTES: Final = 8_000_000  # the member answer.json
 
-Outcome = Literal["same", "different", "not_rederivable"]
-SignatureState = Literal["none", "valid", "not_checked"]
+Outcome = Literal["same", "different", "not_derivable"]
+SignatureState = Literal["valid", "invalid", "none"]
 
 
 class CheckerStamp(BaseModel, frozen=True):
@@ -119,13 +121,13 @@ class OpenedSeal:
 class RederivedCitation(BaseModel, frozen=True):
     """One citation of a sealed answer. `was` is its verdict in the file, and `now` the verdict of this program.
 
-    `was` is None if the file lacks the citation, and `now` if this program gives no verdict. `reason` says why the outcome is not
-    `same`.
+    `was` is None if the file lacks the citation, and `now` if this program gives no verdict. `reason` says why the verdict is not
+    the `same`.
     """
 
     source_index: int
     checked_by: CheckedBy
-    outcome: Outcome
+    derived: Outcome
     was: Verdict | None = None
     now: Verdict | None = None
     reason: str = ""
@@ -134,36 +136,57 @@ class RederivedCitation(BaseModel, frozen=True):
 class RederivedSentence(BaseModel, frozen=True):
     """One sentence of a sealed answer: the code points from `start` to `end`. The worst outcome of its citations counts.
 
-    A sentence that cites no source has no citations. Its outcome is `same` if this program finds none either.
+    A sentence that cites no source has no citations. It is the `same` if this program finds none either; `reason` says why it
+    is not.
     """
 
     start: int
     end: int
-    outcome: Outcome
+    derived: Outcome
     citations: tuple[RederivedCitation, ...] = ()
+    reason: str = ""
 
 
-class CheckedSeal(BaseModel, frozen=True):
-    """What a check of a sealed answer says. A file that was changed raises an error instead.
+class SealDescription(BaseModel, frozen=True):
+    """What the file is.
 
-    - `signature` is `not_checked` if the package that checks signatures is not installed.
-    - `is_same_checker` is False if other rules or weights gave the verdicts, so different verdicts are no sign of a forgery.
+    - `created` is the time of the answer, and `checker` the checker that gave its verdicts: both are what the file says.
+    - `signature` is `none` if the file is not signed, or if `note` says that the signature was not checked.
+    - `public_key` is the key that the file names as its signer.
+    - `is_same_checker` is False if the file names other rules or weights. They may be the reason of a different verdict: check
+      with the version that the file names.
     - `is_same_page` is False if the page of HTML is not the one that this program writes for the answer.
     """
 
-    query: str
     digest: str
-    answered_at: datetime | None = None
+    created: datetime | None = None
+    checker: CheckerStamp
     signature: SignatureState = "none"
     public_key: str | None = None
+    note: str = ""
+    query: str
     is_same_checker: bool = True
     is_same_page: bool = True
-    sealed_by: CheckerStamp
+
+
+class CheckedSeal(BaseModel, frozen=True):
+    """What a check of a sealed answer says. A file that was changed raises an error instead."""
+
+    sealed: SealDescription
     sentences: tuple[RederivedSentence, ...] = ()
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def counts(self) -> dict[Outcome, int]:
         """The number of sentences by outcome."""
-        outcomes = [sentence.outcome for sentence in self.sentences]
-        return {outcome: outcomes.count(outcome) for outcome in ("same", "different", "not_rederivable")}
+        outcomes = [sentence.derived for sentence in self.sentences]
+        return {outcome: outcomes.count(outcome) for outcome in ("same", "different", "not_derivable")}
+
+    @property
+    def is_different(self) -> bool:
+        """True if the file says something that does not follow from its sources, or its signature belongs to another file.
+
+        The same checker writes the same page, so another one was replaced.
+        """
+        has_other_page = self.sealed.is_same_checker and not self.sealed.is_same_page
+        return bool(self.counts["different"]) or self.sealed.signature == "invalid" or has_other_page

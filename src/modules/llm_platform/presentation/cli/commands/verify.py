@@ -67,15 +67,16 @@ FindSources = Annotated[
 Strict = Annotated[
     bool,
     typer.Option(
-        "--strict", help="Exit with 1 if a sentence is not supported, or a verdict of a sealed answer is different."
+        "--strict",
+        help="Exit with 1 if a sentence is not supported. For a sealed answer: also if a verdict cannot be derived here.",
     ),
 ]
 SignedBy = Annotated[
     str | None,
-    typer.Option("--signed-by", metavar="KEY", help="Of a sealed answer: fail unless this public key signed it."),
+    typer.Option("--signed-by", metavar="KEY", help="For a sealed answer: this public key must have signed it."),
 ]
 Refetch = Annotated[
-    bool, typer.Option("--refetch", help="Of a sealed answer: also compare it with what its pages say now.")
+    bool, typer.Option("--refetch", help="For a sealed answer: also compare it with what its pages say now.")
 ]
 Github = Annotated[bool, typer.Option("--github", help="Print annotations for GitHub Actions.")]
 
@@ -100,7 +101,7 @@ def verify(
     console, wiring = setup.command_context(ctx)
     if (file is None) == (research is None):
         reject("FILE", "name a file, or a stored answer with --research ID")
-    sealed_options = SealedOptions(signed_by, refetch, strict, as_json)
+    sealed_options = SealedOptions(signed_by, refetch, strict, as_json, offline)
     sealed_options.check()
     if file is not None and is_sealed(file):
         texts = {"--sources": sources, "--find-sources": find_sources, "--language": language, "--github": github}

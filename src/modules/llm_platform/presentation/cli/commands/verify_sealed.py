@@ -7,24 +7,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.sealed_dtos import MAX_SEALED_BYTES, CheckedSeal
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain
+from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.presentation.cli import setup
 from modules.llm_platform.presentation.cli.console import Console, Line
-from modules.llm_platform.presentation.cli.exit_codes import CommandError
+from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render import verification as render
 from modules.llm_platform.presentation.cli.render.json import json_text
 from modules.llm_platform.presentation.cli.render.seal import seal_counts_line, seal_lines
 from modules.llm_platform.presentation.verification_text import no_longer_hold_line
 from shared.config import Settings
+from shared.exceptions import AppException
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
 
 ZIP_START: Final = b"PK\x03\x04"
 OTHER_KEY: Final = "the file is not signed with the key {key}: do not rely on who made it"
-NO_ANSWER_ID: Final = "sealed"
+NO_SIGNATURE_CHECK: Final = "--signed-by cannot be checked: {note}"
+OTHER_PAGE: Final = "index.html was replaced: rely on answer.json"
 PUBLIC_KEY: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -34,22 +38,28 @@ class SealedOptions:
 
     - `signed_by` is the public key that must have signed the file, in hex digits.
     - `refetch` also compares the answer with what its pages say now.
+    - `strict` also fails for verdicts that cannot be derived here, and for sentences that no longer hold.
     """
 
     signed_by: str | None = None
     refetch: bool = False
     strict: bool = False
     as_json: bool = False
+    offline: bool = False
 
     def check(self) -> None:
-        """Raise WrongUseError for a key that is none."""
+        """Raise WrongUseError for a malformed key, and for options that exclude each other."""
         if self.signed_by is not None and not PUBLIC_KEY.fullmatch(self.signed_by.lower()):
             reject("--signed-by", "must be a public key of 64 hex digits, as `verify` prints it")
+        if self.refetch and self.offline:
+            reject("--refetch", "reads the pages of today, so it does not go with --offline")
 
 
 def is_sealed(file: Path) -> bool:
-    """Return whether the file is a zip file. A file that cannot be read is not."""
+    """Return whether the file is a zip file. A pipe is not: its first bytes could not be read again."""
     try:
+        if not file.is_file():
+            return False
         with file.open("rb") as opened:
             return opened.read(len(ZIP_START)) == ZIP_START
     except OSError:
@@ -59,32 +69,65 @@ def is_sealed(file: Path) -> bool:
 def verify_sealed(
     console: Console, wiring: setup.Wiring, settings: Settings, file: Path, options: SealedOptions
 ) -> None:
-    """Check a sealed answer and print the result. Raises CommandError, and SealError for a file that was changed."""
+    """Check a sealed answer and print the result.
+
+    Raises CommandError: with code 1 if something differs, and with code 2 for a file that cannot be read or was changed.
+    """
     data = _read_bytes(file)
     console.print_progress("deriving the verdicts again …")
 
-    async def run(platform: LLMPlatform) -> tuple[str, CheckedSeal, VerifiedAgain | None]:
-        seal, checked = await platform.seals.check(data)
+    async def run(platform: LLMPlatform) -> tuple[str, CheckedSeal, VerifiedAgain | AppException | None]:
+        try:
+            seal, checked = await platform.seals.check(data)
+        except SealError as error:
+            raise CommandError(error.message, WRONG_USE) from error
         answer = seal.answer.response
         if not options.refetch:
             return answer.synthesis, checked, None
         console.print_progress("reading the sources of today …")
-        again = await platform.verification.verify_answer_again(
-            answer, seal.answer.answered_at, research_id=answer.metadata.request_id or NO_ANSWER_ID
-        )
+        try:
+            again = await platform.verification.verify_answer_again(
+                _select_web_sources(answer), seal.answer.answered_at, research_id=seal.digest
+            )
+        except AppException as error:  # What was derived offline holds without it.
+            return answer.synthesis, checked, error
         return answer.synthesis, checked, again
 
     text, checked, again = setup.run_with_platform(wiring, settings, run)
-    _print(console, text, checked, again, options)
-    if options.signed_by is not None and (checked.signature, checked.public_key) != (
-        "valid",
-        options.signed_by.lower(),
-    ):
-        raise CommandError(OTHER_KEY.format(key=options.signed_by))
-    if options.strict and checked.counts["different"]:
-        raise CommandError(seal_counts_line(checked))
+    _print(console, text, checked, again if isinstance(again, VerifiedAgain) else None, options)
+    _require_signer(checked, options.signed_by)
+    counts = checked.counts
+    if checked.is_different or (options.strict and counts["not_derivable"]):
+        raise CommandError(_describe_failure(checked))
+    if isinstance(again, AppException):
+        raise again
     if options.strict and again is not None and again.no_longer_hold:
         raise CommandError(no_longer_hold_line(again))
+
+
+def _select_web_sources(answer: ResearchResponse) -> ResearchResponse:
+    """Return the answer with its pages on the web. Documents are those of the sender: here they would be other ones."""
+    sources = tuple(source for source in answer.sources if source.url.startswith(("http://", "https://")))
+    numbers = {source.index for source in sources}
+    citations = tuple(citation for citation in answer.citations if citation.source_index in numbers)
+    return answer.model_copy(update={"sources": sources, "citations": citations})
+
+
+def _require_signer(checked: CheckedSeal, key: str | None) -> None:
+    """Raise CommandError if this key did not sign the file, or if that cannot be checked."""
+    sealed = checked.sealed
+    if key is None or (sealed.signature, sealed.public_key) == ("valid", key.lower()):
+        return
+    if sealed.note:
+        raise CommandError(NO_SIGNATURE_CHECK.format(note=sealed.note))
+    raise CommandError(OTHER_KEY.format(key=key))
+
+
+def _describe_failure(checked: CheckedSeal) -> str:
+    if checked.sealed.signature == "invalid":
+        return "the signature does not belong to the file"
+    counts = checked.counts
+    return seal_counts_line(checked) if counts["different"] or counts["not_derivable"] else OTHER_PAGE
 
 
 def _print(

@@ -185,9 +185,14 @@ def _evidence_strip(sentences: Sequence[SentenceEvidence]) -> str:
 
 def _anchor(title: str, url: str) -> str:
     label = html.escape(terminal.shorten(title) or terminal.display_url(url))
-    if not url.startswith(("http://", "https://")):
+    if not _is_web_address(url):
         return f"{label} <code>{html.escape(terminal.display_url(url))}</code>"
     return f'<a href="{html.escape(url)}" rel="noopener noreferrer nofollow">{label}</a>'
+
+
+def _is_web_address(url: str | None) -> bool:
+    """Return whether a browser may open the address: no other scheme becomes a link."""
+    return bool(url) and str(url).startswith(("http://", "https://"))
 
 
 def _html_citation(citation: Citation, response: ResearchResponse) -> str:
@@ -195,8 +200,8 @@ def _html_citation(citation: Citation, response: ResearchResponse) -> str:
     mark, _ = terminal.MARKS[verdict_class]
     sentence = html.escape(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
     quote = html.escape(citation.quote)
-    if quote and citation.quote_url:
-        quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
+    if quote and _is_web_address(citation.quote_url):
+        quote = f'<a href="{html.escape(citation.quote_url or "")}" rel="noopener noreferrer nofollow">{quote}</a>'
     blockquote = f"<blockquote>{quote}</blockquote>" if quote else ""
     verdict = f'<span class="{verdict_class}">{mark} {terminal.verdict_text(citation, response)}</span>'
     number, page = citation.source_index, terminal.page_text(citation)
@@ -220,7 +225,11 @@ def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
     if not citation.quote:
         return line
     quote = escape_line(terminal.shorten(citation.quote))
-    return f"{line}\n  > [{quote}](<{citation.quote_url}>)" if citation.quote_url else f"{line}\n  > {quote}"
+    return (
+        f"{line}\n  > [{quote}](<{citation.quote_url}>)"
+        if _is_web_address(citation.quote_url)
+        else f"{line}\n  > {quote}"
+    )
 
 
 def _markdown_notes(notes: Sequence[str]) -> list[str]:
@@ -231,6 +240,6 @@ def link(title: str, url: str) -> str:
     label = escape_line(terminal.shorten(title) or terminal.display_url(url))
     if not url:
         return label
-    if not url.startswith(("http://", "https://")):
+    if not _is_web_address(url):
         return f"{label} {code_span(terminal.display_url(url))}"
     return f"[{label}]({link_target(url)})"

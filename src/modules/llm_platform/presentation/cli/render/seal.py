@@ -3,43 +3,49 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from modules.llm_platform.domain.dtos.sealed_dtos import CheckedSeal, Outcome, RederivedCitation
+from modules.llm_platform.domain.dtos.sealed_dtos import CheckedSeal, Outcome, RederivedCitation, SealDescription
 from modules.llm_platform.presentation.cli.console import Line, Style
 from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
 from modules.llm_platform.presentation.verification_text import VERDICTS, shorten
 
 MARKS: Final[Mapping[Outcome, tuple[str, Style]]] = {
-    "same": ("✔", "green"),
     "different": ("✘", "red"),
-    "not_rederivable": ("?", "yellow"),
+    "not_derivable": ("?", "yellow"),
 }
 NAMES: Final[Mapping[Outcome, str]] = {
     "same": "same",
     "different": "different",
-    "not_rederivable": "not re-derivable",
+    "not_derivable": "not derivable",
 }
+OTHER_CHECKER: Final = (
+    "The file names another checker or support model, which may be the reason of different verdicts: check it with "
+    "llm-platform {version}."
+)
 
 
 def seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
     """Yield what the file is, the counts, and the sentences whose verdicts are not the same, with the reason."""
-    when = f", answered on {local_minute(checked.answered_at)}" if checked.answered_at else ""
-    yield Line(f"The file is unchanged{when}. {_describe_signature(checked)}")
-    yield Line(f"sha256:{checked.digest}", "dim")
-    if not checked.is_same_checker:
-        yield Line("The checker or the support model here is another one, so verdicts may differ.", "yellow")
-    if not checked.is_same_page:
+    sealed = checked.sealed
+    when = f", answered on {local_minute(sealed.created)}" if sealed.created else ""
+    yield Line(
+        f"The file is unchanged{when}. {_describe_signature(sealed)}", "red" if sealed.signature == "invalid" else ""
+    )
+    yield Line(f"sha256:{sealed.digest}", "dim")
+    if not sealed.is_same_checker:
+        yield Line(OTHER_CHECKER.format(version=sealed.checker.version), "yellow")
+    if not sealed.is_same_page:
         yield Line("Its index.html is not the page that this version writes: rely on answer.json.", "yellow")
     yield Line(seal_counts_line(checked), "bold")
     for sentence in checked.sentences:
-        if sentence.outcome == "same":
+        if sentence.derived == "same":
             continue
-        mark, style = MARKS[sentence.outcome]
+        mark, style = MARKS[sentence.derived]
         yield Line()
         yield Line(f"{mark} {shorten(text[sentence.start : sentence.end])}", style)
         if not sentence.citations:
-            yield Line("  different: it cites no source in the file, and it does here")
+            yield Line(f"  {NAMES[sentence.derived]}: {sentence.reason}")
         for citation in sentence.citations:
-            if citation.outcome != "same":
+            if citation.derived != "same":
                 yield Line(f"  {_describe_outcome(citation)}")
 
 
@@ -49,16 +55,17 @@ def seal_counts_line(checked: CheckedSeal) -> str:
     return f"{plural(len(checked.sentences), 'sentence')}: {', '.join(shown) or 'nothing to check'}."
 
 
-def _describe_signature(checked: CheckedSeal) -> str:
-    if checked.signature == "valid":
-        return f"Signed with the key {checked.public_key}."
-    if checked.signature == "not_checked":
-        return 'Its signature was not checked: pip install "llm-platform[seal]".'
-    return "It is not signed."
+def _describe_signature(sealed: SealDescription) -> str:
+    if sealed.signature == "valid":
+        return f"Signed with the key {sealed.public_key}."
+    if sealed.signature == "invalid":
+        return "Its signature does not belong to it: it was made for another file, or changed."
+    return f"It is signed, and {sealed.note}." if sealed.note else "It is not signed."
 
 
 def _describe_outcome(citation: RederivedCitation) -> str:
-    line = f"[{citation.source_index}] {NAMES[citation.outcome]}: {citation.reason}"
+    line = f"[{citation.source_index}] {NAMES[citation.derived]}: {citation.reason}"
     was = f"was {VERDICTS[citation.was]}" if citation.was else ""
     now = f"is {VERDICTS[citation.now]}" if citation.now and citation.now != citation.was else ""
-    return f"{line} ({', '.join(filter(None, (was, now)))})"
+    verdicts = ", ".join(filter(None, (was, now)))
+    return f"{line} ({verdicts})" if verdicts else line
