@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ from modules.llm_platform.application.research.events import Done, Failed, Resea
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.request_dtos import MAX_CONTEXT_CHARS, ResearchRequest
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES, UploadedFile
-from modules.llm_platform.domain.exceptions import OutputError
+from modules.llm_platform.domain.exceptions import OutputError, SealError
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS, split_message
 from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.commands.plan import PlanReview, print_plan, read_plan, store_accepted_plan
@@ -323,10 +323,14 @@ class _ResearchCommand:
         self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool
     ) -> tuple[ResearchResponse, Seal | None]:
         """Run the research. For a sealed answer, also return what seals it: the platform has the texts of its sources."""
-        response = await self._answer(request, platform, store_plan=store_plan)
         if not self.output_options.is_sealed:
-            return response, None
-        sources = await platform.seals.load_sources(response)
+            return await self._answer(request, platform, store_plan=store_plan), None
+        platform.seals.check_signer()
+        response = await self._answer(request, platform, store_plan=store_plan)
+        try:
+            sources = await platform.seals.load_sources(response)
+        except SealError as error:
+            return response, partial(_raise, error)
         return response, lambda answer: platform.seals.seal(answer, sources)
 
     async def _answer(self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool) -> ResearchResponse:
@@ -341,6 +345,10 @@ class _ResearchCommand:
             aclosing(platform.research.stream(request, is_stored=self.output_options.is_sealed)) as events,
         ):
             return await show_research(self.console, events, is_live=self._is_live)
+
+
+def _raise(error: SealError, answer: ResearchResponse) -> bytes:
+    raise error
 
 
 def read_files(paths: Sequence[Path]) -> tuple[UploadedFile, ...]:
@@ -409,9 +417,9 @@ def deliver_research(
 
     - `is_live` is True if `show_research` has printed the text already.
     - `missing_model_note` is printed below the sources.
-    - `seal` makes the file of a sealed answer.
+    - `seal` makes the file of a sealed answer. If it fails, the answer is printed: it may have cost money.
 
-    Raises CommandError if a file cannot be written, or if `--schema` got no object.
+    Raises CommandError if a file cannot be written, or if `--schema` got no object, and SealError.
     """
 
     def print_answer() -> None:
@@ -437,7 +445,11 @@ def deliver_research(
     }
     if seal is not None:
         renderers["sealed"] = partial(seal, response)
-    output_options.deliver(console, renderers, print_answer)
+    try:
+        output_options.deliver(console, renderers, print_answer)
+    except SealError:
+        replace(output_options, file=None).deliver(console, renderers, print_answer)
+        raise
     if output_options.csl is not None:
         write_file(console, output_options.csl, csl_json(response))
     if output_options.evidence is not None:

@@ -16,6 +16,7 @@ from modules.llm_platform.application.research.events import parse_event
 from modules.llm_platform.domain.callers.api_key_label import owner_of_label
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, ResearchJob
+from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.research import (
     Csl,
@@ -96,7 +97,7 @@ def follow(
     output_options.check(console)
     is_live = console.stdout_is_terminal and output_options.is_printed
 
-    async def answer(platform: LLMPlatform) -> tuple[ResearchResponse, bytes]:
+    async def answer(platform: LLMPlatform) -> tuple[ResearchResponse, bytes | SealError]:
         jobs = platform.research_jobs
         job = await jobs.get(research_id, owner=_owner(key))
         if job.status == "queued":
@@ -107,11 +108,20 @@ def follow(
             response = await show_research(console, known, is_live=is_live)
         if not output_options.is_sealed:
             return response, b""
-        return response, await platform.seals.seal_stored(research_id, owner=_owner(key))
+        try:
+            return response, await platform.seals.seal_stored(research_id, owner=_owner(key))
+        except SealError as error:
+            return response, error
 
     with _follow_hint(console, research_id, key):
         response, sealed = context.run(answer)
-    deliver_research(console, output_options, response, is_live=is_live, seal=lambda _: sealed)
+
+    def seal(_: ResearchResponse) -> bytes:
+        if isinstance(sealed, SealError):
+            raise sealed
+        return sealed
+
+    deliver_research(console, output_options, response, is_live=is_live, seal=seal)
 
 
 @researches_app.command(cls=options.Command)
