@@ -116,7 +116,7 @@ async def finish_research(request: Request, research_id: ResearchId) -> Response
         **problem_responses(404, 405, 409, 422, 503),
     },
 )
-async def sealed_research(request: Request, research_id: ResearchId) -> Response:
+async def get_sealed_research(request: Request, research_id: ResearchId) -> Response:
     data = await services(request).seals.seal_stored(research_id, owner=caller_id(request))
     return Response(data, media_type=SEALED_TYPE, headers=dict(SEALED_HEADERS))
 

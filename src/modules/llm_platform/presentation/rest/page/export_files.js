@@ -75,7 +75,7 @@ export function saveFile(name, blob) {
   setTimeout(() => URL.revokeObjectURL(url), KEPT_MS);
 }
 
-/** Save the file that the server seals, and close the menu of the `button`. What goes wrong stands below the button. */
+/** Save the file that the server seals, and close the menu of the `button`. An error is shown below the button. */
 export async function saveSealed(response, id, button) {
   const note = el("p", { class: "hint", role: "status" }, "…");
   if (button.nextElementSibling?.matches(".hint")) button.nextElementSibling.remove();

@@ -55,7 +55,7 @@ const PROBLEMS = {
   research_queue_full: () => t("Too many of your questions wait for an answer. Ask again when some have theirs."),
   research_cancelled: () => t("This research was cancelled."),
   research_ended: () => t("This research has ended already."),
-  seal: () => t("The whole text is not stored any more."),
+  seal: () => t("This answer cannot be sealed: “Details” says why."),
   seal_config: PART_FAILED,
   research_interrupted: () => t("The server broke off again and again while it worked on this. Ask again."),
   store: () => t("The server cannot store or read answers for now."),

@@ -446,6 +446,7 @@ export default {
   "The threads are deleted.": "حُذفت المحادثات.",
   "Picture ({kind})": "صورة ({kind})",
   "Sealed, with its sources": "مختومة مع مصادرها",
+  "This answer cannot be sealed: “Details” says why.": "لا يمكن ختم هذه الإجابة: السبب مذكور في «التفاصيل».",
   "done": "منجز",
   "not done": "غير منجز",
   "This is asked when the answer is complete.": "يُطرح هذا السؤال عند اكتمال الإجابة.",

@@ -446,6 +446,7 @@ export default {
   "The threads are deleted.": "Die Gespräche sind gelöscht.",
   "Picture ({kind})": "Bild ({kind})",
   "Sealed, with its sources": "Versiegelt, mit den Quellen",
+  "This answer cannot be sealed: “Details” says why.": "Diese Antwort kann nicht versiegelt werden: „Einzelheiten“ nennt den Grund.",
   "done": "erledigt",
   "not done": "offen",
   "This is asked when the answer is complete.": "Diese Frage wird gestellt, sobald die Antwort fertig ist.",

@@ -446,6 +446,7 @@ export default {
   "The threads are deleted.": "השיחות נמחקו.",
   "Picture ({kind})": "תמונה ({kind})",
   "Sealed, with its sources": "חתומה, עם המקורות",
+  "This answer cannot be sealed: “Details” says why.": "אי אפשר לחתום את התשובה הזו: הסיבה מופיעה תחת „פרטים”.",
   "done": "בוצע",
   "not done": "לא בוצע",
   "This is asked when the answer is complete.": "השאלה תישאל כשהתשובה תושלם.",

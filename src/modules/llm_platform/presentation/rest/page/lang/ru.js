@@ -446,6 +446,7 @@ export default {
   "The threads are deleted.": "Беседы удалены.",
   "Picture ({kind})": "Картинка ({kind})",
   "Sealed, with its sources": "Запечатанный, с источниками",
+  "This answer cannot be sealed: “Details” says why.": "Этот ответ нельзя запечатать: причина указана под «Подробности».",
   "done": "сделано",
   "not done": "не сделано",
   "This is asked when the answer is complete.": "Этот вопрос будет задан, когда ответ будет готов.",

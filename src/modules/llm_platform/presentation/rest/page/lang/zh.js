@@ -446,6 +446,7 @@ export default {
   "The threads are deleted.": "对话已删除。",
   "Picture ({kind})": "图片（{kind}）",
   "Sealed, with its sources": "封存文件，含来源",
+  "This answer cannot be sealed: “Details” says why.": "此回答无法封存：原因见“详情”。",
   "done": "已完成",
   "not done": "未完成",
   "This is asked when the answer is complete.": "回答完成后将提出此问题。",
