@@ -24,6 +24,7 @@ from modules.llm_platform import (
 )
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.domain.dtos.source_dtos import Source, TextKind
+from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 from modules.llm_platform.testing import FakeLLM, FakeWebSearch
 from shared.config import Settings
@@ -82,6 +83,17 @@ async def test_no_secret_of_the_settings_is_sealed() -> None:
     assert checked.sealed.signature == "valid"
     whole = opened.answer.model_dump_json() + opened.page + "".join(source.text for source in opened.sources)
     assert not [secret for secret in SECRETS.values() if secret.rpartition(":")[2] in whole]
+
+
+@pytest.mark.parametrize("name", list(SECRETS))
+async def test_a_text_with_a_secret_of_the_settings_is_not_sealed(name: str) -> None:
+    """A document that holds a key by mistake stays where it is."""
+    secret = SECRETS[name].rpartition(":")[2]
+    source = Source(index=1, title="Rules", url="https://docs.test/rules", text=f"{RULES} The key is {secret}.")
+    answer = await check_answer(TEXT, (source,))
+    async with platform({}, **SECRETS) as wired:
+        with pytest.raises(SealError, match="secret"):
+            wired.seals.seal(answer, (source,))
 
 
 @pytest.mark.parametrize("name", ["second_pairs", "unseen_pairs"])

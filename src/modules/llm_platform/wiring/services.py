@@ -55,9 +55,9 @@ def build_seal_tools(settings: Settings) -> SealTools:
 
     def render_page(answer: SealedAnswer, sources: tuple[Source, ...]) -> str:
         # Imported when it is needed: the page is that of the command line.
-        from modules.llm_platform.presentation.cli.render.sealed_page import sealed_html
+        from modules.llm_platform.presentation.cli.render.sealed_page import render_sealed_page
 
-        return sealed_html(answer, sources)
+        return render_sealed_page(answer, sources)
 
     key = settings.SEAL_KEY
     signer = ed25519.Ed25519Signer(key.get_secret_value()) if key else None

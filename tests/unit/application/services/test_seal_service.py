@@ -45,7 +45,7 @@ from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.infrastructure import ed25519
 from modules.llm_platform.infrastructure.ed25519 import Ed25519Signer
 from modules.llm_platform.infrastructure.files import sealed_archive
-from modules.llm_platform.presentation.cli.render.seal import seal_lines
+from modules.llm_platform.presentation.cli.render.seal import render_seal_lines
 
 TIMES = ("0001-01-01T00:00:00+01:00", "9999-12-31T23:00:00-14:00")  # not shown in every time zone
 REWORDED = Source(
@@ -177,7 +177,9 @@ async def test_a_citation_that_the_text_lacks_is_different() -> None:
     lie = answer.model_copy(update={"citations": (moved, *answer.citations[1:]), "metadata": metadata})
     checked = await check(make_seals().seal(lie, SOURCES))
     assert outcomes(checked) == ["different"] * 3 + ["same"] * 2 + ["not_derivable"]
-    assert "  different: this program finds no such statement" in [line.text for line in seal_lines(TEXT, checked)]
+    assert "  different: this program finds no such statement" in [
+        line.text for line in render_seal_lines(TEXT, checked)
+    ]
 
 
 async def test_a_verdict_that_was_left_out_is_different() -> None:
@@ -498,5 +500,5 @@ async def test_a_hostile_answer_is_checked_or_refused(portion: int) -> None:
         except SealError:
             continue
         text = seal.answer.response.synthesis
-        assert list(seal_lines(text, checked))
+        assert list(render_seal_lines(text, checked))
         assert checked.model_dump_json()

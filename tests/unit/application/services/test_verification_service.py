@@ -51,6 +51,7 @@ from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.testing.page_reader import READ_AT, FakePageReader, PageOutcome, sample_page
 from modules.llm_platform.testing.web_search import FakeWebSearch
+from shared.exceptions import AppException
 
 TOWER = (
     "The Eiffel Tower is 330 metres tall. It was completed in 1889. "
@@ -424,12 +425,17 @@ async def test_other_requests_have_their_turn(monkeypatch: pytest.MonkeyPatch) -
     assert most <= 2 * SENTENCES_AT_ONCE
 
 
-async def test_a_page_that_is_late_says_nothing_new() -> None:
-    """A slow server is no change: whoever watches an answer is not called for it."""
+@pytest.mark.parametrize(
+    ("error", "state"),
+    [(PageTimeoutError(), "late"), (PageBlockedError(), "refused"), (PageError(), "no_text")],
+    ids=["late", "refused", "no_text"],
+)
+async def test_a_page_that_was_not_read_says_nothing_new(error: AppException, state: str) -> None:
+    """A slow or closed server is no change: whoever watches an answer is not called for it."""
     text = "The Eiffel Tower is 330 metres tall [1]."
     before = (await service({URL: TOWER}).verify(f"{text}\n\n[1] {URL}")).sentences
-    late = await service({URL: PageTimeoutError()}).verify_again(_stored(text, before[0].citations))
-    assert (late.sources[0].state, late.changed, late.no_longer_hold) == ("late", (), 0)
+    again = await service({URL: error}).verify_again(_stored(text, before[0].citations))
+    assert (again.sources[0].state, again.changed, again.no_longer_hold) == (state, (), 0)
 
 
 async def test_a_run_without_an_answer_cannot_be_verified() -> None:

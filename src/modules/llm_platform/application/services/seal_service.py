@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from modules.llm_platform.application.seals.contents import (
-    NOT_STORED,
-    RenderPage,
-    read_members,
-    select_sealed,
-    write_members,
-)
+from modules.llm_platform.application.seals.contents import RenderPage, read_members, select_sealed, write_members
 from modules.llm_platform.application.seals.rederivation import LATE, TIMEOUT_S, rederive
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_service import ResearchService
@@ -91,10 +85,8 @@ class SealService:
         self._tools.check_signer()
 
     async def load_sources(self, response: ResearchResponse) -> tuple[Source, ...]:
-        """Return the texts of the sources of an answer of this process. Raises SealError if they are not stored any more."""
+        """Return the texts of the sources of an answer of this process; empty if they are not stored any more."""
         stored = await self._research.stored_sources(response.metadata.request_id)
-        if stored is None and response.sources:
-            raise SealError(NOT_STORED)
         return stored.sources if stored else ()
 
     def seal(self, response: ResearchResponse, sources: tuple[Source, ...]) -> bytes:

@@ -21,10 +21,14 @@ from tests.support.sealed_answers import (
     make_seals,
     seal_answer,
 )
-from tests.unit.presentation.cli.fakes import Ended, PlatformPart, part_wiring
+from tests.unit.presentation.cli.fakes import Ended, FakePlatform, PlatformPart, part_wiring, wiring
 
 from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.domain.dtos.source_dtos import StoredSources
+from modules.llm_platform.domain.exceptions import VerificationError
 from modules.llm_platform.infrastructure.ed25519 import Ed25519Signer
+from modules.llm_platform.infrastructure.files import sealed_archive
+from modules.llm_platform.presentation.cli.commands.verify_sealed import is_sealed
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.testing import FakePageReader, FakeWebSearch
 
@@ -43,6 +47,13 @@ class Platform(PlatformPart):
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return tmp_path / "answer.sealed.zip"
+
+
+class StoredResearch:
+    """A research service that still has the texts of its sources."""
+
+    async def stored_sources(self, request_id: str) -> StoredSources:
+        return StoredSources(sources=SOURCES)
 
 
 def verify(capsys: pytest.CaptureFixture[str], *arguments: str | Path, **pages: str) -> Ended:
@@ -134,6 +145,104 @@ def test_refetch_compares_with_the_pages_of_today(file: Path, capsys: pytest.Cap
     assert verify(capsys, file, "--refetch", "--strict", **today).code == 1
     refetched = json.loads(verify(capsys, file, "--refetch", "--json", **today).out)["refetched"]
     assert refetched["no_longer_hold"] == 1
+
+
+def test_refetch_reads_no_documents_of_the_sender(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The paths of the sender name other documents here, or those that nobody else may read."""
+    document = SOURCES[0].model_copy(update={"url": "doc:tower.md"})
+    sources = (document, *SOURCES[1:])
+    file.write_bytes(make_seals().seal(asyncio.run(check_answer(sources=sources)), sources))
+    ended = verify(capsys, file, "--refetch", "--json", **{"doc:tower.md": "Secret", SOURCES[1].url: SOURCES[1].text})
+    refetched = json.loads(ended.out)["refetched"]
+    assert {source["url"] for source in refetched["sources"]} == {None, SOURCES[1].url}
+    assert refetched["no_longer_hold"] == 0
+
+
+def test_refetch_that_fails_keeps_what_was_derived(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The verdicts of the file need no network. --offline and --refetch exclude each other."""
+    file.write_bytes(seal())
+
+    class Failing(Platform):
+        def __init__(self) -> None:
+            super().__init__({})
+            self.verification = self  # type: ignore[assignment]
+
+        async def verify_answer_again(self, *_: object, **__: object) -> None:
+            raise VerificationError("The text has too many sentences")
+
+    code = run(["verify", str(file), "--refetch"], part_wiring(Failing()))
+    printed = capsys.readouterr()
+    assert (code, "4 sentences: 4 same." in printed.out) == (1, True)
+    assert "too many sentences" in printed.err
+    assert verify(capsys, file, "--refetch", "--offline").code == 2
+
+
+def test_the_exit_code_says_what_was_found(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """0: all the same; 1: something differs; 2: not readable. --strict also fails for what cannot be derived."""
+    whole = seal(sign=Ed25519Signer(SEAL_KEY))
+    members = sealed_archive.unpack(whole).members
+    foreign = Ed25519Signer(SEAL_KEY)("0" * 64)
+    answer = asyncio.run(check_answer())
+    without = make_seals().seal(answer.model_copy(update={"citations": ()}), SOURCES)
+    for data, code, strict in (
+        (whole, 0, 0),
+        (sealed_archive.pack(members, lambda _: foreign), 1, 1),
+        (sealed_archive.pack({**members, "index.html": b"<p>Another</p>"}), 1, 1),
+        (without, 0, 1),
+        (whole[:-1], 2, 2),
+        (b"PK\x03\x04", 2, 2),
+    ):
+        file.write_bytes(data)
+        assert (verify(capsys, file).code, verify(capsys, file, "--strict").code) == (code, strict)
+    file.write_bytes(sealed_archive.pack(members, lambda _: foreign))
+    checked = json.loads(verify(capsys, file, "--json").out)
+    assert set(checked) == {"sealed", "sentences", "counts"}
+    assert {"digest", "created", "checker", "signature"} <= set(checked["sealed"])
+    assert checked["sealed"]["signature"] == "invalid"
+    assert {sentence["derived"] for sentence in checked["sentences"]} == {"same"}
+
+
+def test_a_missing_package_is_named(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A signature that nobody checked is not said to be another one."""
+    monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
+    signature = Ed25519Signer(SEAL_KEY)
+    file.write_bytes(seal(sign=signature))
+    ended = verify(capsys, file, "--signed-by", PUBLIC_KEY)
+    assert (ended.code, 'pip install "llm-platform[seal]"' in ended.out) == (1, True)
+    assert "--signed-by cannot be checked" in ended.err
+
+
+def test_a_pipe_keeps_its_text(tmp_path: Path) -> None:
+    """Looking for a zip file would take its first bytes away."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert not is_sealed(pipe)
+
+
+def test_an_answer_that_cannot_be_sealed_is_printed(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It may have cost money."""
+
+    platform = FakePlatform(answer=asyncio.run(check_answer()))
+    platform.seals = make_seals(secrets=["1280 metres"], research=StoredResearch())
+    code = run(["research", "How tall?", "--output", str(file), "--yes"], wiring(platform))
+    printed = capsys.readouterr()
+    assert (code, "330 metres tall" in printed.out, file.exists()) == (1, True, False)
+    assert "contains a secret" in printed.err
+
+
+def test_a_signer_that_is_missing_costs_no_answer(
+    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is loaded before the question is asked."""
+    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.ed25519", None)
+    platform = FakePlatform()
+    signer = Ed25519Signer(SEAL_KEY)
+    platform.seals = make_seals(sign=signer)  # type: ignore[attr-defined]
+    code = run(["research", "How tall?", "--output", str(file), "--yes"], wiring(platform))
+    assert (code, platform.research.requests) == (1, [])
+    assert 'pip install "llm-platform[seal]"' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [("--find-sources",), ("--github",), ("--language", "en"), ("--output", "a.md")])

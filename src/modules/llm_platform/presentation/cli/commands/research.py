@@ -327,10 +327,7 @@ class _ResearchCommand:
             return await self._answer(request, platform, store_plan=store_plan), None
         platform.seals.check_signer()
         response = await self._answer(request, platform, store_plan=store_plan)
-        try:
-            sources = await platform.seals.load_sources(response)
-        except SealError as error:
-            return response, partial(_raise, error)
+        sources = await platform.seals.load_sources(response)
         return response, lambda answer: platform.seals.seal(answer, sources)
 
     async def _answer(self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool) -> ResearchResponse:
@@ -345,10 +342,6 @@ class _ResearchCommand:
             aclosing(platform.research.stream(request, is_stored=self.output_options.is_sealed)) as events,
         ):
             return await show_research(self.console, events, is_live=self._is_live)
-
-
-def _raise(error: SealError, answer: ResearchResponse) -> bytes:
-    raise error
 
 
 def read_files(paths: Sequence[Path]) -> tuple[UploadedFile, ...]:

@@ -17,7 +17,7 @@ from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandE
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render import verification as render
 from modules.llm_platform.presentation.cli.render.json import json_text
-from modules.llm_platform.presentation.cli.render.seal import seal_counts_line, seal_lines
+from modules.llm_platform.presentation.cli.render.seal import describe_seal_counts, render_seal_lines
 from modules.llm_platform.presentation.verification_text import no_longer_hold_line
 from shared.config import Settings
 from shared.exceptions import AppException
@@ -100,7 +100,7 @@ def verify_sealed(
     if checked.is_different or (options.strict and counts["not_derivable"]):
         raise CommandError(_describe_failure(checked))
     if isinstance(again, AppException):
-        raise again
+        raise CommandError(again.message) from again
     if options.strict and again is not None and again.no_longer_hold:
         raise CommandError(no_longer_hold_line(again))
 
@@ -127,7 +127,7 @@ def _describe_failure(checked: CheckedSeal) -> str:
     if checked.sealed.signature == "invalid":
         return "the signature does not belong to the file"
     counts = checked.counts
-    return seal_counts_line(checked) if counts["different"] or counts["not_derivable"] else OTHER_PAGE
+    return describe_seal_counts(checked) if counts["different"] or counts["not_derivable"] else OTHER_PAGE
 
 
 def _print(
@@ -137,7 +137,7 @@ def _print(
         today = {"refetched": again.model_dump(mode="json")} if again else {}
         console.print_verbatim(json_text(checked.model_dump(mode="json") | today))
         return
-    console.print_lines(seal_lines(text, checked))
+    console.print_lines(render_seal_lines(text, checked))
     if again is not None:
         console.print_lines([Line(), *render.change_lines(text, again)])
 

@@ -23,7 +23,7 @@ OTHER_CHECKER: Final = (
 )
 
 
-def seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
+def render_seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
     """Yield what the file is, the counts, and the sentences whose verdicts are not the same, with the reason."""
     sealed = checked.sealed
     when = f", answered on {local_minute(sealed.created)}" if sealed.created else ""
@@ -35,7 +35,7 @@ def seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
         yield Line(OTHER_CHECKER.format(version=sealed.checker.version), "yellow")
     if not sealed.is_same_page:
         yield Line("Its index.html is not the page that this version writes: rely on answer.json.", "yellow")
-    yield Line(seal_counts_line(checked), "bold")
+    yield Line(describe_seal_counts(checked), "bold")
     for sentence in checked.sentences:
         if sentence.derived == "same":
             continue
@@ -49,7 +49,7 @@ def seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
                 yield Line(f"  {_describe_outcome(citation)}")
 
 
-def seal_counts_line(checked: CheckedSeal) -> str:
+def describe_seal_counts(checked: CheckedSeal) -> str:
     counts = checked.counts
     shown = [f"{counts[outcome]} {name}" for outcome, name in NAMES.items() if counts[outcome]]
     return f"{plural(len(checked.sentences), 'sentence')}: {', '.join(shown) or 'nothing to check'}."

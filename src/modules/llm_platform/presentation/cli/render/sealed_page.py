@@ -19,7 +19,7 @@ INTRODUCTION = (
 )
 
 
-def sealed_html(answer: SealedAnswer, sources: tuple[Source, ...]) -> str:
+def render_sealed_page(answer: SealedAnswer, sources: tuple[Source, ...]) -> str:
     """Return the page. The same answer gives the same page on every machine."""
     quoted: dict[int, list[Citation]] = {}
     for citation in answer.response.citations:
