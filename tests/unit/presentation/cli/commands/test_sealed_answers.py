@@ -191,6 +191,7 @@ def test_the_exit_code_says_what_was_found(file: Path, capsys: pytest.CaptureFix
         (without, 0, 1),
         (whole[:-1], 2, 2),
         (b"PK\x03\x04", 2, 2),
+        (b"The tower is 330 metres tall.", 2, 2),
     ):
         file.write_bytes(data)
         assert (verify(capsys, file).code, verify(capsys, file, "--strict").code) == (code, strict)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.sealed_dtos import MAX_SEALED_BYTES, CheckedSeal
+from modules.llm_platform.domain.dtos.sealed_dtos import MAX_SEALED_BYTES, SEALED_SUFFIX, CheckedSeal
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain
 from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.presentation.cli import setup
@@ -56,10 +56,15 @@ class SealedOptions:
 
 
 def is_sealed(file: Path) -> bool:
-    """Return whether the file is a zip file. A pipe is not: its first bytes could not be read again."""
+    """Return whether the file is a zip file, or has the name of a sealed answer.
+
+    A pipe is not: its first bytes could not be read again.
+    """
     try:
         if not file.is_file():
             return False
+        if file.name.lower().endswith(SEALED_SUFFIX):
+            return True
         with file.open("rb") as opened:
             return opened.read(len(ZIP_START)) == ZIP_START
     except OSError:
