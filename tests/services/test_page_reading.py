@@ -967,7 +967,7 @@ class TestActions:
                 assert f"{base}/#research/abc" in text
 
     async def test_a_stored_answer_is_sealed(self, browser: Browser, base: str) -> None:
-        """The file comes from the server; what goes wrong stands below the button, and the menu stays open."""
+        """The file comes from the server; an error is shown below the button, and the menu stays open."""
         made = response("Owls sleep by day [1].", metadata={"request_id": "abc"})
         async with visiting(browser, base) as visit:
             page = visit.page
@@ -981,7 +981,7 @@ class TestActions:
             await visit.answered()
             await page.get_by_text("Export").click()
             await page.get_by_role("button", name="Sealed, with its sources").click()
-            await expect(page.locator(".menu-items .hint").first).to_contain_text("is not stored any more")
+            await expect(page.locator(".menu-items .hint").first).to_contain_text("This answer cannot be sealed")
             await page.unroute("**/research/abc/sealed")
             await page.route(
                 "**/research/abc/sealed", lambda route: route.fulfill(body=b"PK", content_type="application/zip")
