@@ -125,13 +125,22 @@ def test_a_name_may_stand_once() -> None:
         unpack(archive_of(("answer.json", b"1"), ("answer.json", b"2")))
 
 
-def test_a_million_entries_cost_no_memory() -> None:
-    """The directory is measured before it is read."""
+@pytest.mark.parametrize("is_hidden", [False, True], ids=["one end record", "another inside"])
+def test_a_million_entries_cost_no_memory(is_hidden: bool) -> None:
+    """The directory is measured before it is read, and it is the directory that the library reads.
+
+    The library takes the last end record that it finds. Inside the measured one, another may name a larger directory.
+    """
     entry = b"PK\x01\x02" + bytes(24) + b"\x01\x00" + bytes(16) + b"a"
     directory = entry * 500_000
-    end = b"PK\x05\x06" + bytes(4) + b"\xff\x00\xff\x00" + len(directory).to_bytes(4, "little") + bytes(4)
-    body = b"PK\x03\x04" + directory + end + (len(PREFIX) + 64).to_bytes(2, "little")
-    data = body + f"{PREFIX}{hashlib.sha256(body).hexdigest()}".encode()
+    size = len(directory).to_bytes(4, "little")
+    end = b"PK\x05\x06" + bytes(4) + b"\xff\x00\xff\x00" + size + bytes(4)
+    if is_hidden:
+        last = entry[:32] + b"\x04\x00" + entry[34:]  # its comment is the signature of the measured end record
+        directory = directory[: -len(entry)] + last
+        size = (len(directory) + 4).to_bytes(4, "little")
+        end = b"PK\x05\x06PK\x05\x06" + b"\x03\x00\x03\x00" + b"\x00\x01\x00\x00" + size
+    data = seal_body(b"PK\x03\x04" + directory + end + (len(PREFIX) + 64).to_bytes(2, "little"))
     tracemalloc.start()
     try:
         with pytest.raises(SealError, match="refused"):
