@@ -79,7 +79,7 @@ def make_seals(
         render_sealed_page, sealed_archive.pack, sealed_archive.unpack, sign, ed25519.is_signed, check_signer
     )
     checker = describe_checker(model, {"CITATION_ENCODER": "auto"})
-    return SealService(research, jobs, tools, checker, model, secrets, lambda: ANSWERED_AT)
+    return SealService(research, jobs, tools, lambda: checker, model, secrets, lambda: ANSWERED_AT)
 
 
 async def seal_answer(**options: Any) -> bytes:

@@ -241,7 +241,7 @@ class Container(ProviderContainer):
         research,
         research_job_service,
         Singleton(services.build_seal_tools, settings),
-        Singleton(services.build_checker_stamp, support_model, settings),
+        Singleton(services.build_checker_stamp, support_model, settings).provider,
         support_model,
         settings.provided.secrets.call(),
     )

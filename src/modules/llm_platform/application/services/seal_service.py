@@ -52,7 +52,7 @@ class SealTools:
 class SealService:
     """Seals answers and checks sealed ones.
 
-    - `checker` describes the checker of this program, which each file names.
+    - `read_checker` describes the checker of this program, which each file names.
     - `secrets` are never written into a file.
     """
 
@@ -61,13 +61,13 @@ class SealService:
         research: ResearchService,
         jobs: ResearchJobService,
         tools: SealTools,
-        checker: CheckerStamp,
+        read_checker: Callable[[], CheckerStamp],
         support_model: ISupportModel | None = None,
         secrets: Sequence[str] = (),
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._research, self._jobs, self._tools = research, jobs, tools
-        self._checker, self._support_model = checker, support_model
+        self._read_checker, self._support_model = read_checker, support_model
         escaped = (json.dumps(secret, ensure_ascii=False)[1:-1] for secret in secrets)
         self._secrets = [secret.encode() for secret in {*secrets, *escaped}]
         self._now = now
@@ -111,7 +111,7 @@ class SealService:
                 page = await asyncio.to_thread(self._tools.render_page, seal.answer, seal.sources)
         except TimeoutError as error:
             raise SealError(LATE) from error
-        sealed_by, here = seal.answer.checker, self._checker
+        sealed_by, here = seal.answer.checker, await asyncio.to_thread(self._read_checker)
         description = SealDescription(
             query=seal.answer.response.query,
             digest=seal.digest,
@@ -131,7 +131,7 @@ class SealService:
         sources: tuple[Source, ...],
         answered_at: datetime | None,
     ) -> bytes:
-        answer, texts = select_sealed(response, sources, self._checker, answered_at)
+        answer, texts = select_sealed(response, sources, self._read_checker(), answered_at)
         members = write_members(answer, texts, self._tools.render_page(answer, texts))
         if any(secret in data for secret in self._secrets for data in members.values()):
             raise SealError(SECRET)
