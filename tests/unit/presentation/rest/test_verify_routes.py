@@ -82,6 +82,7 @@ async def test_a_text_with_thousands_of_links_is_refused(client: httpx2.AsyncCli
 async def test_a_stored_answer_is_verified_again(client: httpx2.AsyncClient, services: FakeServices) -> None:
     """It is compared with its pages, and each verdict that is another one now is named; an unknown id is 404."""
     stored = (await client.post("/research", json={"query": "What runs tasks?", "store": True})).json()
+    services.verified_pages[stored["sources"][0]["url"]] = "The page is about bees and their honey now."
     again = await client.post(f"/research/{stored['metadata']['request_id']}/verify")
     assert again.status_code == 200
     assert again.json()["query"] == "What runs tasks?"
@@ -95,6 +96,7 @@ async def test_changes_of_a_stored_answer_are_reported(
 ) -> None:
     """The webhook is notified if a verdict is another one now, and not otherwise; an address that gets none is refused."""
     stored = (await client.post("/research", json={"query": "What runs tasks?", "store": True})).json()
+    services.verified_pages[stored["sources"][0]["url"]] = "The page is about bees and their honey now."
     path, hook = f"/research/{stored['metadata']['request_id']}/verify", "https://hooks.example.org/changed"
     refused = await client.post(path, json={"webhook": hook})
     assert (refused.status_code, refused.json()["code"]) == (422, "webhook")
