@@ -45,7 +45,7 @@ class Asked:
     """A question, what came of it, and the text of the answer."""
 
     question: dict[str, Any]
-    outcome: Outcome
+    outcome: str
     text: str
 
 

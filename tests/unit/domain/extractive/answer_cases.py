@@ -319,4 +319,11 @@ CASES = (
         answered=False,
         opens="Die gefundenen Quellen beantworten das nicht.",
     ),
+    Case(
+        "two questions, one without an answer",
+        "When was the mill built and who is the tenant?",
+        (("Mill", "The mill was built in 1803. The ticket costs 4 euros."),),
+        opens="The mill was built in 1803 [1].",
+        must=("- who is the tenant?",),
+    ),
 )

@@ -23,7 +23,7 @@ LONG_STEM = 8
 MINUS_SIGN = "\u2212"
 
 # A connector separates two questions only if a question word follows. `A list and a tuple` is one part.
-_PART_END = re.compile(
+PART_END = re.compile(
     r"[?？؟;；]+|(?:,|\b(?:and|as well as|und|sowie|et|y|e|ed|en|i|oraz|и|а также|і|та|й)\b|以及|并且|，|和|、|および|그리고)"
     r"(?:\s*(?:and|und|et|y|e|en|i|и|і))?"
     r"(?=\s*(?:what|how|why|when|where|who|which|is|are|can|does|do|was|wie|warum|wann|wo|wer|welche\w*|kann|ist|hoe|waarom"
@@ -102,7 +102,7 @@ def read_question(text: str, language: str) -> Question:
     terms: dict[str, Term] = {}
     parts: list[frozenset[int]] = []
     index: dict[str, int] = {}
-    for piece in filter(str.strip, _PART_END.split(asked)):
+    for piece in filter(str.strip, PART_END.split(asked)):
         own = set()
         for word in _term_words(piece, stop):
             if word not in terms and len(terms) < MAX_TERMS:

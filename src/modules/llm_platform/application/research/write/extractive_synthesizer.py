@@ -11,6 +11,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.question import Question, read_question
+from modules.llm_platform.domain.extractive.question_parts import list_open_parts, split_question
 from modules.llm_platform.domain.extractive.reading import (
     Chosen,
     Reading,
@@ -30,7 +31,7 @@ from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from shared.exceptions import AppException
 
-RULES_VERSION = "11"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "12"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 INLINE_CHARS = 30_000  # about 5 ms of work; sources that are longer in total are processed in a thread
 
 Result = TypeVar("Result")
@@ -86,6 +87,8 @@ class ExtractiveSynthesizer(ISynthesizer):
         if chosen.ordered and not chosen.selection.chosen and not _has_later_quote(request):
             evidence = []  # it was chosen by words only, and the models found that no sentence answers
         text = await _run(request, lambda: _write_quotes(request, chosen.selection, evidence))
+        if text and (parts := list_open_parts(split_question(question), text, question.language)):
+            text = "\n\n".join([text, _list_parts(parts, messages)])
         synthesis = self._answer(text, messages).model_copy(update={"degraded": degraded})
         if text or not chosen.ordered:
             return synthesis
@@ -124,6 +127,11 @@ class ExtractiveSynthesizer(ISynthesizer):
         scores = await model.score_answers([(question.text, describe_sentence(one.candidate)) for one in read])
         foreign = [one for one in readings if one.candidate.language not in READ_LANGUAGES]
         return [*(replace(one, log_odds=score) for one, score in zip(read, scores, strict=True)), *foreign]
+
+
+def _list_parts(parts: Sequence[str], messages: Messages) -> str:
+    """Return the block that lists the parts of a question without an answer."""
+    return "\n".join([messages.unanswered, "", *(f"- {part}?" for part in parts)])
 
 
 async def _run(request: SynthesisRequest, work: Callable[[], Result]) -> Result:

@@ -1,0 +1,53 @@
+"""Split a question that asks several things, to name the parts that an answer leaves out."""
+
+from typing import Final
+
+from modules.llm_platform.domain.extractive.question import (
+    MAX_PARTS,
+    NAME_WEIGHT,
+    PART_END,
+    WEAK_WEIGHT,
+    Question,
+    read_question,
+)
+from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.stemming import is_same_word
+from modules.llm_platform.domain.text.tokens import words
+
+SPLIT_LANGUAGES: Final = ("en", "de")
+
+
+def split_question(question: Question) -> list[str]:
+    """Return the parts of a question as written; none if it asks one thing.
+
+    Each part begins with a question word or a verb and has a word of its own, and more than a comma stands between two. What
+    stands before a question may tell its circumstances: `My card was stolen, what must I do?`
+    """
+    language = question.language
+    parts = [part.strip() for part in PART_END.split(question.text) if part.strip()]
+    if language not in SPLIT_LANGUAGES or not 1 < len(parts) <= MAX_PARTS:
+        return []
+    is_joined = all(found[0].strip(", ") for found in PART_END.finditer(question.text))
+    is_question = all(_begins_question(part, language) and _asks_for_something(part, language) for part in parts)
+    return parts if is_joined and is_question else []
+
+
+def list_open_parts(parts: list[str], answer: str, language: str) -> list[str]:
+    """Return the parts of which an answer has none of the words that they ask about. Names do not count: parts share them."""
+    known = words(answer)
+    return [part for part in parts if _lacks_all(part, known, language)]
+
+
+def _begins_question(part: str, language: str) -> bool:
+    """Return whether a question word or a verb is one of the first two words: `by how much` begins with a preposition."""
+    openings = load_words("question_openings", language)
+    return any(word in openings for word in words(part)[:2])
+
+
+def _asks_for_something(part: str, language: str) -> bool:
+    return any(term.weight > WEAK_WEIGHT for term in read_question(part, language).terms)
+
+
+def _lacks_all(part: str, known: list[str], language: str) -> bool:
+    asked = [term.word for term in read_question(part, language).terms if WEAK_WEIGHT < term.weight < NAME_WEIGHT]
+    return bool(asked) and not any(is_same_word(word, other) for word in asked for other in known)

@@ -1,0 +1,56 @@
+"""The parts of a question that an answer says nothing about are named below it."""
+
+from __future__ import annotations
+
+from tests.support.cases import for_each
+
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.question_parts import split_question
+from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
+
+MILL = "The mill of Hagen was built in 1803 by Josef Kern. The mill has three floors. The ticket costs 4 euros."
+
+
+@for_each(
+    "question, parts",
+    [
+        (
+            "When was Lyon opened and how many staff does it have?",
+            ["When was Lyon opened", "how many staff does it have"],
+        ),
+        ("Who built the mill, and when did it burn down?", ["Who built the mill", "when did it burn down"]),
+        ("What is the price of salt and pepper?", []),
+        ("My card was stolen, what must I do?", []),  # the circumstances, and one question
+        ("Where and when was she born?", []),
+    ],
+)
+def test_a_question_is_split_where_a_second_one_begins(question: str, parts: list[str]) -> None:
+    assert split_question(read_question(question, "en")) == parts
+
+
+async def write(question: str) -> tuple[str, bool]:
+    sources = [Source(index=1, title="Mill", url="https://a.example/", text=MILL, is_whole=True)]
+    written = await ExtractiveSynthesizer().synthesize(SynthesisRequest(question, sources, "en"))
+    return written.text, written.answered
+
+
+async def test_an_answer_to_both_parts_names_none() -> None:
+    text, is_answered = await write("When was the mill of Hagen built and how many floors does the mill have?")
+    assert is_answered
+    assert "three floors [1]" in text
+    assert "do not answer" not in text
+
+
+async def test_a_part_without_an_answer_is_named() -> None:
+    text, is_answered = await write("When was the mill of Hagen built and who is the tenant today?")
+    assert is_answered
+    assert "1803" in text
+    assert text.endswith("The sources found do not answer these questions:\n\n- who is the tenant today?")
+
+
+async def test_a_question_without_any_answer_is_refused() -> None:
+    text, is_answered = await write("When was the castle burnt and who is the tenant today?")
+    assert not is_answered
+    assert text == "The sources found do not answer this."
