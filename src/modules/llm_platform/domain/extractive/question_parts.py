@@ -11,6 +11,7 @@ from modules.llm_platform.domain.extractive.question import (
     read_question,
 )
 from modules.llm_platform.domain.text.data_files import load_words
+from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.stemming import is_same_word
 from modules.llm_platform.domain.text.tokens import words
 
@@ -32,10 +33,16 @@ def split_question(question: Question) -> list[str]:
     return parts if is_joined and is_question else []
 
 
-def list_open_parts(parts: list[str], answer: str, language: str) -> list[str]:
-    """Return the parts of which an answer has none of the words that they ask about. Names do not count: parts share them."""
-    known = words(answer)
-    return [part for part in parts if _lacks_all(part, known, language)]
+def list_open_parts(question: Question, answer: str) -> list[str]:
+    """Return the parts of a question of which an answer has none of the words that they ask about.
+
+    None if the answer is in another language. If it has no word of any part, it answers in other words.
+    """
+    if not (parts := split_question(question)) or detect(answer) not in (None, question.language):
+        return []
+    known = set(words(answer))
+    open_parts = [part for part in parts if _lacks_all(part, known, question.language)]
+    return open_parts if len(open_parts) < len(parts) else []
 
 
 def _begins_question(part: str, language: str) -> bool:
@@ -48,6 +55,8 @@ def _asks_for_something(part: str, language: str) -> bool:
     return any(term.weight > WEAK_WEIGHT for term in read_question(part, language).terms)
 
 
-def _lacks_all(part: str, known: list[str], language: str) -> bool:
-    asked = [term.word for term in read_question(part, language).terms if WEAK_WEIGHT < term.weight < NAME_WEIGHT]
+def _lacks_all(part: str, known: set[str], language: str) -> bool:
+    """Names do not count, since parts share them. In German all nouns look like names."""
+    terms = [term for term in read_question(part, language).terms if term.weight > WEAK_WEIGHT]
+    asked = [term.word for term in terms if language == "de" or term.weight < NAME_WEIGHT]
     return bool(asked) and not any(is_same_word(word, other) for word in asked for other in known)

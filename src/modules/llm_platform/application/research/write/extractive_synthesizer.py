@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from modules.llm_platform.domain.citations.compare.meaning import READ_LANGUAGES
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
@@ -11,7 +11,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
 from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.question import Question, read_question
-from modules.llm_platform.domain.extractive.question_parts import list_open_parts, split_question
+from modules.llm_platform.domain.extractive.question_parts import list_open_parts
 from modules.llm_platform.domain.extractive.reading import (
     Chosen,
     Reading,
@@ -29,9 +29,11 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.text.messages import Messages, get_messages
+from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from shared.exceptions import AppException
 
 RULES_VERSION = "12"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+NO_MARKERS: Final = str.maketrans("[]", "()")
 INLINE_CHARS = 30_000  # about 5 ms of work; sources that are longer in total are processed in a thread
 
 Result = TypeVar("Result")
@@ -87,7 +89,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         if chosen.ordered and not chosen.selection.chosen and not _has_later_quote(request):
             evidence = []  # it was chosen by words only, and the models found that no sentence answers
         text = await _run(request, lambda: _write_quotes(request, chosen.selection, evidence))
-        if text and (parts := list_open_parts(split_question(question), text, question.language)):
+        if text and (parts := list_open_parts(question, text)):
             text = "\n\n".join([text, _list_parts(parts, messages)])
         synthesis = self._answer(text, messages).model_copy(update={"degraded": degraded})
         if text or not chosen.ordered:
@@ -130,8 +132,9 @@ class ExtractiveSynthesizer(ISynthesizer):
 
 
 def _list_parts(parts: Sequence[str], messages: Messages) -> str:
-    """Return the block that lists the parts of a question without an answer."""
-    return "\n".join([messages.unanswered, "", *(f"- {part}?" for part in parts)])
+    """Return the block that lists the parts of a question without an answer. They cite nothing."""
+    lines = (f"- {one_line(part).translate(NO_MARKERS)}?" for part in parts)
+    return "\n".join([messages.unanswered, "", *lines])
 
 
 async def _run(request: SynthesisRequest, work: Callable[[], Result]) -> Result:
