@@ -42,13 +42,20 @@ TEXT = (
 
 
 async def check_answer(
-    text: str = TEXT, sources: Sequence[Source] = SOURCES, model: ISupportModel | None = None, language: str = "en"
+    text: str = TEXT,
+    sources: Sequence[Source] = SOURCES,
+    model: ISupportModel | None = None,
+    language: str = "en",
+    added: Sequence[int] = (),
 ) -> ResearchResponse:
-    """Return the answer with the verdicts that a run gives it: of words, and of the model for what they leave in doubt."""
+    """Return the answer with the verdicts that a run gives it: of words, and of the model for what they leave in doubt.
+
+    `added` has the offsets of the markers that the platform added.
+    """
     checker = CitationChecker(sources, language)
-    checked = checker.check(text)
+    checked = checker.check(text, added)
     if model is not None and await SupportReading(model, checker).finish(math.inf):
-        checked = checker.check(text)
+        checked = checker.check(text, added)
     return ResearchResponse(
         query="How tall is the tower?",
         depth="shallow",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from datetime import datetime
 from random import Random
 from typing import Any
@@ -26,8 +27,10 @@ from tests.support.sealed_answers import (
 from modules.llm_platform.application.seals import rederivation
 from modules.llm_platform.application.seals.contents import write_members
 from modules.llm_platform.application.services import seal_service
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.alignment import MAX_TEXT_CHARS
 from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict
+from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import TextSpan
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
@@ -55,6 +58,17 @@ REWORDED = Source(
     text="Employees may work remotely on two days a week if their manager agrees.",
 )
 REWORDED_TEXT = "Staff can do their jobs remotely with the consent of the manager [1]."
+TOLL = Source(
+    index=1,
+    title="Bridge",
+    url="https://a.example/bridge",
+    text="Cars are not allowed on the old bridge. The toll rose last spring. It has three arches.",
+)
+TOLL_TEXT = (
+    "The toll rose in the last spring season. Cars are not allowed on the old bridge [1]."  # the first is in doubt
+)
+CERTAIN_TEXT = "The toll rose last spring. Cars are not allowed on the old bridge [1]."
+HOSTILE_SECONDS = 20.0  # seconds of the processor; linear time takes a twentieth of it
 
 
 async def check(data: bytes, model: ISupportModel | None = None) -> CheckedSeal:
@@ -271,6 +285,100 @@ async def test_a_statement_without_a_source_cannot_be_hidden() -> None:
         metadata = answer.metadata.model_copy(update={"uncited": listed})
         checked = await check(make_seals().seal(answer.model_copy(update={"metadata": metadata}), SOURCES))
         assert sorted(outcomes(checked)) == sorted(["same"] * 4 + [expected])
+
+
+async def test_a_marker_of_the_platform_cites_its_own_sentence() -> None:
+    """The sentence before it is supported, but not so well that it got a marker too."""
+    completer = MarkerCompleter(CitationChecker((TOLL,), "en"), "en")
+    text = completer.finish(TOLL_TEXT.replace(" [1]", ""))
+    assert text == TOLL_TEXT
+    answer = await check_answer(text, (TOLL,), added=completer.added)
+    assert [citation.cited_by for citation in answer.citations] == ["platform"]
+    assert outcomes(await check(make_seals().seal(answer, (TOLL,)))) == ["same"] * 2
+
+
+async def test_what_a_marker_behind_several_sentences_cites_may_depend_on_a_model() -> None:
+    """A model that took the support of a sentence away left no verdict of its own."""
+    lowered = FakeSupportModel(-50.0)
+    answer = await check_answer(TOLL_TEXT, (TOLL,), lowered)
+    assert [citation.checked_by for citation in answer.citations] == ["words"]
+    data = make_seals().seal(answer, (TOLL,))
+    for model, expected in (
+        (lowered, ["same", "same"]),
+        (None, ["not_derivable", "not_derivable", "same"]),
+        (FakeSupportModel(50.0), ["different", "different", "same"]),
+        (FakeSupportModel(error=SupportModelError("out of memory")), ["not_derivable", "not_derivable", "same"]),
+    ):
+        assert outcomes(await check(data, model)) == expected
+
+
+@pytest.mark.parametrize("model", [None, FakeSupportModel(50.0), FakeSupportModel(-50.0)], ids=["none", "yes", "no"])
+async def test_a_copied_sentence_cannot_be_left_out(model: FakeSupportModel | None) -> None:
+    """No model takes a verdict on a copy away, so a marker behind it always cites it."""
+    answer = await check_answer(CERTAIN_TEXT, (TOLL,))
+    assert len(answer.citations) == 2
+    lie = answer.model_copy(update={"citations": answer.citations[1:]})
+    assert outcomes(await check(make_seals().seal(lie, (TOLL,)), model)) == ["different", "same"]
+
+
+async def test_a_verdict_of_words_on_a_sentence_before_a_marker_is_derived() -> None:
+    """The words would support it here too: a file cannot invent such a citation."""
+    text = "Zebras graze on the plain at night. Cars are not allowed on the old bridge [1]."
+    answer = await check_answer(text, (TOLL,))
+    (span,) = answer.metadata.uncited
+    invented = answer.citations[0].model_copy(update={"start": span.start, "end": span.end})
+    lie = answer.model_copy(
+        update={
+            "citations": (invented, *answer.citations),
+            "metadata": answer.metadata.model_copy(update={"uncited": ()}),
+        }
+    )
+    assert outcomes(await check(make_seals().seal(lie, (TOLL,)))) == ["different", "same"]
+
+
+async def test_short_sentences_of_an_answer_without_citations_are_not_different() -> None:
+    """They count as statements only where the text has no others, and passages are added after its check."""
+    passages = f"\n\n{CERTAIN_TEXT}"
+    answer = await check_answer("It is not. Nobody knows.", (TOLL,))
+    assert len(answer.metadata.uncited) == 2
+    for uncited in (answer.metadata.uncited, ()):
+        metadata = answer.metadata.model_copy(update={"uncited": uncited})
+        sources = (SourceRef.of(TOLL),)
+        for text in (answer.synthesis, answer.synthesis + passages):
+            sealed = answer.model_copy(update={"synthesis": text, "metadata": metadata, "sources": sources})
+            assert "different" not in outcomes(await check(make_seals().seal(sealed, (TOLL,))))
+
+
+async def test_a_long_answer_is_compared_in_linear_time() -> None:
+    """Thousands of statements that the file hides or lists, in one paragraph that begins as a message does."""
+    before, _, rest = get_messages("en").still_open.partition("{questions}")
+    between = rest.partition("{queries}")[0]
+    text = (
+        before
+        + between * 500
+        + " ".join(f"Zebras graze on plain {number} at night." for number in range(2000))
+        + " Why!"
+    )
+    answer = (await check_answer(text)).model_copy(update={"sources": (SourceRef.of(TOWER),)})
+    hidden = answer.model_copy(update={"metadata": answer.metadata.model_copy(update={"uncited": ()})})
+    for sealed in (answer, hidden):
+        data, started = make_seals().seal(sealed, SOURCES), time.process_time()
+        assert len(outcomes(await check(data))) >= 2000
+        assert time.process_time() - started < HOSTILE_SECONDS
+
+
+async def test_comparing_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time counts for the comparison with the file too."""
+    seal = make_seals().open(await sealed_answers.seal_answer())
+    found = rederivation._Comparison.list_uncited
+
+    def stop(self: Any) -> Any:
+        self._signal.stop()
+        return found(self)
+
+    monkeypatch.setattr(rederivation._Comparison, "list_uncited", stop)
+    with pytest.raises(SealError, match="in time"):
+        await rederivation.rederive(seal, None)
 
 
 async def test_messages_after_the_check_are_not_hidden_statements() -> None:

@@ -5,9 +5,10 @@ is not derived again, and only the verdict of the words below it is.
 """
 
 import asyncio
-import re
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import Final, TypeVar, get_args
 
 from modules.llm_platform.application.research.check.support_reading import SupportReading
@@ -17,6 +18,7 @@ from modules.llm_platform.domain.citations.compare.model_verdicts import apply_m
 from modules.llm_platform.domain.citations.compare.verdicts import RANK
 from modules.llm_platform.domain.citations.read.sentences import AnswerText, read_answer
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
+from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, Verdict
 from modules.llm_platform.domain.dtos.sealed_dtos import (
     MAX_SEALED_CITATIONS,
@@ -26,6 +28,7 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
     RederivedSentence,
 )
 from modules.llm_platform.domain.exceptions import SealError
+from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.messages import get_messages
@@ -46,6 +49,7 @@ LEFT_OUT: Final = "the file has no verdict on it, and this program does"
 NO_VERDICT: Final = "the file has no verdict on it"
 NO_STATEMENT: Final = "this program finds no such statement"
 HIDDEN: Final = "it cites no source, and the file does not say so"
+MAYBE_CITED: Final = "a marker behind several sentences cites it or not, as a support model decides"
 MAYBE_NO_ANSWER: Final = (
     "it cites no source, and the file does not say so: it may be the statement that the sources do not answer"
 )
@@ -54,8 +58,6 @@ T = TypeVar("T")
 Place = tuple[int, int, int]  # start, end, number of the source
 Result = tuple[Outcome, Verdict | None, str]
 _WORST: Final[Sequence[Outcome]] = ("different", "not_derivable", "same")
-
-_PLACEHOLDERS: Final = re.compile(r"\{(?:questions|queries)\}")
 
 
 @stage("verify")
@@ -69,11 +71,6 @@ async def rederive(
     response, signal = seal.answer.response, StopSignal(timeout_s)
     deadline = asyncio.get_running_loop().time() + timeout_s
     checker = CitationChecker(seal.sources, response.metadata.language, signal.check)
-    is_read = any(citation.checked_by == "encoder" for citation in response.citations)
-
-    def compare_words() -> tuple[CheckedAnswer, list[Doubt]]:
-        checked = checker.check(response.synthesis)
-        return checked, checker.doubts(MAX_SEALED_CITATIONS) if is_read else []
 
     async def run(work: Callable[[], T]) -> T:
         try:
@@ -81,57 +78,197 @@ async def rederive(
         except WorkStoppedError as error:
             raise SealError(LATE) from error
 
-    by_words, doubts = await run(compare_words)
+    by_words = await run(lambda: _compare_words_alone(response, checker, signal))
     by_model, is_degraded = None, False
-    if support_model is not None and is_read:
+    if support_model is not None and by_words.needs_model:
         reading = SupportReading(support_model, checker)
         await reading.finish(deadline)
-        by_model, is_degraded = await run(lambda: checker.check(response.synthesis)), bool(reading.degraded)
-    text = await run(lambda: read_answer(response.synthesis, response.metadata.language))
-    comparison = _Comparison(seal, text, by_words, doubts, by_model, is_degraded=is_degraded)
-    sentences = (*comparison.list_cited(), *comparison.list_uncited())
-    return tuple(sorted(sentences, key=lambda sentence: (sentence.start, sentence.end)))
+        by_model, is_degraded = await run(lambda: checker.check_text(by_words.text)), bool(reading.degraded)
+
+    def compare() -> tuple[RederivedSentence, ...]:
+        comparison = _Comparison(response, checker, by_words, by_model, signal, is_degraded=is_degraded)
+        sentences = (*comparison.list_cited(), *comparison.list_uncited())
+        return tuple(sorted(sentences, key=lambda sentence: (sentence.start, sentence.end)))
+
+    return await run(compare)
+
+
+class _TrailingMarkers:
+    """Markers behind several sentences. Which of these they cite depends on the support model.
+
+    A sentence with markers of its own is cited by these, whatever a model decides.
+    """
+
+    def __init__(self, text: AnswerText, signal: StopSignal) -> None:
+        self._numbers: dict[Span, list[frozenset[int]]] = {}
+        for behind in text.trailing:
+            signal.check()
+            numbers = frozenset(behind.numbers)
+            for position in behind.sentences:
+                sentence = text.sentences[position]
+                if not sentence.cited or (behind.alone and position == behind.sentences[-1]):
+                    own = numbers.difference(sentence.cited) if sentence.cited else numbers
+                    self._numbers.setdefault((sentence.start, sentence.end), []).append(own)
+
+    def may_cite(self, place: Place) -> bool:
+        return any(place[2] in numbers for numbers in self._numbers.get(place[:2], ()))
+
+    def may_cite_span(self, span: Span) -> bool:
+        return span in self._numbers
+
+
+@dataclass(frozen=True, slots=True)
+class _ByWords:
+    """What the comparison of words finds.
+
+    - `doubts` are what the words leave to a support model.
+    - `is_read` is True if the file has verdicts of a support model. `needs_model` is also True if a model decides which sentence
+      a marker cites.
+    """
+
+    text: AnswerText
+    checked: CheckedAnswer
+    trailing: _TrailingMarkers
+    doubts: Sequence[Doubt]
+    is_read: bool
+    needs_model: bool
+
+
+def _compare_words_alone(response: ResearchResponse, checker: CitationChecker, signal: StopSignal) -> _ByWords:
+    text = read_answer(response.synthesis, response.metadata.language)
+    if added := _find_added_markers(response, text):
+        text = read_answer(response.synthesis, response.metadata.language, added)
+    checked, trailing = checker.check_text(text), _TrailingMarkers(text, signal)
+    is_read = any(citation.checked_by == "encoder" for citation in response.citations)
+    differing = {_place(one) for one in checked.citations} ^ {_place(one) for one in response.citations}
+    needs_model = is_read or any(map(trailing.may_cite, differing))
+    doubts = checker.doubts(MAX_SEALED_CITATIONS) if needs_model else ()
+    return _ByWords(text, checked, trailing, doubts, is_read, needs_model)
+
+
+def _find_added_markers(response: ResearchResponse, text: AnswerText) -> Collection[int]:
+    """Return the offsets of the markers that the platform added, as the citations of the file name them.
+
+    Such a marker cites its own sentence only, and no other sentence of the paragraph.
+    """
+    added = {_place(citation) for citation in response.citations if citation.cited_by == "platform"}
+    if not added:
+        return ()
+    starts = [sentence.start for sentence in text.sentences]
+    found = set()
+    for at, _, number in render_markers(response.synthesis):
+        position = bisect_right(starts, at) - 1
+        if position >= 0:
+            sentence = text.sentences[position]
+            if (sentence.start, sentence.end, number) in added:
+                found.add(at)
+    return found
+
+
+class _AddedParts:
+    """The parts of a text that the platform adds after the check, of which no source bears out the statements."""
+
+    def __init__(self, text: str, language: str) -> None:
+        self._text, self._messages = text, get_messages(language)
+        self._catalogue = frozenset(astuple(self._messages))
+        before, _, rest = self._messages.still_open.partition("{questions}")
+        between, _, after = rest.partition("{queries}")
+        self._still_open = before, between, after
+        self._paragraphs, self._lines = _list_starts(text, "\n\n"), _list_starts(text, "\n")
+        self._is_message: dict[int, bool] = {}
+        self._is_quote: dict[int, bool] = {}
+
+    def has_message(self, span: Span) -> bool:
+        """Return whether the sentence is part of a message: why a search ended, or which questions it did not answer."""
+        number = bisect_right(self._paragraphs, span[0])
+        if number not in self._is_message:
+            self._is_message[number] = self._reads_as_message(self._cut(self._paragraphs, number).strip())
+        return self._is_message[number]
+
+    def has_disputed_quote(self, span: Span) -> bool:
+        """Return whether the line is a quote of the ledger with its number of voices."""
+        number = bisect_right(self._lines, span[1])
+        if number not in self._is_quote:
+            line = self._cut(self._lines, number).rstrip("\n")
+            note = line[line.rfind("(") :].strip()
+            self._is_quote[number] = line.startswith("- ") and self._messages.is_voices_note(note)
+        return self._is_quote[number]
+
+    def _reads_as_message(self, paragraph: str) -> bool:
+        if paragraph in self._catalogue:
+            return True
+        before, between, after = self._still_open
+        if "\n" in paragraph or len(paragraph) < len(before) + len(between) + len(after):
+            return False
+        inside = paragraph[len(before) : len(paragraph) - len(after)]
+        return paragraph.startswith(before) and paragraph.endswith(after) and between in inside
+
+    def _cut(self, starts: Sequence[int], number: int) -> str:
+        return self._text[starts[number - 1] : starts[number] if number < len(starts) else None]
+
+
+def _list_starts(text: str, separator: str) -> list[int]:
+    """Return the offsets of the parts that the separator divides a text into."""
+    starts, at = [0], text.find(separator)
+    while at >= 0:
+        starts.append(at + len(separator))
+        at = text.find(separator, starts[-1])
+    return starts
 
 
 class _Comparison:
     """The citations of a sealed answer beside those that this program finds, with and without its support model.
 
-    - `doubts` are what the words leave to a support model.
-    - `by_model` is None without a support model; `is_degraded` is True if it could not read everything.
+    `by_model` is None without a support model; `is_degraded` is True if it could not read everything.
     """
 
     def __init__(
         self,
-        seal: OpenedSeal,
-        text: AnswerText,
-        by_words: CheckedAnswer,
-        doubts: Sequence[Doubt],
+        response: ResearchResponse,
+        checker: CitationChecker,
+        by_words: _ByWords,
         by_model: CheckedAnswer | None,
+        signal: StopSignal,
         *,
         is_degraded: bool,
     ) -> None:
-        response = seal.answer.response
-        self._response, self._recorded = response, response.citations
-        self._words = {_place(citation): citation for citation in by_words.citations}
+        self._response, self._recorded, self._checker = response, response.citations, checker
+        self._words = {_place(citation): citation for citation in by_words.checked.citations}
         self._read = {_place(citation): citation for citation in by_model.citations} if by_model else {}
         self._by_words, self._by_model, self._is_degraded = by_words, by_model, is_degraded
-        self._is_read = any(citation.checked_by == "encoder" for citation in self._recorded)
-        self._highest = {(doubt.key[0], doubt.key[3]): doubt.highest for doubt in doubts}
-        self._said = {(sentence.start, sentence.end): sentence.claim for sentence in text.sentences}
-        # Which of several sentences a marker behind them cites depends on the support model.
-        self._trailed = {
-            (text.sentences[position].start, text.sentences[position].end, number)
-            for behind in text.trailing
-            for position in behind.sentences
-            for number in behind.numbers
-        }
+        self._signal, self._trailing = signal, by_words.trailing
+        self._highest = {(doubt.key[0], doubt.key[3]): doubt.highest for doubt in by_words.doubts}
+        self._said = {(sentence.start, sentence.end): sentence for sentence in by_words.text.sentences}
+        self._added = _AddedParts(response.synthesis, response.metadata.language)
         is_judged = any(citation.checked_by == "model" for citation in self._recorded)
         self._claims = list_claims(response.synthesis, response.metadata.language) if is_judged else {}
 
     @property
     def _lacks_model(self) -> bool:
         """True if a support model gave verdicts of the file, and none reads everything here."""
-        return self._is_read and (self._by_model is None or self._is_degraded)
+        return self._by_words.is_read and not self._has_model
+
+    @property
+    def _has_model(self) -> bool:
+        return self._by_model is not None and not self._is_degraded
+
+    def _is_certain(self, place: Place) -> bool:
+        """Return whether the words find a citation that no support model takes away."""
+        if place not in self._words:
+            return False
+        return not self._is_doubted(place) or (self._has_model and place in self._read)
+
+    def _is_doubted(self, place: Place) -> bool:
+        return self._find_highest(place) is not None
+
+    def _find_highest(self, place: Place) -> Verdict | None:
+        """Return the best verdict that a support model may give; None where it reads nothing."""
+        sentence = self._said.get(place[:2])
+        return self._highest.get((sentence.claim if sentence else "", place[2]))
+
+    @cached_property
+    def _certain_spans(self) -> frozenset[Span]:
+        return frozenset(place[:2] for place in self._words if self._is_certain(place))
 
     def list_cited(self) -> list[RederivedSentence]:
         """Return the sentences that cite a source, in the file or here."""
@@ -156,9 +293,13 @@ class _Comparison:
         """
         known = {_place(citation) for citation in self._recorded}
         for place, citation in (self._read or self._words).items():
+            self._signal.check()
             if place in known:
                 continue
-            is_open = not self._recorded or (self._lacks_model and place in self._trailed)
+            is_open = not self._recorded or (
+                self._trailing.may_cite(place)
+                and (self._lacks_model or (citation.verdict == "supported" and not self._is_certain(place)))
+            )
             yield (
                 (citation.start, citation.end),
                 RederivedCitation(
@@ -172,51 +313,51 @@ class _Comparison:
 
     def list_uncited(self) -> Iterator[RederivedSentence]:
         """Yield the statements that cite no source, in the file or here."""
-        of_words = self._by_words.uncited
-        found = {*of_words, *(self._by_model.uncited if self._by_model else ())}
+        of_words = self._by_words.checked.uncited
+        by_model = frozenset(self._by_model.uncited if self._by_model else of_words)
+        found = by_model.union(of_words)
         listed = [(span.start, span.end) for span in self._response.metadata.uncited]
-        for start, end in listed:
-            derived: Outcome = "same" if (start, end) in found else "different"
-            yield RederivedSentence(
-                start=start, end=end, derived=derived, reason="" if derived == "same" else NO_STATEMENT
-            )
-        cited = {(citation.start, citation.end) for citation in self._recorded}
-        by_model = self._by_model.uncited if self._by_model else of_words
-        for place in of_words:
-            if place in by_model and place not in cited and place not in listed and not self._is_message(*place):
-                yield self._describe_hidden(*place, is_first=place == of_words[0])
+        for span in listed:
+            self._signal.check()
+            yield self._describe_listed(span, is_found=span in found)
+        known = {(citation.start, citation.end) for citation in self._recorded}.union(listed)
+        for span in of_words:
+            self._signal.check()
+            if span in by_model and span not in known and not self._added.has_message(span):
+                yield self._describe_hidden(span, is_first=span == of_words[0])
 
-    def _describe_hidden(self, start: int, end: int, *, is_first: bool) -> RederivedSentence:
+    def _describe_listed(self, span: Span, *, is_found: bool) -> RederivedSentence:
+        """Return the outcome for a statement that the file lists as one without a source."""
+        derived: Outcome = "same" if is_found else "different"
+        reason = "" if is_found else NO_STATEMENT
+        if not is_found and self._trailing.may_cite_span(span) and span not in self._certain_spans:
+            derived, reason = "not_derivable", MAYBE_CITED
+        elif not is_found and self._is_short(span):
+            derived, reason = "not_derivable", NO_VERDICT
+        return RederivedSentence(start=span[0], end=span[1], derived=derived, reason=reason)
+
+    def _is_short(self, span: Span) -> bool:
+        """Return whether the span is a short sentence of an answer without any citation.
+
+        Such sentences count as statements only where the answer has no others, and passages may be added after its check.
+        """
+        sentence = None if self._recorded else self._said.get(span)
+        return sentence is not None and not self._checker.is_statement(sentence)
+
+    def _describe_hidden(self, span: Span, *, is_first: bool) -> RederivedSentence:
         """Return the outcome for a statement without a source that the file does not list.
 
         An answer that says that its sources do not answer does not list its first statement. A marker behind several sentences
         may cite it where a support model read them. Disputed quotes are added after the check.
         """
-        is_trailed = self._lacks_model and any((start, end) == place[:2] for place in self._trailed)
-        is_open = is_first or is_trailed or self._is_disputed_quote(end)
+        is_trailed = self._lacks_model and self._trailing.may_cite_span(span)
+        is_open = is_first or is_trailed or self._is_short(span) or self._added.has_disputed_quote(span)
         return RederivedSentence(
-            start=start,
-            end=end,
+            start=span[0],
+            end=span[1],
             derived="not_derivable" if is_open else "different",
             reason=MAYBE_NO_ANSWER if is_first else NO_VERDICT if is_open else HIDDEN,
         )
-
-    def _is_message(self, start: int, end: int) -> bool:
-        """Return whether the sentence is part of a message that the platform adds after the check.
-
-        Such a message says why a search ended, or which questions it did not answer: no source bears it out.
-        """
-        text, messages = self._response.synthesis, get_messages(self._response.metadata.language)
-        first, last = text.rfind("\n\n", 0, start), text.find("\n\n", end)
-        paragraph = text[first + 1 : last if last >= 0 else len(text)].strip()
-        before, between, after = map(re.escape, _PLACEHOLDERS.split(messages.still_open))
-        return paragraph in astuple(messages) or bool(re.fullmatch(f"{before}.*{between}.*{after}", paragraph))
-
-    def _is_disputed_quote(self, end: int) -> bool:
-        """Return whether the line is a quote of the ledger with its number of voices, which is added after the check."""
-        text, messages = self._response.synthesis, get_messages(self._response.metadata.language)
-        line = text[text.rfind("\n", 0, end) + 1 :].partition("\n")[0]
-        return line.startswith("- ") and messages.is_voices_note(line[line.rfind("(") :].strip())
 
     def _compare(self, was: Citation) -> tuple[Span, RederivedCitation]:
         derived, now, reason = self._decide(was)
@@ -230,12 +371,16 @@ class _Comparison:
         )
 
     def _decide(self, was: Citation) -> Result:
+        self._signal.check()
         place = _place(was)
         read = self._read.get(place)
         # Where the words alone find no citation, the verdicts of the support model decided which sentence a marker cites.
         words = self._words.get(place) or read
         if words is None:
-            is_open = self._lacks_model and place in self._trailed
+            # Without a model: what the words support is cited by the words too.
+            is_open = self._trailing.may_cite(place) and (
+                self._lacks_model or (not self._has_model and was.verdict != "supported")
+            )
             return ("not_derivable", None, self._missing_model) if is_open else ("different", None, NOT_CITED)
         if was.checked_by == "model":
             return self._compare_judged(was, words)
@@ -255,7 +400,7 @@ class _Comparison:
         """Compare what a support model judged, and none did here, with what it may have judged."""
         if failed := _compare_words(was, words):
             return failed
-        highest = self._highest.get((self._said.get((was.start, was.end), ""), was.source_index))
+        highest = self._find_highest(_place(was))
         if highest is None:
             return "different", words.verdict, NOT_IN_DOUBT
         if RANK[was.verdict] > RANK[highest]:
