@@ -25,7 +25,7 @@ from tests.support.sealed_answers import (
 )
 
 from modules.llm_platform.application.seals import rederivation
-from modules.llm_platform.application.seals.contents import write_members
+from modules.llm_platform.application.seals.contents import write_canonical_json, write_members
 from modules.llm_platform.application.services import seal_service
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.alignment import MAX_TEXT_CHARS
@@ -33,10 +33,13 @@ from modules.llm_platform.domain.citations.compare.model_verdicts import apply_m
 from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import TextSpan
+from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.sealed_dtos import (
     MAX_SEALED_CHARS,
     MAX_SEALED_CITATIONS,
+    MAX_SEALED_QUOTES,
+    MAX_SEALED_UNCITED,
     CheckedSeal,
     SealedSource,
     Signature,
@@ -110,11 +113,44 @@ async def test_what_the_answer_does_not_cite_is_left_out() -> None:
         EvidenceQuote(url=logged_in.url, title="Tower", text="It was completed in 1889.", start=37, end=62),
         EvidenceQuote(url="https://c.example/cited-by-nobody", title="Uncited title", text="An uncited sentence."),
     )
-    metadata = answer.metadata.model_copy(update={"files": ("contract-of-alice.pdf",), "request_id": "request-7"})
+    metadata = answer.metadata.model_copy(
+        update={
+            "files": ("contract-of-alice.pdf",),
+            "request_id": "request-7",
+            "standalone_query": "How tall is the tower that Bob asked about before?",
+        }
+    )
     row = EvidenceRow(question="When?", quotes=quotes, state="answered")
-    answer = answer.model_copy(update={"evidence": (row,), "metadata": metadata})
-    whole = b"".join(sealed_archive.unpack(make_seals().seal(answer, (logged_in, *SOURCES[1:]))).members.values())
-    hidden = ("Salaries", "Nobody may read", "a-topic-of-the-store", "hunter2", "cited-by-nobody", "Uncited title")
+    degraded = [
+        Degraded(component=component, reason="it is too long")
+        for component in (
+            "files/contract-of-alice.pdf",
+            "documents/hr/carol.md",
+            "source/Minutes of Dave",
+            "read/eve.test",
+        )
+    ]
+    degraded += [Degraded(component="documents/hr/frank.md", reason="it is too long")]
+    degraded += [Degraded(component="searxng/google", reason="captcha")]
+    answer = answer.model_copy(update={"evidence": (row,), "metadata": metadata, "degraded": tuple(degraded)})
+    data = make_seals().seal(answer, (logged_in, *SOURCES[1:]))
+    whole = b"".join(sealed_archive.unpack(data).members.values())
+    left = [entry.component for entry in make_seals().open(data).answer.response.degraded]
+    assert left == ["files", "documents", "source", "read", "searxng/google"]
+    hidden = (
+        "alice",
+        "Bob",
+        "carol",
+        "Dave",
+        "eve.test",
+        "frank",
+        "Salaries",
+        "Nobody may read",
+        "a-topic-of-the-store",
+        "hunter2",
+        "cited-by-nobody",
+        "Uncited title",
+    )
     for name in (*hidden, "An uncited sentence", "contract-of-alice", "request-7"):
         assert name.encode() not in whole
     assert b"It was completed in 1889." in whole
@@ -439,6 +475,64 @@ async def test_numbers_that_cannot_be_shown_are_refused(changes: dict[str, Any])
             await check(repack(data, response, answered_at=datetime.fromisoformat(when)))
 
 
+async def test_numbers_of_a_schema_may_be_large() -> None:
+    """An identifier is longer than the numbers of this program."""
+    answer = (await check_answer()).model_copy(update={"output": {"id": 2**60, "height": 330.5}})
+    data = make_seals().seal(answer, SOURCES)
+    assert make_seals().open(data).answer.response.output == answer.output
+    assert outcomes(await check(data)) == ["same"] * 4
+
+
+async def test_an_answer_in_other_json_is_refused() -> None:
+    """Of a key that stands twice, readers see different values; nested lists without end are refused too."""
+    members = sealed_archive.unpack(await sealed_answers.seal_answer()).members
+    written = members["answer.json"]
+    for data in (
+        json.dumps(json.loads(written)).encode(),
+        written.replace(b'{"answered_at"', b'{"answered_at":null,"answered_at"', 1),
+        written.replace(b"Eiffel", b"\\u0045iffel", 1),
+        written + b"\n",
+        b"[" * 1_000_000,
+        b'{"format":NaN}',
+    ):
+        with pytest.raises(SealError, match="no sealed answer"):
+            await check(sealed_archive.pack({**members, "answer.json": data}))
+
+
+async def test_too_many_statements_or_quotes_are_refused() -> None:
+    """Each of them is compared and shown."""
+    data = await sealed_answers.seal_answer()
+    response = make_seals().open(data).answer.response
+    quote = EvidenceQuote(url=TOWER.url, title="", text="It", start=37, end=39)
+    row = EvidenceRow(question="When?", quotes=(quote,) * (MAX_SEALED_QUOTES + 1))
+    short, long = TextSpan(start=0, end=1), TextSpan(start=0, end=MAX_SEALED_CHARS)
+    for changed in (
+        response.model_copy(update={"evidence": (row,)}),
+        *(
+            response.model_copy(update={"metadata": response.metadata.model_copy(update={"uncited": spans})})
+            for spans in ((short,) * (MAX_SEALED_UNCITED + 1), (long,) * 21)
+        ),
+    ):
+        with pytest.raises(SealError, match="more than"):
+            await check(repack(data, changed))
+
+
+async def test_quotes_of_two_sources_with_one_address() -> None:
+    """A quote stands in one of them. Offsets that are longer than the quote are refused before any text is compared."""
+    second = BRIDGE.model_copy(update={"url": f"{TOWER.url}#span"})
+    sources = (TOWER, second)
+    quote = EvidenceQuote(url=second.url, title="", text="Its main span", start=0, end=13)
+    row = EvidenceRow(question="How long?", quotes=(quote,))
+    answer = (await check_answer(sources=sources)).model_copy(update={"evidence": (row,)})
+    data = make_seals().seal(answer, sources)
+    response = make_seals().open(data).answer.response
+    assert response.evidence == (row,)
+    for changes in ({"end": 10**6}, {"start": 1, "end": 14}, {"text": "Its main spam"}):
+        lie = row.model_copy(update={"quotes": (quote.model_copy(update=changes),)})
+        with pytest.raises(SealError, match="ledger"):
+            make_seals().open(repack(data, response.model_copy(update={"evidence": (lie,)})))
+
+
 async def test_too_many_citations_are_refused() -> None:
     """Each of them is compared and shown."""
     data = await sealed_answers.seal_answer()
@@ -602,7 +696,7 @@ async def test_a_hostile_answer_is_checked_or_refused(portion: int) -> None:
     written = json.loads(unpacked.members["answer.json"])
     for _ in range(chosen(150, 5000)):
         changed = mutate(written, random)
-        data = json.dumps(changed).encode()
+        data = write_canonical_json(changed)
         try:
             seal, checked = await make_seals().check(sealed_archive.pack({**unpacked.members, "answer.json": data}))
         except SealError:

@@ -5,7 +5,7 @@ JSON is canonical: sorted keys, no white space, UTF-8. The same answer gives the
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
@@ -13,12 +13,15 @@ from pydantic import BaseModel, ValidationError
 
 from modules.llm_platform.domain.citations.compare.alignment import MAX_TEXT_CHARS
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.degraded import Degraded, deduplicate_degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote
 from modules.llm_platform.domain.dtos.sealed_dtos import (
     MAX_CITED_CHARS,
     MAX_SEALED_CHARS,
     MAX_SEALED_CITATIONS,
+    MAX_SEALED_QUOTES,
     MAX_SEALED_SOURCES,
+    MAX_SEALED_UNCITED,
     CheckerStamp,
     OpenedSeal,
     SealedAnswer,
@@ -26,6 +29,7 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
     UnpackedSeal,
 )
 from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, remove_userinfo
 
@@ -34,12 +38,14 @@ PAGE: Final = "index.html"
 TEXT: Final = "sources/{index}.txt"
 NOT_STORED: Final = "the texts of the sources are not stored any more: ask again, and seal the new answer"
 TOO_LONG: Final = (
-    f"the answer has more than {MAX_SEALED_CHARS:,} characters or {MAX_SEALED_CITATIONS:,} citations, "
-    f"or cites more than {MAX_SEALED_SOURCES:,} sources"
+    f"the answer has more than {MAX_SEALED_CHARS:,} characters, {MAX_SEALED_CITATIONS:,} citations or "
+    f"{MAX_SEALED_QUOTES:,} quotes, or cites more than {MAX_SEALED_SOURCES:,} sources"
 )
 UNREADABLE: Final = "the file is no sealed answer of a version that this program reads"
 OTHER_LEDGER: Final = "a quote of the ledger is not in the text of its source"
 MAX_NUMBER: Final = 2**53  # larger numbers are none that this program writes
+NOT_SEALED: Final = {"topic": None, "files": (), "request_id": "", "standalone_query": None}  # of the metadata
+COMPONENTS_WITH_NAMES: Final = frozenset({"files", DOCUMENTS, "source", "read"})  # of `degraded`: `files/report.pdf`
 YEARS: Final = range(1900, 9999)  # other times cannot be shown in every time zone
 OTHER_TEXT: Final = "the text of source {index} is not the one that the answer names"
 
@@ -80,7 +86,7 @@ def _cut(source: Source) -> Source:
 
 
 def _strip_response(response: ResearchResponse, texts: tuple[Source, ...]) -> ResearchResponse:
-    """Return the answer without other results, and without names of uploaded files and in the store of the operator.
+    """Return the answer without other results, the earlier conversation, and names of files and in the store of the operator.
 
     The ledger keeps the quotes of sealed sources. An offset that does not point to its quote is left out.
     """
@@ -98,31 +104,42 @@ def _strip_response(response: ResearchResponse, texts: tuple[Source, ...]) -> Re
                 row.model_copy(update={"quotes": tuple(_select_quotes(row.quotes, by_url))})
                 for row in response.evidence
             ),
-            "metadata": response.metadata.model_copy(update={"topic": None, "files": (), "request_id": ""}),
+            "degraded": _strip_names(response.degraded),
+            "metadata": response.metadata.model_copy(update=NOT_SEALED),
         }
     )
 
 
-def _group_by_url(sources: tuple[Source, ...]) -> dict[str, list[str]]:
-    """Return the texts of the sources by their canonical addresses."""
-    texts: dict[str, list[str]] = {}
+def _strip_names(degraded: tuple[Degraded, ...]) -> tuple[Degraded, ...]:
+    """Return the entries without the names of files, documents and pages behind the name of a component."""
+    return deduplicate_degraded(
+        entry.model_copy(update={"component": kind}) if kind in COMPONENTS_WITH_NAMES else entry
+        for entry in degraded
+        for kind in (entry.component.partition("/")[0],)
+    )
+
+
+def _group_by_url(sources: tuple[Source, ...]) -> dict[str, dict[str, None]]:
+    """Return the texts of the sources by their canonical addresses, equal texts once."""
+    texts: dict[str, dict[str, None]] = {}
     for source in sources:
-        texts.setdefault(canonical_url(source.url), []).append(source.text)
+        texts.setdefault(canonical_url(source.url), {})[source.text] = None
     return texts
 
 
-def _select_quotes(quotes: tuple[EvidenceQuote, ...], texts: Mapping[str, list[str]]) -> Iterator[EvidenceQuote]:
+def _select_quotes(quotes: tuple[EvidenceQuote, ...], texts: Mapping[str, Collection[str]]) -> Iterator[EvidenceQuote]:
     for quote in (_strip_address(quote, "url") for quote in quotes):
         if canonical_url(quote.url) in texts:
             yield quote if _is_in_place(quote, texts) else quote.model_copy(update={"start": 0, "end": 0})
 
 
-def _is_in_place(quote: EvidenceQuote, texts: Mapping[str, list[str]]) -> bool:
+def _is_in_place(quote: EvidenceQuote, texts: Mapping[str, Collection[str]]) -> bool:
     """Return whether a quote of the ledger stands at its offsets in a sealed source; True without offsets."""
     if not quote.end and not quote.start:
         return True
-    found = texts.get(canonical_url(quote.url), [])
-    return 0 <= quote.start < quote.end and any(text[quote.start : quote.end] == quote.text for text in found)
+    if not 0 <= quote.start < quote.end or quote.end - quote.start != len(quote.text):
+        return False
+    return any(text.startswith(quote.text, quote.start) for text in texts.get(canonical_url(quote.url), ()))
 
 
 def _strip_address(value: Value, field: str) -> Value:
@@ -144,14 +161,15 @@ def write_members(answer: SealedAnswer, sources: tuple[Source, ...], page: str) 
 def read_members(seal: UnpackedSeal) -> OpenedSeal:
     """Return the answer and its sources. Raises SealError if the members do not fit together."""
     try:
+        _require_canonical(seal.members[ANSWER])
         answer = SealedAnswer.model_validate_json(seal.members[ANSWER])
         page = seal.members[PAGE].decode("utf-8")
-        _require_numbers(answer.model_dump())
+        _require_numbers(answer.model_dump(exclude={"response": {"output"}}))  # its numbers are those of a schema
         _require_bounded(answer.response, len(answer.sources))
         _require_sources(answer)
         _require_places(answer.response, {source.index: source.chars for source in answer.sources})
         sources = tuple(_read_source(source, seal.members) for source in answer.sources)
-    except (KeyError, UnicodeDecodeError, ValidationError) as error:
+    except (KeyError, UnicodeDecodeError, ValidationError, RecursionError) as error:
         raise SealError(UNREADABLE) from error
     texts = _group_by_url(sources)
     if not all(_is_in_place(quote, texts) for row in answer.response.evidence for quote in row.quotes):
@@ -163,14 +181,27 @@ def read_members(seal: UnpackedSeal) -> OpenedSeal:
 
 
 def _require_bounded(response: ResearchResponse, sources: int) -> None:
-    cited_chars = sum(citation.end - citation.start for citation in response.citations)
+    chars = sum(abs(citation.end - citation.start) for citation in response.citations)
+    chars += sum(abs(span.end - span.start) for span in response.metadata.uncited)
     if (
         len(response.synthesis) > MAX_SEALED_CHARS
         or sources > MAX_SEALED_SOURCES
         or len(response.citations) > MAX_SEALED_CITATIONS
-        or cited_chars > MAX_CITED_CHARS
+        or len(response.metadata.uncited) > MAX_SEALED_UNCITED
+        or sum(len(row.quotes) for row in response.evidence) > MAX_SEALED_QUOTES
+        or chars > MAX_CITED_CHARS
     ):
         raise SealError(TOO_LONG)
+
+
+def _require_canonical(data: bytes) -> None:
+    """Raise SealError for JSON that another program wrote, such as one with a key twice, of which readers see different ones."""
+    try:
+        is_canonical = write_canonical_json(json.loads(data)) == data
+    except ValueError as error:
+        raise SealError(UNREADABLE) from error
+    if not is_canonical:
+        raise SealError(UNREADABLE)
 
 
 def _require_numbers(value: Any) -> None:

@@ -19,7 +19,9 @@ MAX_UNPACKED_BYTES: Final = 128_000_000  # all members together
 MAX_SEALED_SOURCES: Final = 1000
 MAX_SEALED_CHARS: Final = 200_000  # longest text of an answer: each sentence is compared again
 MAX_SEALED_CITATIONS: Final = 5000
-MAX_CITED_CHARS: Final = 20 * MAX_SEALED_CHARS  # the sentences of all citations together: the page shows each of them
+MAX_SEALED_UNCITED: Final = 20_000  # statements without a source
+MAX_SEALED_QUOTES: Final = 5000  # of the ledger
+MAX_CITED_CHARS: Final = 20 * MAX_SEALED_CHARS  # all cited and uncited sentences together: each of them is shown
 MAX_ANSWER_BYTES: Final = 8_000_000  # the member answer.json
 
 Outcome = Literal["same", "different", "not_derivable"]
