@@ -19,6 +19,7 @@ from modules.llm_platform.infrastructure import ed25519
 from modules.llm_platform.infrastructure.files import sealed_archive
 from modules.llm_platform.infrastructure.files.checker_stamp import describe_checker
 from modules.llm_platform.presentation.cli.render.sealed_page import render_sealed_page
+from modules.llm_platform.wiring.services import list_page_modules
 
 ANSWERED_AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
 SEAL_KEY = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"  # RFC 8032, 7.1, test 1
@@ -85,7 +86,7 @@ def make_seals(
     tools = SealTools(
         render_sealed_page, sealed_archive.pack, sealed_archive.unpack, sign, ed25519.is_signed, check_signer
     )
-    checker = describe_checker(model, {"CITATION_ENCODER": "auto"})
+    checker = describe_checker(model, {"CITATION_ENCODER": "auto"}, list_page_modules())
     return SealService(research, jobs, tools, lambda: checker, model, secrets, lambda: ANSWERED_AT)
 
 

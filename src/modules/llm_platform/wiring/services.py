@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import ModuleType
 
 from modules.llm_platform.application.platform import DocumentTitles, ListDocuments, list_no_documents, no_titles
 from modules.llm_platform.application.rag.retrieval import RetrievalService
@@ -70,7 +71,17 @@ def build_checker_stamp(support_model: ISupportModel | None, settings: Settings)
     from modules.llm_platform.infrastructure.files.checker_stamp import describe_checker
 
     deciding = {"CITATION_ENCODER": settings.CITATION_ENCODER, "CITATION_JUDGE": settings.CITATION_JUDGE}
-    return describe_checker(support_model, deciding)
+    return describe_checker(support_model, deciding, list_page_modules())
+
+
+def list_page_modules() -> tuple[ModuleType, ...]:
+    """Return the modules that make the page of a sealed answer."""
+    from modules.llm_platform.domain.untrusted import untrusted_text
+    from modules.llm_platform.presentation import verification_text
+    from modules.llm_platform.presentation.cli.render import document, sealed_page, terminal
+    from shared import logging
+
+    return document, sealed_page, terminal, verification_text, untrusted_text, logging
 
 
 def build_circuits(

@@ -40,6 +40,7 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
     MAX_SEALED_CITATIONS,
     MAX_SEALED_QUOTES,
     MAX_SEALED_UNCITED,
+    MAX_VERSION_CHARS,
     CheckedSeal,
     SealedSource,
     Signature,
@@ -51,7 +52,7 @@ from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.infrastructure import ed25519
 from modules.llm_platform.infrastructure.ed25519 import Ed25519Signer
 from modules.llm_platform.infrastructure.files import sealed_archive
-from modules.llm_platform.presentation.cli.render.seal import render_seal_lines
+from modules.llm_platform.presentation.cli.render.seal import OTHER_CHECKER, render_seal_lines
 
 TIMES = ("0001-01-01T00:00:00+01:00", "9999-12-31T23:00:00-14:00")  # not shown in every time zone
 REWORDED = Source(
@@ -588,6 +589,38 @@ async def test_another_page_of_html_is_told() -> None:
     data = sealed_archive.pack({**unpacked.members, "index.html": b"<p>Another text</p>"})
     checked = await check(data)
     assert (checked.sealed.is_same_page, set(outcomes(checked)), checked.is_different) == (False, {"same"}, True)
+
+
+async def test_the_page_is_compared_where_the_same_program_wrote_it() -> None:
+    """An honest page of another version is another one. What else the file says of its checker decides nothing."""
+    seal = make_seals().open(await sealed_answers.seal_answer())
+
+    async def check_other(**stamp: str) -> tuple[bool, bool, bool]:
+        answer = seal.answer.model_copy(update={"checker": seal.answer.checker.model_copy(update=stamp)})
+        checked = await check(sealed_archive.pack(write_members(answer, seal.sources, "<p>Another</p>")))
+        return checked.sealed.is_same_renderer, checked.sealed.is_same_page, checked.is_different
+
+    for stamp in ({"rules": "0" * 64}, {"support_model": "1" * 64}, {"version": "9.9"}):
+        assert await check_other(**stamp) == (True, False, True)
+    for stamp in ({"page": "0" * 64}, {"page": ""}):
+        assert await check_other(**stamp) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    "version", ["1.0\nEverything is the same.", "\x1b[31m", "1" * 41], ids=["lines", "color", "long"]
+)
+async def test_a_version_writes_nothing_into_the_report(version: str) -> None:
+    """A stranger wrote it: such a file is refused, and a description shows one short line."""
+    seal = make_seals().open(await sealed_answers.seal_answer())
+    stamp = seal.answer.checker.model_copy(update={"version": version, "rules": "0" * 64})
+    answer = seal.answer.model_copy(update={"checker": stamp})
+    with pytest.raises(SealError, match="no sealed answer"):
+        await check(sealed_archive.pack(write_members(answer, seal.sources, seal.page)))
+    checked = await check(await sealed_answers.seal_answer())
+    described = checked.sealed.model_copy(update={"checker": stamp, "is_same_checker": False})
+    lines = [line.text for line in render_seal_lines(TEXT, checked.model_copy(update={"sealed": described}))]
+    assert not any("\n" in line for line in lines)
+    assert max(map(len, lines)) <= len(OTHER_CHECKER) + MAX_VERSION_CHARS
 
 
 @pytest.mark.parametrize("name", ["answer.json", "index.html", "sources/1.txt"])

@@ -122,6 +122,7 @@ class SealService:
             note=note,
             is_same_checker=(sealed_by.rules, sealed_by.support_model) == (here.rules, here.support_model),
             is_same_page=page == seal.page,
+            is_same_renderer=sealed_by.page == here.page,
         )
         return seal, CheckedSeal(sealed=description, sentences=sentences)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, computed_field
+from pydantic import BaseModel, Field, computed_field
 
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import CheckedBy, Verdict
@@ -22,6 +22,7 @@ MAX_SEALED_CITATIONS: Final = 5000
 MAX_SEALED_UNCITED: Final = 20_000  # statements without a source
 MAX_SEALED_QUOTES: Final = 5000  # of the ledger
 MAX_CITED_CHARS: Final = 20 * MAX_SEALED_CHARS  # all cited and uncited sentences together: each of them is shown
+MAX_VERSION_CHARS: Final = 40  # of the version of the package
 MAX_ANSWER_BYTES: Final = 8_000_000  # the member answer.json
 
 Outcome = Literal["same", "different", "not_derivable"]
@@ -32,12 +33,14 @@ class CheckerStamp(BaseModel, frozen=True):
     """The checker of the program that wrote the file.
 
     - `version` is the version of the package, and `rules` the digest of its rules and their data.
+    - `page` is the digest of what makes the page of HTML; empty in a file of an older version.
     - `support_model` is the digest of the weights; empty without the model.
     - `settings` are the settings that decide who gives the verdicts.
     """
 
-    version: str
+    version: str = Field(pattern=rf"^[0-9A-Za-z.+!_-]{{0,{MAX_VERSION_CHARS}}}$")
     rules: str
+    page: str = ""
     support_model: str = ""
     settings: dict[str, str] = {}
 
@@ -158,6 +161,7 @@ class SealDescription(BaseModel, frozen=True):
     - `is_same_checker` is False if the file names other rules or weights. They may be the reason of a different verdict: check
       with the version that the file names.
     - `is_same_page` is False if the page of HTML is not the one that this program writes for the answer.
+    - `is_same_renderer` is False if the file names another program for its page. Then an honest page may be another one.
     """
 
     digest: str
@@ -169,6 +173,7 @@ class SealDescription(BaseModel, frozen=True):
     query: str
     is_same_checker: bool = True
     is_same_page: bool = True
+    is_same_renderer: bool = True
 
 
 class CheckedSeal(BaseModel, frozen=True):
@@ -188,7 +193,7 @@ class CheckedSeal(BaseModel, frozen=True):
     def is_different(self) -> bool:
         """True if the file says something that does not follow from its sources, or its signature belongs to another file.
 
-        The same checker writes the same page, so another one was replaced.
+        The same program writes the same page, so another one was replaced.
         """
-        has_other_page = self.sealed.is_same_checker and not self.sealed.is_same_page
+        has_other_page = self.sealed.is_same_renderer and not self.sealed.is_same_page
         return bool(self.counts["different"]) or self.sealed.signature == "invalid" or has_other_page

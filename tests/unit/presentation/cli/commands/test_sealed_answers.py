@@ -23,6 +23,7 @@ from tests.support.sealed_answers import (
 )
 from tests.unit.presentation.cli.fakes import Ended, FakePlatform, PlatformPart, part_wiring, wiring
 
+from modules.llm_platform.application.seals.contents import write_members
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.exceptions import VerificationError
@@ -184,10 +185,14 @@ def test_the_exit_code_says_what_was_found(file: Path, capsys: pytest.CaptureFix
     foreign = Ed25519Signer(SEAL_KEY)("0" * 64)
     answer = asyncio.run(check_answer())
     without = make_seals().seal(answer.model_copy(update={"citations": ()}), SOURCES)
+    seal_opened = make_seals().open(whole)
+    other_program = seal_opened.answer.checker.model_copy(update={"page": "0" * 64})
+    other_answer = seal_opened.answer.model_copy(update={"checker": other_program})
     for data, code, strict in (
         (whole, 0, 0),
         (sealed_archive.pack(members, lambda _: foreign), 1, 1),
         (sealed_archive.pack({**members, "index.html": b"<p>Another</p>"}), 1, 1),
+        (sealed_archive.pack(write_members(other_answer, seal_opened.sources, "<p>Another</p>")), 0, 1),
         (without, 0, 1),
         (whole[:-1], 2, 2),
         (b"PK\x03\x04", 2, 2),

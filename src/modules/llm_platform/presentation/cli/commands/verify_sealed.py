@@ -29,6 +29,7 @@ ZIP_START: Final = b"PK\x03\x04"
 OTHER_KEY: Final = "the file is not signed with the key {key}: do not rely on who made it"
 NO_SIGNATURE_CHECK: Final = "--signed-by cannot be checked: {note}"
 OTHER_PAGE: Final = "index.html was replaced: rely on answer.json"
+UNKNOWN_PAGE: Final = "index.html cannot be compared: rely on answer.json"
 PUBLIC_KEY: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -38,7 +39,7 @@ class SealedOptions:
 
     - `signed_by` is the public key that must have signed the file, in hex digits.
     - `refetch` also compares the answer with what its pages say now.
-    - `strict` also fails for verdicts that cannot be derived here, and for sentences that no longer hold.
+    - `strict` also fails for verdicts and a page that cannot be derived here, and for sentences that no longer hold.
     """
 
     signed_by: str | None = None
@@ -101,8 +102,8 @@ def verify_sealed(
     text, checked, again = setup.run_with_platform(wiring, settings, run)
     _print(console, text, checked, again if isinstance(again, VerifiedAgain) else None, options)
     _require_signer(checked, options.signed_by)
-    counts = checked.counts
-    if checked.is_different or (options.strict and counts["not_derivable"]):
+    is_open = checked.counts["not_derivable"] or not checked.sealed.is_same_page
+    if checked.is_different or (options.strict and is_open):
         raise CommandError(_describe_failure(checked))
     if isinstance(again, AppException):
         raise CommandError(again.message) from again
@@ -132,7 +133,9 @@ def _describe_failure(checked: CheckedSeal) -> str:
     if checked.sealed.signature == "invalid":
         return "the signature does not belong to the file"
     counts = checked.counts
-    return describe_seal_counts(checked) if counts["different"] or counts["not_derivable"] else OTHER_PAGE
+    if counts["different"] or counts["not_derivable"]:
+        return describe_seal_counts(checked)
+    return OTHER_PAGE if checked.sealed.is_same_renderer else UNKNOWN_PAGE
 
 
 def _print(

@@ -3,7 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from modules.llm_platform.domain.dtos.sealed_dtos import CheckedSeal, Outcome, RederivedCitation, SealDescription
+from modules.llm_platform.domain.dtos.sealed_dtos import (
+    MAX_VERSION_CHARS,
+    CheckedSeal,
+    Outcome,
+    RederivedCitation,
+    SealDescription,
+)
+from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from modules.llm_platform.presentation.cli.console import Line, Style
 from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
 from modules.llm_platform.presentation.verification_text import VERDICTS, shorten
@@ -22,6 +29,11 @@ OTHER_CHECKER: Final = (
     "llm-platform {version}."
 )
 
+OTHER_PAGE: Final = "Its index.html is not the page that this version writes: rely on answer.json."
+PAGE_OF_OTHER_PROGRAM: Final = (
+    "Its index.html cannot be compared, because the file names another program that wrote it: rely on answer.json."
+)
+
 
 def render_seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
     """Yield what the file is, the counts, and the sentences whose verdicts are not the same, with the reason."""
@@ -32,9 +44,10 @@ def render_seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
     )
     yield Line(f"sha256:{sealed.digest}", "dim")
     if not sealed.is_same_checker:
-        yield Line(OTHER_CHECKER.format(version=sealed.checker.version), "yellow")
+        version = one_line(sealed.checker.version)[:MAX_VERSION_CHARS]
+        yield Line(OTHER_CHECKER.format(version=version), "yellow")
     if not sealed.is_same_page:
-        yield Line("Its index.html is not the page that this version writes: rely on answer.json.", "yellow")
+        yield Line(OTHER_PAGE if sealed.is_same_renderer else PAGE_OF_OTHER_PROGRAM, "yellow")
     yield Line(describe_seal_counts(checked), "bold")
     for sentence in checked.sentences:
         if sentence.derived == "same":
