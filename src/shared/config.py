@@ -195,7 +195,6 @@ class Settings(BaseSettings):
         "Private Ed25519 key that signs sealed answers: 64 hex digits, as `openssl rand -hex 32` prints them; default: sealed "
         "answers are not signed. It needs the extra `seal`",
         "you seal answers, and others must see that they come from you",
-        example="9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60",
     )
     WEBHOOK_ALLOWED_HOSTS: types.HostList = setting(
         (),

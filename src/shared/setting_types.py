@@ -35,6 +35,7 @@ _REDIS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}  # anothe
 _HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?")
 _SECRET_OPTION = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.config|user\.info")
 _SEAL_KEY = re.compile(r"[0-9a-fA-F]{64}")
+_PUBLISHED_SEAL_KEY = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"  # RFC 8032, 7.1, test 1
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
@@ -231,6 +232,8 @@ def _check_webhook_secret(value: SecretStr) -> SecretStr:
 def _check_seal_key(value: SecretStr) -> SecretStr:
     if not _SEAL_KEY.fullmatch(value.get_secret_value()):
         raise ValueError("must be 64 hex digits: openssl rand -hex 32")
+    if value.get_secret_value().lower() == _PUBLISHED_SEAL_KEY:
+        raise ValueError("must be a key of your own: RFC 8032 publishes this one, so anybody can sign with it")
     return value
 
 

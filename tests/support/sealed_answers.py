@@ -22,8 +22,8 @@ from modules.llm_platform.presentation.cli.render.sealed_page import render_seal
 from modules.llm_platform.wiring.services import list_page_modules
 
 ANSWERED_AT = datetime(2026, 11, 26, 12, tzinfo=UTC)
-SEAL_KEY = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"  # RFC 8032, 7.1, test 1
-PUBLIC_KEY = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+SEAL_KEY = "0318e8a4d59b8a787b48686c0d9a86ae7b7ae870cc7752a99746fa8ddc350882"
+PUBLIC_KEY = "8d26b68503bf2e8edce3d03a0af7ea9d8f35e7ffae3f8db4b48dcf40bc4f717a"
 TOWER = Source(
     index=1,
     title="Tower",

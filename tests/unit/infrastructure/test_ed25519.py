@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 
 import pytest
-from tests.support.sealed_answers import PUBLIC_KEY, SEAL_KEY
 
 from modules.llm_platform.domain.dtos.sealed_dtos import Signature
 from modules.llm_platform.domain.exceptions import SealConfigError
 from modules.llm_platform.infrastructure.ed25519 import Ed25519Signer, is_signed
 
+SEAL_KEY = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"  # RFC 8032, 7.1, test 1
+PUBLIC_KEY = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
 DIGEST = "ab" * 32
 
 

@@ -380,6 +380,20 @@ class TestUnknownVariables:
         assert [line.split()[0] for line in unknown_variables()] == ["BOCHA_KEY", "KIMI_KEY"]
 
 
+RFC_KEY = "9d61b19deffd5a60ba844af492ec2cc44449c5697b326919703bac031cae7f60"  # RFC 8032, 7.1, test 1
+
+
+@pytest.mark.parametrize(
+    "key", [RFC_KEY, RFC_KEY.upper(), "ab" * 31, "xy" * 32], ids=["rfc", "upper", "short", "other"]
+)
+def test_a_key_that_anybody_knows_signs_nothing(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of RFC 8032 stands in many examples. The message does not repeat the value."""
+    monkeypatch.setenv("SEAL_KEY", key)
+    with pytest.raises(ValidationError, match="SEAL_KEY") as caught:
+        Settings()
+    assert key not in str(caught.value)
+
+
 class TestDescription:
     @for_each("field", ALL)
     def test_every_setting_has_a_description(self, field: str) -> None:
