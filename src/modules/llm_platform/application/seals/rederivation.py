@@ -100,7 +100,8 @@ class _TrailingMarkers:
     """
 
     def __init__(self, text: AnswerText, signal: StopSignal) -> None:
-        self._numbers: dict[Span, list[frozenset[int]]] = {}
+        self._signal = signal
+        self._numbers: dict[Span, set[frozenset[int]]] = {}
         for behind in text.trailing:
             signal.check()
             numbers = frozenset(behind.numbers)
@@ -108,9 +109,10 @@ class _TrailingMarkers:
                 sentence = text.sentences[position]
                 if not sentence.cited or (behind.alone and position == behind.sentences[-1]):
                     own = numbers.difference(sentence.cited) if sentence.cited else numbers
-                    self._numbers.setdefault((sentence.start, sentence.end), []).append(own)
+                    self._numbers.setdefault((sentence.start, sentence.end), set()).add(own)
 
     def may_cite(self, place: Place) -> bool:
+        self._signal.check()
         return any(place[2] in numbers for numbers in self._numbers.get(place[:2], ()))
 
     def may_cite_span(self, span: Span) -> bool:

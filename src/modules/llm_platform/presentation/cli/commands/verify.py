@@ -68,7 +68,7 @@ Strict = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Exit with 1 if a sentence is not supported. For a sealed answer: also if a verdict cannot be derived here.",
+        help="Exit with 1 if a sentence is not supported. For a sealed answer: also if a verdict or page cannot be derived.",
     ),
 ]
 SignedBy = Annotated[
