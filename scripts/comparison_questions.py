@@ -27,12 +27,10 @@ from typing import Any, Literal
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT / "src"), str(ROOT)]
 
-from scripts.folder_questions import FOLDER, Asked, Depth, Encoder  # noqa: E402
-from scripts.model_answers import NO_MODEL  # noqa: E402
+from scripts.folder_questions import FOLDER, Asked, Depth, Encoder, load_settings  # noqa: E402
 
 from modules.llm_platform.container import build_platform  # noqa: E402
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest  # noqa: E402
-from shared.config import Settings  # noqa: E402
 
 EVERYDAY = ROOT / "tests" / "quality" / "everyday" / "files"
 FURTHER = ("price-list.md", "handbook-leave.md", "trip-plan.txt", "minutes.md")  # of EVERYDAY
@@ -50,19 +48,8 @@ async def ask(questions: Sequence[dict[str, Any]], depth: Depth, encoder: Encode
     with tempfile.TemporaryDirectory() as data, tempfile.TemporaryDirectory() as documents:
         for file in (*(FOLDER / "files").iterdir(), *(EVERYDAY / name for name in FURTHER)):
             shutil.copy(file, documents)
-        settings = Settings.load(
-            **NO_MODEL
-            | {
-                "LLM_PLATFORM_DATA_DIR": data,
-                "CACHE_TTL_S": 0,
-                "CITATION_ENCODER": encoder,
-                "ANSWER_ENCODER": encoder,
-                "DOCUMENTS_DIR": documents,
-                "LLM_PLATFORM_OFFLINE": True,
-            }
-        )
         found: list[Asked] = []
-        async with build_platform(settings) as platform:
+        async with build_platform(load_settings(data, documents, encoder)) as platform:
             for question in questions:
                 answer = await platform.research.research(ResearchRequest(query=question["q"], depth=depth))
                 text = answer.synthesis if answer.citations else ""

@@ -53,21 +53,25 @@ def read_questions() -> list[dict[str, Any]]:
     return [json.loads(line) for line in (FOLDER / "questions.jsonl").read_text(encoding="utf-8").splitlines() if line]
 
 
+def load_settings(data: str, documents: str, encoder: Encoder) -> Settings:
+    """Return the settings of answers from a folder, without a language model and a network."""
+    return Settings.load(
+        **NO_MODEL
+        | {
+            "LLM_PLATFORM_DATA_DIR": data,
+            "CACHE_TTL_S": 0,
+            "CITATION_ENCODER": encoder,
+            "ANSWER_ENCODER": encoder,
+            "DOCUMENTS_DIR": documents,
+            "LLM_PLATFORM_OFFLINE": True,
+        }
+    )
+
+
 async def ask(encoder: Encoder, depth: Depth, questions: Sequence[dict[str, Any]]) -> list[Asked]:
     """Return the outcome of each question."""
     with tempfile.TemporaryDirectory() as data:
-        settings = Settings.load(
-            **NO_MODEL
-            | {
-                "LLM_PLATFORM_DATA_DIR": data,
-                "CACHE_TTL_S": 0,
-                "CITATION_ENCODER": encoder,
-                "ANSWER_ENCODER": encoder,
-                "DOCUMENTS_DIR": str(FOLDER / "files"),
-                "LLM_PLATFORM_OFFLINE": True,
-            }
-        )
-        async with build_platform(settings) as platform:
+        async with build_platform(load_settings(data, str(FOLDER / "files"), encoder)) as platform:
             await platform.research.research(ResearchRequest(query="What is this?", depth=depth))  # indexes
             found: list[Asked] = []
             for question in questions:

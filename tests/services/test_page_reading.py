@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, Route, expect
+from playwright.async_api import Browser, Page, Route, expect
 from tests.services.browser import FONTS, Visit, becomes, chromium_with_font, serving_page, started, visiting
 from tests.services.page_answers import QUOTE, SEND, STREAM, citation, response
 from tests.support.chat_server import ChatServer, chunk, stream
@@ -29,6 +29,14 @@ FOUND = {
     "results": [{"url": TWO_SOURCES[1]["url"], "title": "", "snippet": "Owls <i>see</i>.", "published": "2024-05-02"}],
 }
 NUMBERED = {"type": "sources", "sources": TWO_SOURCES}
+
+
+async def store_answer(page: Page, made: dict[str, object]) -> None:
+    """Let the server of the page have a stored answer with the id `abc`."""
+    job = {"query": "q", "depth": "deep", "response": made}
+    thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
+    await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
+    await page.route("**/research/abc", lambda route: route.fulfill(json=job))
 
 
 class TestSourceCards:
@@ -952,10 +960,7 @@ class TestActions:
         made = response("Owls sleep by day [1].", metadata={"stored_at": "2026-03-04T12:00:00Z", "request_id": "abc"})
         async with visiting(browser, base) as visit:
             page = visit.page
-            job = {"query": "q", "depth": "deep", "response": made}
-            thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
-            await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
-            await page.route("**/research/abc", lambda route: route.fulfill(json=job))
+            await store_answer(page, made)
             await page.goto(f"{base}/#research/abc")
             await visit.answered()
             for kind in ("Markdown", "HTML"):
@@ -971,10 +976,7 @@ class TestActions:
         made = response("Owls sleep by day [1].", metadata={"request_id": "abc"})
         async with visiting(browser, base) as visit:
             page = visit.page
-            job = {"query": "q", "depth": "deep", "response": made}
-            thread = {"id": "abc", "title": "q", "researches": [{"id": "abc"}]}
-            await page.route("**/research/threads/abc", lambda route: route.fulfill(json=thread))
-            await page.route("**/research/abc", lambda route: route.fulfill(json=job))
+            await store_answer(page, made)
             refusal = {"code": "seal", "status": 409, "detail": "the texts of the sources are not stored any more"}
             await page.route("**/research/abc/sealed", lambda route: route.fulfill(status=409, json=refusal))
             await page.goto(f"{base}/#research/abc")

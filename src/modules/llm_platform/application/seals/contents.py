@@ -43,7 +43,7 @@ TOO_LONG: Final = (
 )
 UNREADABLE: Final = "the file is no sealed answer of a version that this program reads"
 OTHER_LEDGER: Final = "a quote of the ledger is not in the text of its source"
-MAX_NUMBER: Final = 2**53  # larger numbers are none that this program writes
+MAX_NUMBER: Final = 2**53  # this program writes no larger number
 NOT_SEALED: Final = {"topic": None, "files": (), "request_id": "", "standalone_query": None}  # of the metadata
 COMPONENTS_WITH_NAMES: Final = frozenset({"files", DOCUMENTS, "source", "read"})  # of `degraded`: `files/report.pdf`
 YEARS: Final = range(1900, 9999)  # other times cannot be shown in every time zone
@@ -164,7 +164,7 @@ def read_members(seal: UnpackedSeal) -> OpenedSeal:
         _require_canonical(seal.members[ANSWER])
         answer = SealedAnswer.model_validate_json(seal.members[ANSWER])
         page = seal.members[PAGE].decode("utf-8")
-        _require_numbers(answer.model_dump(exclude={"response": {"output"}}))  # its numbers are those of a schema
+        _require_numbers(answer.model_dump(exclude={"response": {"output"}}))  # a schema of the user allows any number
         _require_bounded(answer.response, len(answer.sources))
         _require_sources(answer)
         _require_places(answer.response, {source.index: source.chars for source in answer.sources})
@@ -195,7 +195,7 @@ def _require_bounded(response: ResearchResponse, sources: int) -> None:
 
 
 def _require_canonical(data: bytes) -> None:
-    """Raise SealError for JSON that another program wrote, such as one with a key twice, of which readers see different ones."""
+    """Raise SealError for JSON that another program wrote: of a key that stands twice, two readers see different values."""
     try:
         is_canonical = write_canonical_json(json.loads(data)) == data
     except ValueError as error:

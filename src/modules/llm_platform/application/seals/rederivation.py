@@ -5,13 +5,14 @@ is not derived again, and only the verdict of the words below it is.
 """
 
 import asyncio
-from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, TypeVar, get_args
 
 from modules.llm_platform.application.research.check.support_reading import SupportReading
+from modules.llm_platform.application.seals.added_text import AddedText
+from modules.llm_platform.application.seals.trailing_markers import Place, TrailingMarkers, find_added_markers
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.citations.compare.meaning import Doubt
 from modules.llm_platform.domain.citations.compare.model_verdicts import apply_model_verdict, list_claims
@@ -28,10 +29,8 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
     RederivedSentence,
 )
 from modules.llm_platform.domain.exceptions import SealError
-from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.sentences import Span
 
 TIMEOUT_S: Final = 600.0  # an answer takes seconds; the file may be hostile
@@ -55,7 +54,6 @@ MAYBE_NO_ANSWER: Final = (
 )
 
 T = TypeVar("T")
-Place = tuple[int, int, int]  # start, end, number of the source
 Result = tuple[Outcome, Verdict | None, str]
 _WORST: Final[Sequence[Outcome]] = ("different", "not_derivable", "same")
 
@@ -93,32 +91,6 @@ async def rederive(
     return await run(compare)
 
 
-class _TrailingMarkers:
-    """Markers behind several sentences. Which of these they cite depends on the support model.
-
-    A sentence with markers of its own is cited by these, whatever a model decides.
-    """
-
-    def __init__(self, text: AnswerText, signal: StopSignal) -> None:
-        self._signal = signal
-        self._numbers: dict[Span, set[frozenset[int]]] = {}
-        for behind in text.trailing:
-            signal.check()
-            numbers = frozenset(behind.numbers)
-            for position in behind.sentences:
-                sentence = text.sentences[position]
-                if not sentence.cited or (behind.alone and position == behind.sentences[-1]):
-                    own = numbers.difference(sentence.cited) if sentence.cited else numbers
-                    self._numbers.setdefault((sentence.start, sentence.end), set()).add(own)
-
-    def may_cite(self, place: Place) -> bool:
-        self._signal.check()
-        return any(place[2] in numbers for numbers in self._numbers.get(place[:2], ()))
-
-    def may_cite_span(self, span: Span) -> bool:
-        return span in self._numbers
-
-
 @dataclass(frozen=True, slots=True)
 class _ByWords:
     """What the comparison of words finds.
@@ -130,7 +102,7 @@ class _ByWords:
 
     text: AnswerText
     checked: CheckedAnswer
-    trailing: _TrailingMarkers
+    trailing: TrailingMarkers
     doubts: Sequence[Doubt]
     is_read: bool
     needs_model: bool
@@ -138,84 +110,14 @@ class _ByWords:
 
 def _compare_words_alone(response: ResearchResponse, checker: CitationChecker, signal: StopSignal) -> _ByWords:
     text = read_answer(response.synthesis, response.metadata.language)
-    if added := _find_added_markers(response, text):
+    if added := find_added_markers(response, text):
         text = read_answer(response.synthesis, response.metadata.language, added)
-    checked, trailing = checker.check_text(text), _TrailingMarkers(text, signal)
+    checked, trailing = checker.check_text(text), TrailingMarkers(text, signal)
     is_read = any(citation.checked_by == "encoder" for citation in response.citations)
     differing = {_place(one) for one in checked.citations} ^ {_place(one) for one in response.citations}
     needs_model = is_read or any(map(trailing.may_cite, differing))
     doubts = checker.doubts(MAX_SEALED_CITATIONS) if needs_model else ()
     return _ByWords(text, checked, trailing, doubts, is_read, needs_model)
-
-
-def _find_added_markers(response: ResearchResponse, text: AnswerText) -> Collection[int]:
-    """Return the offsets of the markers that the platform added, as the citations of the file name them.
-
-    Such a marker cites its own sentence only, and no other sentence of the paragraph.
-    """
-    added = {_place(citation) for citation in response.citations if citation.cited_by == "platform"}
-    if not added:
-        return ()
-    starts = [sentence.start for sentence in text.sentences]
-    found = set()
-    for at, _, number in render_markers(response.synthesis):
-        position = bisect_right(starts, at) - 1
-        if position >= 0:
-            sentence = text.sentences[position]
-            if (sentence.start, sentence.end, number) in added:
-                found.add(at)
-    return found
-
-
-class _AddedParts:
-    """The parts of a text that the platform adds after the check, of which no source bears out the statements."""
-
-    def __init__(self, text: str, language: str) -> None:
-        self._text, self._messages = text, get_messages(language)
-        self._catalogue = frozenset(astuple(self._messages))
-        before, _, rest = self._messages.still_open.partition("{questions}")
-        between, _, after = rest.partition("{queries}")
-        self._still_open = before, between, after
-        self._paragraphs, self._lines = _list_starts(text, "\n\n"), _list_starts(text, "\n")
-        self._is_message: dict[int, bool] = {}
-        self._is_quote: dict[int, bool] = {}
-
-    def has_message(self, span: Span) -> bool:
-        """Return whether the sentence is part of a message: why a search ended, or which questions it did not answer."""
-        number = bisect_right(self._paragraphs, span[0])
-        if number not in self._is_message:
-            self._is_message[number] = self._reads_as_message(self._cut(self._paragraphs, number).strip())
-        return self._is_message[number]
-
-    def has_disputed_quote(self, span: Span) -> bool:
-        """Return whether the line is a quote of the ledger with its number of voices."""
-        number = bisect_right(self._lines, span[1])
-        if number not in self._is_quote:
-            line = self._cut(self._lines, number).rstrip("\n")
-            note = line[line.rfind("(") :].strip()
-            self._is_quote[number] = line.startswith("- ") and self._messages.is_voices_note(note)
-        return self._is_quote[number]
-
-    def _reads_as_message(self, paragraph: str) -> bool:
-        if paragraph in self._catalogue:
-            return True
-        before, between, after = self._still_open
-        if "\n" in paragraph or len(paragraph) < len(before) + len(between) + len(after):
-            return False
-        inside = paragraph[len(before) : len(paragraph) - len(after)]
-        return paragraph.startswith(before) and paragraph.endswith(after) and between in inside
-
-    def _cut(self, starts: Sequence[int], number: int) -> str:
-        return self._text[starts[number - 1] : starts[number] if number < len(starts) else None]
-
-
-def _list_starts(text: str, separator: str) -> list[int]:
-    """Return the offsets of the parts that the separator divides a text into."""
-    starts, at = [0], text.find(separator)
-    while at >= 0:
-        starts.append(at + len(separator))
-        at = text.find(separator, starts[-1])
-    return starts
 
 
 class _Comparison:
@@ -241,7 +143,7 @@ class _Comparison:
         self._signal, self._trailing = signal, by_words.trailing
         self._highest = {(doubt.key[0], doubt.key[3]): doubt.highest for doubt in by_words.doubts}
         self._said = {(sentence.start, sentence.end): sentence for sentence in by_words.text.sentences}
-        self._added = _AddedParts(response.synthesis, response.metadata.language)
+        self._added = AddedText(response.synthesis, response.metadata.language)
         is_judged = any(citation.checked_by == "model" for citation in self._recorded)
         self._claims = list_claims(response.synthesis, response.metadata.language) if is_judged else {}
 
@@ -383,7 +285,7 @@ class _Comparison:
             is_open = self._trailing.may_cite(place) and (
                 self._lacks_model or (not self._has_model and was.verdict != "supported")
             )
-            return ("not_derivable", None, self._missing_model) if is_open else ("different", None, NOT_CITED)
+            return ("not_derivable", None, self._explain_no_model()) if is_open else ("different", None, NOT_CITED)
         if was.checked_by == "model":
             return self._compare_judged(was, words)
         if was.checked_by == "encoder":
@@ -394,8 +296,7 @@ class _Comparison:
             words = words.model_copy(update={"verdict": words.word_verdict, "word_verdict": None})
         return _compare_fields(was, words)
 
-    @property
-    def _missing_model(self) -> str:
+    def _explain_no_model(self) -> str:
         return NO_MODEL if self._by_model is None else NOT_READ
 
     def _compare_read(self, was: Citation, words: Citation) -> Result:
@@ -409,7 +310,7 @@ class _Comparison:
             return "different", None, BEYOND_LIMITS
         if not self._lacks_model:
             return "different", words.verdict, OTHER_VERDICT
-        return "not_derivable", None, self._missing_model
+        return "not_derivable", None, self._explain_no_model()
 
     def _compare_judged(self, was: Citation, words: Citation) -> Result:
         """Compare what a language model judged with what it may have judged: see `apply_model_verdict`."""

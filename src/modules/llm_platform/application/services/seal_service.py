@@ -36,7 +36,7 @@ class SealTools:
     """How files are packed, signed and shown.
 
     - `render_page` makes the page of HTML inside.
-    - `pack` makes a file of members, and `unpack` returns those of an unchanged file or raises SealError.
+    - `pack` makes a file of members. `unpack` returns the members of an unchanged file, and raises SealError for any other file.
     - `sign` signs a digest with the key of the operator; None without a key. `check_signer` raises SealConfigError if it cannot.
     - `is_signed` returns whether a signature belongs to a digest; None if the package for it is not installed.
     """

@@ -34,9 +34,9 @@ def split_question(question: Question) -> list[str]:
 
 
 def list_open_parts(question: Question, answer: str) -> list[str]:
-    """Return the parts of a question of which an answer has none of the words that they ask about.
+    """Return the parts of a question that an answer leaves out: the answer has no word that the part asks about.
 
-    None if the answer is in another language. If it has no word of any part, it answers in other words.
+    The list is empty if the answer is in another language, or has no word of any part and so answers in other words.
     """
     if not (parts := split_question(question)) or detect(answer) not in (None, question.language):
         return []

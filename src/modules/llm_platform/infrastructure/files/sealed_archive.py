@@ -97,7 +97,7 @@ def _read_members(data: bytes, comment_bytes: int) -> dict[str, bytes]:
 
 
 def _check_members(archive: zipfile.ZipFile) -> None:
-    """Raise SealError before anything is unpacked, if the members are not those of a sealed answer."""
+    """Raise SealError, before anything is unpacked, for members that no sealed answer has."""
     infos = archive.infolist()
     names = {info.filename for info in infos}
     is_expected = len(infos) <= MAX_MEMBERS and len(names) == len(infos) and all(map(_NAME.fullmatch, names))

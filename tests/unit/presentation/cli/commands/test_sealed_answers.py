@@ -157,6 +157,9 @@ def test_refetch_reads_no_documents_of_the_sender(file: Path, capsys: pytest.Cap
     refetched = json.loads(ended.out)["refetched"]
     assert {source["url"] for source in refetched["sources"]} == {None, SOURCES[1].url}
     assert refetched["no_longer_hold"] == 0
+    shown = verify(capsys, file, "--refetch", **{SOURCES[1].url: SOURCES[1].text}).out
+    assert shown.endswith("Documents of the sender, which are not compared: [1]\n")
+    assert "were not read" not in shown
 
 
 def test_refetch_that_fails_keeps_what_was_derived(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

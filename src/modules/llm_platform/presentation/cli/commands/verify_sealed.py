@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -82,25 +83,25 @@ def verify_sealed(
     data = _read_bytes(file)
     console.print_progress("deriving the verdicts again …")
 
-    async def run(platform: LLMPlatform) -> tuple[str, CheckedSeal, VerifiedAgain | AppException | None]:
+    async def run(platform: LLMPlatform) -> tuple[ResearchResponse, CheckedSeal, VerifiedAgain | AppException | None]:
         try:
             seal, checked = await platform.seals.check(data)
         except SealError as error:
             raise CommandError(error.message, WRONG_USE) from error
         answer = seal.answer.response
         if not options.refetch:
-            return answer.synthesis, checked, None
+            return answer, checked, None
         console.print_progress("reading the sources of today …")
         try:
             again = await platform.verification.verify_answer_again(
                 _select_web_sources(answer), seal.answer.answered_at, research_id=seal.digest
             )
         except AppException as error:  # What was derived offline holds without it.
-            return answer.synthesis, checked, error
-        return answer.synthesis, checked, again
+            return answer, checked, error
+        return answer, checked, again
 
-    text, checked, again = setup.run_with_platform(wiring, settings, run)
-    _print(console, text, checked, again if isinstance(again, VerifiedAgain) else None, options)
+    answer, checked, again = setup.run_with_platform(wiring, settings, run)
+    _print(console, answer, checked, again if isinstance(again, VerifiedAgain) else None, options)
     _require_signer(checked, options.signed_by)
     is_open = checked.counts["not_derivable"] or not checked.sealed.is_same_page
     if checked.is_different or (options.strict and is_open):
@@ -112,11 +113,22 @@ def verify_sealed(
 
 
 def _select_web_sources(answer: ResearchResponse) -> ResearchResponse:
-    """Return the answer with its pages on the web. Documents are those of the sender: here they would be other ones."""
+    """Return the answer with its pages on the web alone: the documents of the sender are not here."""
     sources = tuple(source for source in answer.sources if source.url.startswith(("http://", "https://")))
     numbers = {source.index for source in sources}
     citations = tuple(citation for citation in answer.citations if citation.source_index in numbers)
     return answer.model_copy(update={"sources": sources, "citations": citations})
+
+
+def _render_today(answer: ResearchResponse, again: VerifiedAgain) -> Iterator[Line]:
+    """Yield what no longer holds, and the documents of the sender, which nobody tried to read."""
+    web = {source.index for source in _select_web_sources(answer).sources}
+    tried = tuple(source for source in again.sources if source.index in web)
+    yield Line()
+    yield from render.change_lines(answer.synthesis, again.model_copy(update={"sources": tried}))
+    if documents := [f"[{source.index}]" for source in answer.sources if source.index not in web]:
+        yield Line()
+        yield Line(f"Documents of the sender, which are not compared: {', '.join(documents)}")
 
 
 def _require_signer(checked: CheckedSeal, key: str | None) -> None:
@@ -139,15 +151,19 @@ def _describe_failure(checked: CheckedSeal) -> str:
 
 
 def _print(
-    console: Console, text: str, checked: CheckedSeal, again: VerifiedAgain | None, options: SealedOptions
+    console: Console,
+    answer: ResearchResponse,
+    checked: CheckedSeal,
+    again: VerifiedAgain | None,
+    options: SealedOptions,
 ) -> None:
     if options.as_json:
         today = {"refetched": again.model_dump(mode="json")} if again else {}
         console.print_verbatim(json_text(checked.model_dump(mode="json") | today))
         return
-    console.print_lines(render_seal_lines(text, checked))
+    console.print_lines(render_seal_lines(answer.synthesis, checked))
     if again is not None:
-        console.print_lines([Line(), *render.change_lines(text, again)])
+        console.print_lines(_render_today(answer, again))
 
 
 def _read_bytes(file: Path) -> bytes:

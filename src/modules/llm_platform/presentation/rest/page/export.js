@@ -10,7 +10,7 @@ const KINDS = { md: "Markdown", html: "HTML", json: "JSON", "csl.json": "CSL-JSO
 const PICTURES = ["png", "svg"];
 const files = () => import("./export_files.js");
 
-/** `thread` is the one of the answer, where it has one; `texts` are those of the sources; `storedId` is set where the server stores it. */
+/** `thread` is the thread of the answer, if there is one; `texts` are the texts of the sources; `storedId` is set if the server stores the answer. */
 export function exportMenu(response, thread, texts, storedId) {
   const item = (label, action) => el("button", { type: "button", onclick: () => {
     closeMenu(made);
