@@ -1,0 +1,89 @@
+"""Two versions of a page: the statements that left it, and those that came."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+from modules.llm_platform.domain.citations.checker import NOUNS_ARE_CAPITALISED
+from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
+from modules.llm_platform.domain.citations.compare.verdicts import Judgement, is_verbatim, judge
+from modules.llm_platform.domain.citations.read.claims import Claim
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.dtos.watch_dtos import WatchReading
+from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.sentences import is_question
+from modules.llm_platform.domain.urls.canonical_url import canonical_url
+from modules.llm_platform.domain.watches.dates_of_the_day import blank_dates_of_the_day
+
+
+@dataclass(frozen=True)
+class PageVersion:
+    """A page as one run read it. Dates of the day are blank in what is compared."""
+
+    source: Source
+    at: datetime
+    language: str
+
+    @cached_property
+    def prepared(self) -> SourceText:
+        text = blank_dates_of_the_day(self.source.text, self.at)
+        return prepare(text, self.source.title, self.language)
+
+    @property
+    def is_page(self) -> bool:
+        """False for an excerpt by a search engine, which has other sentences at each search."""
+        return self.source.text_kind != "snippet"
+
+    def read_claim(self, quote: str) -> Claim:
+        """Return a quote of this page, for comparison with another version."""
+        primary = self.language.partition("-")[0].lower()
+        text = " ".join(blank_dates_of_the_day(quote, self.at).split())
+        return Claim(text, stop_words(self.language), capitals_name=primary not in NOUNS_ARE_CAPITALISED)
+
+    def has(self, claim: Claim) -> bool:
+        """Return whether the page has the words of the claim in this order."""
+        return not claim.words or is_verbatim(claim, self.prepared)
+
+    def judge(self, claim: Claim) -> Judgement:
+        return judge(claim, self.prepared, self.language)[1]
+
+    def list_statements(self) -> list[str]:
+        """Return the sentences as the page writes them, without questions."""
+        sentences = [self.source.text[slice(*span)] for span in self.prepared.spans]
+        return [sentence for sentence in sentences if not is_question(sentence)]
+
+    def keep(self, sentences: Sequence[str]) -> PageVersion:
+        """Return a version that has only these sentences, each a paragraph."""
+        text = "\n\n".join(sentences)
+        return PageVersion(self.source.model_copy(update={"text": text, "title": ""}), self.at, self.language)
+
+
+def read_pages(reading: WatchReading) -> dict[str, PageVersion]:
+    """Return the pages of a run that have text, by their canonical addresses."""
+    return {
+        canonical_url(source.url): PageVersion(source, source.read_at or reading.at, reading.language)
+        for source in reading.sources
+        if source.text.strip()
+    }
+
+
+class PageDifference:
+    """What left a page between two runs (`left`), and what came (`came`)."""
+
+    def __init__(self, was: PageVersion, now: PageVersion) -> None:
+        self.was, self.now = was, now
+
+    @cached_property
+    def left(self) -> PageVersion:
+        return self.was.keep(_list_missing(self.was, self.now))
+
+    @cached_property
+    def came(self) -> PageVersion:
+        return self.now.keep(_list_missing(self.now, self.was))
+
+
+def _list_missing(version: PageVersion, other: PageVersion) -> list[str]:
+    return [sentence for sentence in version.list_statements() if not other.has(version.read_claim(sentence))]
