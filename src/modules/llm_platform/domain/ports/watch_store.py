@@ -1,0 +1,84 @@
+"""The port of the store of watched questions: their schedule with leases, their runs and their changes."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from modules.llm_platform.domain.dtos import watch_dtos as dtos
+
+
+class WatchLeaseLostError(Exception):
+    """The watch was removed, or another worker has claimed it: this one must stop."""
+
+
+class IWatchStore(ABC):
+    """A durable store that several processes share. All methods raise StoreError if it cannot be used.
+
+    A worker claims a watch that is due, and the lease lets another worker claim it if the first one vanishes. A worker without
+    a valid lease can write nothing. Runs and changes stay until the watch is removed. Times come from the store.
+    """
+
+    # The owner uses these methods. For any other owner a watch does not exist.
+
+    @abstractmethod
+    async def add(self, watch: dtos.NewWatch, max_watches: int) -> dtos.Watch | None:
+        """Store a watch whose first run is due now, and return it; None if its owner has `max_watches`.
+
+        A watch of the same owner and id is returned as it is.
+        """
+
+    @abstractmethod
+    async def get(self, owner: str, watch_id: str) -> dtos.Watch | None:
+        """Return the watch, or None."""
+
+    @abstractmethod
+    async def page(self, owner: str, limit: int, before: str | None = None) -> tuple[dtos.Watch, ...]:
+        """Return up to `limit` watches, newest first. With `before`, they are older than the watch with this id."""
+
+    @abstractmethod
+    async def remove(self, owner: str, watch_id: str) -> bool:
+        """Remove a watch with its runs and changes, and return False if there is none. A worker loses its lease."""
+
+    @abstractmethod
+    async def run_now(self, owner: str, watch_id: str) -> bool:
+        """Make a watch due now; a paused one is active again, without refusals. Return False if there is none."""
+
+    @abstractmethod
+    async def runs(self, owner: str, watch_id: str, limit: int, before: int | None = None) -> tuple[dtos.WatchRun, ...]:
+        """Return up to `limit` finished runs, newest first. With `before`, their numbers are lower."""
+
+    @abstractmethod
+    async def changes(
+        self, owner: str, watch_id: str, limit: int, before: int | None = None
+    ) -> tuple[dtos.FoundChange, ...]:
+        """Return up to `limit` changes, newest first. With `before`, their numbers are lower."""
+
+    # Workers use these methods.
+
+    @abstractmethod
+    async def claim(self, token: str, lease_s: float) -> dtos.ClaimedWatch | None:
+        """Lease the watch that is due longest for `lease_s` seconds; None if none is due."""
+
+    @abstractmethod
+    async def wait(self, watch: dtos.ClaimedWatch, in_s: float) -> None:
+        """Record that the question was asked, and give up the lease. The watch is due again in `in_s` seconds.
+
+        Raises WatchLeaseLostError.
+        """
+
+    @abstractmethod
+    async def reading(self, watch: dtos.ClaimedWatch) -> dtos.WatchReading | None:
+        """Return what the next run is compared with; None before the first good run."""
+
+    @abstractmethod
+    async def finish(
+        self,
+        watch: dtos.ClaimedWatch,
+        run: dtos.WatchRun,
+        changes: Sequence[dtos.WatchChange],
+        reading: dtos.WatchReading | None,
+        following: dtos.NextRun,
+    ) -> None:
+        """Store a run with its changes, and plan the following one. All or nothing. Raises WatchLeaseLostError.
+
+        `reading` replaces what the next run is compared with; None keeps it. `run.at` is replaced by the time of the store.
+        """

@@ -1,0 +1,30 @@
+"""Decide when a watched question is asked again, and when it is paused."""
+
+from typing import Final
+
+from modules.llm_platform.domain.dtos.research_job_dtos import FinalStatus
+from modules.llm_platform.domain.dtos.watch_dtos import MAX_REFUSALS, ClaimedWatch, NextRun
+
+FIRST_RETRY_S: Final = 15 * 60  # wait after a failed run, twice as long after each further one
+
+
+def plan_next_run(watch: ClaimedWatch, status: FinalStatus, cost_usd: float) -> NextRun:
+    """Return what follows a run that ended with this status and cost.
+
+    Runs keep their times of the day: a run that took an hour, or a server that was down for a week, moves none of them. A
+    failed run is tried again earlier than that, and pauses the watch after MAX_REFUSALS in a row.
+    """
+    refusals = watch.refusals + 1 if status == "failed" else 0
+    missed = max(0, int((watch.now - watch.due_at) // watch.every_s))
+    in_s = watch.due_at + watch.every_s * (missed + 1) - watch.now
+    if status == "failed":
+        in_s = min(in_s, FIRST_RETRY_S * 2.0 ** (refusals - 1))
+    if refusals >= MAX_REFUSALS:
+        return NextRun(in_s, refusals, "refused")
+    return NextRun(in_s, refusals, "budget" if is_spent(watch, cost_usd) else None)
+
+
+def is_spent(watch: ClaimedWatch, cost_usd: float = 0.0) -> bool:
+    """Return whether the runs of the last days, and one of this cost, use up the budget of a watch."""
+    spent = watch.cost_usd + cost_usd
+    return watch.max_cost_usd is not None and spent > 0 and spent >= watch.max_cost_usd

@@ -1,0 +1,211 @@
+"""The contract of `IWatchStore`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import pytest
+from tests.support.clock import Clock
+
+from modules.llm_platform.domain.dtos import watch_dtos as dtos
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.research_job_dtos import FinalStatus
+from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchLeaseLostError
+
+MANY = 1000
+DAY = 86_400
+LEASE_S = 60.0
+QUESTION = ResearchRequest(query="What is the toll on the bridge?", depth="deep")
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+NEXT_DAY = dtos.NextRun(DAY)
+
+
+def new_watch(watch_id: str, owner: str = "", max_cost_usd: float | None = None) -> dtos.NewWatch:
+    return dtos.NewWatch(watch_id, QUESTION, DAY, owner, "key", "https://hook.example.com", max_cost_usd)
+
+
+def change(value: str) -> dtos.WatchChange:
+    now = dtos.FactAt(value=value, quote=f"The toll is {value} euros.", source="https://example.org", at=AT)
+    return dtos.WatchChange(kind="changed", fact="The toll is … euros.", was=now, now=now)
+
+
+async def claim(store: IWatchStore, token: str = "t") -> dtos.ClaimedWatch:
+    claimed = await store.claim(token, LEASE_S)
+    assert claimed is not None
+    return claimed
+
+
+async def finish(
+    store: IWatchStore,
+    watch: dtos.ClaimedWatch,
+    *changes: dtos.WatchChange,
+    reading: dtos.WatchReading | None = None,
+    following: dtos.NextRun = NEXT_DAY,
+    cost_usd: float = 0.0,
+    status: FinalStatus = "done",
+) -> None:
+    run = dtos.WatchRun(number=watch.run, job_id=watch.job_id, at=AT, status=status, cost_usd=cost_usd)
+    await store.finish(watch, run, changes, reading, following)
+
+
+def ids(watches: Sequence[dtos.Watch]) -> list[str]:
+    return [watch.id for watch in watches]
+
+
+class WatchStoreContract:
+    """Subclass it and add these fixtures.
+
+    `store`: an empty IWatchStore whose time is `clock` · `second`: another one of the same watches, as another process has it.
+    """
+
+    @pytest.fixture
+    def clock(self) -> Clock:
+        return Clock()
+
+    async def test_nothing_is_stored_at_first(self, store: IWatchStore) -> None:
+        """An unknown watch is not found, whatever is asked."""
+        assert await store.claim("t", LEASE_S) is None
+        assert await store.get("", "a") is None
+        assert await store.page("", MANY) == ()
+        assert await store.runs("", "a", MANY) == await store.changes("", "a", MANY) == ()
+        assert await store.run_now("", "a") is await store.remove("", "a") is False
+
+    async def test_a_new_watch_is_due_now(self, store: IWatchStore, clock: Clock) -> None:
+        """Its owner sees it as it was stored."""
+        added = await store.add(new_watch("a", max_cost_usd=2.5), MANY)
+        now = datetime.fromtimestamp(clock.now, UTC)
+        assert added == dtos.Watch(
+            id="a", query=QUESTION.query, depth="deep", every_s=DAY, created_at=now, next_at=now, max_cost_usd=2.5
+        )
+        assert await store.get("", "a") == added
+        claimed = await claim(store)
+        assert (claimed.id, claimed.request, claimed.run, claimed.is_asked) == ("a", QUESTION, 1, False)
+        assert (claimed.webhook, claimed.label, claimed.due_at) == ("https://hook.example.com", "key", clock.now)
+
+    async def test_a_watch_belongs_to_its_owner(self, store: IWatchStore) -> None:
+        """Others neither see nor change it, and may use its id."""
+        await store.add(new_watch("a", "alice"), MANY)
+        assert await store.get("bob", "a") is None
+        assert await store.remove("bob", "a") is await store.run_now("bob", "a") is False
+        assert await store.add(new_watch("a", "bob"), MANY) is not None
+        assert ids(await store.page("alice", MANY)) == ["a"]
+
+    async def test_an_owner_has_a_number_of_watches(self, store: IWatchStore) -> None:
+        """Adding one again stores nothing, and is no refusal."""
+        assert await store.add(new_watch("a", "alice"), 1) is not None
+        assert await store.add(new_watch("b", "alice"), 1) is None
+        assert await store.add(new_watch("a", "alice"), 1) is not None
+        assert await store.add(new_watch("b", "bob"), 1) is not None
+
+    async def test_watches_are_listed_newest_first(self, store: IWatchStore) -> None:
+        for watch_id in "abc":
+            await store.add(new_watch(watch_id), MANY)
+        assert ids(await store.page("", 2)) == ["c", "b"]
+        assert ids(await store.page("", 2, before="b")) == ["a"]
+
+    async def test_a_watch_is_claimed_once(self, store: IWatchStore, second: IWatchStore, clock: Clock) -> None:
+        """Until its lease ends. A new worker asks nothing twice: it gets the same run with the same id."""
+        await store.add(new_watch("a"), MANY)
+        first = await claim(store, "one")
+        assert await second.claim("two", LEASE_S) is None
+        clock.now += LEASE_S + 1
+        again = await claim(second, "two")
+        assert (again.run, again.job_id) == (first.run, first.job_id)
+        for late in (store.wait(first, 5.0), finish(store, first)):
+            with pytest.raises(WatchLeaseLostError):
+                await late
+        await finish(second, again)
+        assert len(await store.runs("", "a", MANY)) == 1
+
+    async def test_a_lease_of_a_wrong_clock_does_not_count(self, store: IWatchStore, clock: Clock) -> None:
+        await store.add(new_watch("a"), MANY)
+        clock.now += DAY
+        await claim(store, "one")
+        clock.now -= DAY
+        assert (await claim(store, "two")).id == "a"
+
+    async def test_a_run_is_looked_at_again(self, store: IWatchStore, second: IWatchStore, clock: Clock) -> None:
+        """After the question was asked, any worker goes on with the same run."""
+        await store.add(new_watch("a"), MANY)
+        asked = await claim(store)
+        await store.wait(asked, 5.0)
+        assert await second.claim("t", LEASE_S) is None
+        clock.now += 5
+        again = await claim(second)
+        assert (again.is_asked, again.job_id, again.due_at) == (True, asked.job_id, asked.due_at)
+
+    async def test_a_finished_run_is_stored_with_its_changes(self, store: IWatchStore, clock: Clock) -> None:
+        """All runs and changes stay, and the next run has another id."""
+        await store.add(new_watch("a"), MANY)
+        first = await claim(store)
+        assert await store.reading(first) is None
+        reading = dtos.WatchReading(at=AT, language="en", facts=(dtos.LedgerFact(quote="12", url="https://a.example"),))
+        await finish(store, first, change("12"), change("13"), reading=reading, cost_usd=0.5)
+        clock.now += DAY
+        later = await claim(store)
+        assert (later.run, later.is_asked, later.cost_usd) == (2, False, 0.5)
+        assert later.job_id != first.job_id
+        assert await store.reading(later) == reading
+        await finish(store, later, change("14"), cost_usd=0.25)
+        found = await store.changes("", "a", MANY)
+        assert [(one.number, one.run, one.change) for one in found] == [
+            (3, 2, change("14")),
+            (2, 1, change("13")),
+            (1, 1, change("12")),
+        ]
+        assert [one.number for one in await store.changes("", "a", 1, before=3)] == [2]
+        assert [run.number for run in await store.runs("", "a", MANY)] == [2, 1]
+        watch = await store.get("", "a")
+        assert watch is not None
+        assert (watch.runs, watch.changes, watch.cost_usd) == (2, 3, 0.75)
+        assert watch.last_run_at == found[0].at == datetime.fromtimestamp(clock.now, UTC)
+
+    async def test_a_failed_run_keeps_what_the_next_one_is_compared_with(
+        self, store: IWatchStore, clock: Clock
+    ) -> None:
+        await store.add(new_watch("a"), MANY)
+        reading = dtos.WatchReading(at=AT, language="en")
+        await finish(store, await claim(store), reading=reading)
+        clock.now += DAY
+        await finish(store, await claim(store), status="failed", following=dtos.NextRun(DAY, refusals=1))
+        clock.now += DAY
+        again = await claim(store)
+        assert await store.reading(again) == reading
+        assert again.refusals == 1
+
+    async def test_a_paused_watch_waits_for_its_owner(self, store: IWatchStore, clock: Clock) -> None:
+        """A run that the owner asks for clears the refusals."""
+        await store.add(new_watch("a"), MANY)
+        await finish(store, await claim(store), following=dtos.NextRun(DAY, 3, "refused"))
+        clock.now += 2 * DAY
+        assert await store.claim("t", LEASE_S) is None
+        paused = await store.get("", "a")
+        assert paused is not None
+        assert (paused.state, paused.paused_because, paused.refusals, paused.next_at) == ("paused", "refused", 3, None)
+        assert await store.run_now("", "a")
+        assert (await claim(store)).refusals == 0
+
+    async def test_costs_count_for_a_number_of_days(self, store: IWatchStore, clock: Clock) -> None:
+        await store.add(new_watch("a"), MANY)
+        await finish(store, await claim(store), cost_usd=1.0)
+        clock.now += dtos.BUDGET_DAYS * DAY + 1
+        assert (await claim(store)).cost_usd == 0.0
+
+    async def test_the_watch_that_is_due_longest_comes_first(self, store: IWatchStore, clock: Clock) -> None:
+        for watch_id in "ab":
+            await store.add(new_watch(watch_id), MANY)
+            clock.now += 1
+        assert [(await claim(store, token)).id for token in "xy"] == ["a", "b"]
+
+    async def test_a_removed_watch_leaves_nothing(self, store: IWatchStore, second: IWatchStore) -> None:
+        """A worker that has claimed it writes nothing more, and a new watch of this id begins anew."""
+        await store.add(new_watch("a"), MANY)
+        claimed = await claim(store)
+        assert await second.remove("", "a")
+        with pytest.raises(WatchLeaseLostError):
+            await finish(store, claimed, change("12"))
+        added = await store.add(new_watch("a"), MANY)
+        assert added is not None
+        assert added.runs == 0
+        assert await store.changes("", "a", MANY) == ()

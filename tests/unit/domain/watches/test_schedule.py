@@ -1,0 +1,51 @@
+"""When a watched question is asked again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.watch_dtos import MAX_REFUSALS, ClaimedWatch
+from modules.llm_platform.domain.watches.schedule import FIRST_RETRY_S, plan_next_run
+
+DAY = 86_400
+NOON = 1_790_000_000.0
+WATCH = ClaimedWatch(1, "t", "a", ResearchRequest(query="What is the toll?"), DAY, 1, is_asked=True, due_at=NOON, now=NOON + 60)
+
+
+@pytest.mark.parametrize(("now", "next_at"), [(NOON + 60, NOON + DAY), (NOON + 7.5 * DAY, NOON + 8 * DAY)])
+def test_runs_keep_their_time_of_the_day(now: float, next_at: float) -> None:
+    """Missed runs are not made up for."""
+    assert now + plan_next_run(replace(WATCH, now=now), "done", 0.0).in_s == next_at
+
+
+def test_a_failed_run_is_tried_earlier_and_then_paused() -> None:
+    """The wait doubles. A good run clears the count."""
+    planned = [plan_next_run(replace(WATCH, refusals=before), "failed", 0.0) for before in range(MAX_REFUSALS)]
+    assert [one.in_s for one in planned] == [FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S]
+    assert [one.paused_because for one in planned] == [None, None, "refused"]
+    assert plan_next_run(replace(WATCH, refusals=2), "done", 0.0).refusals == 0
+
+
+def test_a_frequent_watch_does_not_wait_longer_after_a_failure() -> None:
+    often = replace(WATCH, every_s=1000, refusals=1)
+    assert plan_next_run(often, "failed", 0.0).in_s == 940
+
+
+@pytest.mark.parametrize(
+    ("limit", "before", "cost", "reason"),
+    [
+        (None, 9.0, 9.0, None),
+        (1.0, 0.5, 0.4, None),
+        (1.0, 0.5, 0.5, "budget"),
+        (0.0, 0.0, 0.0, None),
+        (0.0, 0.0, 0.1, "budget"),
+    ],
+)
+def test_a_watch_that_has_spent_its_budget_is_paused(
+    limit: float | None, before: float, cost: float, reason: str | None
+) -> None:
+    """A budget of 0 allows runs that cost nothing."""
+    assert plan_next_run(replace(WATCH, max_cost_usd=limit, cost_usd=before), "done", cost).paused_because == reason
