@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, Verdict
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -15,7 +17,7 @@ TOLL, FREE = "The toll for a car is 12 euros.", "Cyclists cross the bridge free 
 
 def row(*quotes: str, state: RowState = "answered") -> EvidenceRow:
     quoted = tuple(EvidenceQuote(url=URL, title="Tolls", text=text) for text in quotes)
-    return EvidenceRow(question="What is the toll?", quotes=quoted, state=state)
+    return EvidenceRow(question="What is the toll for a car?", words=("toll", "car"), quotes=quoted, state=state)
 
 
 def citation(quote: str, verdict: Verdict = "supported", source: int = 3) -> Citation:
@@ -53,13 +55,18 @@ def test_both_sides_of_a_dispute_have_its_number() -> None:
     assert [fact.dispute for fact in facts] == [None, 1, 1, None]
 
 
-def test_only_an_answered_row_answers() -> None:
-    assert [fact.is_answer for fact in read((row(TOLL), row(FREE, state="partly")))] == [True, False]
+@pytest.mark.parametrize(
+    ("state", "is_answer"), [("answered", True), ("disagree", True), ("partly", False), ("open", False)]
+)
+def test_only_an_answered_row_answers(state: RowState, is_answer: bool) -> None:
+    assert [fact.is_answer for fact in read((row(TOLL, state=state),))] == [is_answer]
+
+
+def test_a_run_without_rows_answers_by_what_it_cites() -> None:
+    assert [fact.is_answer for fact in read(citations=(citation(TOLL),))] == [True]
 
 
 def test_a_page_that_repeats_the_question_does_not_answer_it() -> None:
     """The words of the question stand in it, and what follows may say anything."""
-    asked = "What is the toll for a car on the bridge?"
-    found = read((row(f"{asked} {FREE}"),))
-    assert [(fact.quote, fact.is_answer) for fact in found] == [(FREE, False)]
-    assert [fact.is_answer for fact in read((row(asked),), (citation(FREE),))] == [False]
+    found = read((row(f"What is the toll for a car? {FREE}"),), (citation(TOLL),))
+    assert [(fact.quote, fact.is_answer) for fact in found] == [(FREE, False), (TOLL, True)]

@@ -12,7 +12,9 @@ from modules.llm_platform.domain.watches.schedule import FIRST_RETRY_S, plan_nex
 
 DAY = 86_400
 NOON = 1_790_000_000.0
-WATCH = ClaimedWatch(1, "t", "a", ResearchRequest(query="What is the toll?"), DAY, 1, is_asked=True, due_at=NOON, now=NOON + 60)
+WATCH = ClaimedWatch(
+    1, "t", "a", ResearchRequest(query="What is the toll?"), DAY, 1, is_asked=True, due_at=NOON, now=NOON + 60
+)
 
 
 @pytest.mark.parametrize(("now", "next_at"), [(NOON + 60, NOON + DAY), (NOON + 7.5 * DAY, NOON + 8 * DAY)])

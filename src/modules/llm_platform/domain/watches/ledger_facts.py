@@ -8,7 +8,8 @@ from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.watch_dtos import LedgerFact
 from modules.llm_platform.domain.text.sentences import each_sentence, is_question
-from modules.llm_platform.domain.text.tokens import normalize
+from modules.llm_platform.domain.text.stemming import is_form_of_any
+from modules.llm_platform.domain.text.tokens import normalize, words
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 ANSWERED: Final[frozenset[RowState]] = frozenset({"answered", "disagree"})
@@ -24,48 +25,36 @@ def read_facts(
     none.
     """
     found: dict[tuple[str, str], LedgerFact] = {}
-    for quoted in (*_evidence_facts(rows), *_cited_facts(citations, sources, is_answer=_is_answered(rows))):
-        for fact in _split(quoted, language):
-            found.setdefault((canonical_url(fact.url), normalize(fact.quote)), fact)
+    for quoted in (*_evidence_facts(rows), *_cited_facts(citations, sources)):
+        for start, end in each_sentence(quoted.quote, language):
+            quote = quoted.quote[start:end]
+            if not is_question(quote):
+                fact = quoted.model_copy(update={"quote": quote, "is_answer": _answers(quote, rows)})
+                found.setdefault((canonical_url(fact.url), normalize(quote)), fact)
     return tuple(found.values())
 
 
-def _split(fact: LedgerFact, language: str) -> list[LedgerFact]:
-    """Return a fact for each statement of the quote. If it has a question too, its words may all be those of the question."""
-    sentences = [fact.quote[start:end] for start, end in each_sentence(fact.quote, language)]
-    statements = [sentence for sentence in sentences if not is_question(sentence)]
-    is_answer = fact.is_answer and len(statements) == len(sentences)
-    return [fact.model_copy(update={"quote": statement, "is_answer": is_answer}) for statement in statements]
+def _answers(quote: str, rows: Sequence[EvidenceRow]) -> bool:
+    """Return whether an answered row has a word of the quote; True if the run made no rows.
 
-
-def _is_answered(rows: Sequence[EvidenceRow]) -> bool:
-    """Return whether a row has an answer, or no row was made. A page that repeats the question does not answer it."""
-    said = [row for row in rows if row.state in ANSWERED and not all(is_question(quote.text) for quote in row.quotes)]
-    return not rows or bool(said)
+    A page may repeat the question and say anything behind it: "Find out in three minutes!"
+    """
+    said = words(quote)
+    return not rows or any(
+        row.state in ANSWERED and any(is_form_of_any(word, said) for word in row.words) for row in rows
+    )
 
 
 def _evidence_facts(rows: Sequence[EvidenceRow]) -> Iterator[LedgerFact]:
     for number, row in enumerate(rows):
         for place, quote in enumerate(row.quotes):
-            is_side = row.state == "disagree" and place < SIDES
-            yield LedgerFact(
-                quote=quote.text,
-                url=quote.url,
-                published=quote.published,
-                is_answer=row.state in ANSWERED,
-                dispute=number if is_side else None,
-            )
+            dispute = number if row.state == "disagree" and place < SIDES else None
+            yield LedgerFact(quote=quote.text, url=quote.url, published=quote.published, dispute=dispute)
 
 
-def _cited_facts(citations: Sequence[Citation], sources: Sequence[Source], *, is_answer: bool) -> Iterator[LedgerFact]:
+def _cited_facts(citations: Sequence[Citation], sources: Sequence[Source]) -> Iterator[LedgerFact]:
     numbered = {source.index: source for source in sources}
     for citation in citations:
         source = numbered.get(citation.source_index)
         if source is not None and citation.quote and citation.verdict in ("supported", "partial"):
-            yield LedgerFact(
-                quote=citation.quote,
-                url=source.url,
-                published=source.published,
-                verdict=citation.verdict,
-                is_answer=is_answer,
-            )
+            yield LedgerFact(quote=citation.quote, url=source.url, published=source.published, verdict=citation.verdict)
