@@ -247,7 +247,7 @@ def _lay_out(paragraph: str, chance: random.Random) -> str:
     if kind == "heading":
         return f"## {chance.choice(('Overview', 'Details', 'Good to know', 'At a glance'))}\n\n{paragraph}"
     if kind == "bold":
-        return re.sub(r"\b\w+ \w+\b", lambda found: f"**{found[0]}**", paragraph, count=1)
+        return re.sub(r"\b[^\W\d]+ [^\W\d]+\b", lambda found: f"**{found[0]}**", paragraph, count=1)
     return paragraph
 
 

@@ -40,6 +40,16 @@ def test_a_quote_of_several_sentences_is_several_facts() -> None:
     ]
 
 
+def test_a_stop_behind_a_unit_ends_a_fact() -> None:
+    """And a stop behind a title does not."""
+    limits = "The limit in the centre is 30 km/h. On the ring road it is 60 km/h. The mayor is Dr. Ruth Ellery."
+    assert [fact.quote for fact in read(citations=(citation(limits),))] == [
+        "The limit in the centre is 30 km/h.",
+        "On the ring road it is 60 km/h.",
+        "The mayor is Dr. Ruth Ellery.",
+    ]
+
+
 def test_a_citation_that_its_source_does_not_support_has_no_fact() -> None:
     wrong = (
         citation(TOLL, "unsupported"),

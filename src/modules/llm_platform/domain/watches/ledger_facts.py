@@ -7,10 +7,11 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.watch_dtos import LedgerFact
-from modules.llm_platform.domain.text.sentences import each_sentence, is_question
+from modules.llm_platform.domain.text.sentences import each_sentence
 from modules.llm_platform.domain.text.stemming import is_form_of_any
 from modules.llm_platform.domain.text.tokens import normalize, words
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
+from modules.llm_platform.domain.watches.statements import cut_statements
 
 ANSWERED: Final[frozenset[RowState]] = frozenset({"answered", "disagree"})
 SIDES: Final = 2  # the first quotes of a row whose sources disagree
@@ -27,8 +28,7 @@ def read_facts(
     found: dict[tuple[str, str], LedgerFact] = {}
     for quoted in (*_evidence_facts(rows), *_cited_facts(citations, sources)):
         for start, end in each_sentence(quoted.quote, language):
-            quote = quoted.quote[start:end]
-            if not is_question(quote):
+            for quote in cut_statements(quoted.quote[start:end]):
                 fact = quoted.model_copy(update={"quote": quote, "is_answer": _answers(quote, rows)})
                 found.setdefault((canonical_url(fact.url), normalize(quote)), fact)
     return tuple(found.values())

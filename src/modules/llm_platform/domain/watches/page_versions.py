@@ -14,9 +14,9 @@ from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.watch_dtos import WatchReading
 from modules.llm_platform.domain.text.language import stop_words
-from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.watches.dates_of_the_day import blank_dates_of_the_day
+from modules.llm_platform.domain.watches.statements import cut_statements
 
 
 @dataclass(frozen=True)
@@ -51,13 +51,13 @@ class PageVersion:
         return judge(claim, self.prepared, self.language)[1]
 
     def list_statements(self) -> list[str]:
-        """Return the sentences as the page writes them, without questions."""
-        sentences = [self.source.text[slice(*span)] for span in self.prepared.spans]
-        return [sentence for sentence in sentences if not is_question(sentence)]
+        """Return the statements as the page writes them."""
+        spans = self.prepared.spans
+        return [found for span in spans for found in cut_statements(self.source.text[slice(*span)])]
 
-    def keep(self, sentences: Sequence[str]) -> PageVersion:
-        """Return a version that has only these sentences, each a paragraph."""
-        text = "\n\n".join(sentences)
+    def keep(self, statements: Sequence[str]) -> PageVersion:
+        """Return a version that has only these statements, each a paragraph."""
+        text = "\n\n".join(statements)
         return PageVersion(self.source.model_copy(update={"text": text, "title": ""}), self.at, self.language)
 
 
@@ -86,4 +86,4 @@ class PageDifference:
 
 
 def _list_missing(version: PageVersion, other: PageVersion) -> list[str]:
-    return [sentence for sentence in version.list_statements() if not other.has(version.read_claim(sentence))]
+    return [found for found in version.list_statements() if not other.has(version.read_claim(found))]
