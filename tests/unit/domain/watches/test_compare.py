@@ -69,6 +69,12 @@ def test_another_value_is_a_change(was: str, now: str, values: tuple[str, str]) 
     assert (change.was.value, change.now.value) == values
 
 
+def test_a_fact_without_figures_changes_with_its_verdict() -> None:
+    """No reader of values knows that a withdrawn plan was approved, but the later statement does not support the earlier."""
+    [change] = changes("The council approved the plan for the harbour.", "The harbour plan was withdrawn in a hurry.")
+    assert change.kind == "changed"
+
+
 def test_the_fact_of_a_change_is_its_sentence_without_the_value() -> None:
     [change] = changes(TOLL, HIGHER)
     assert change.fact == "The toll for a car on the bridge is … euros."

@@ -16,9 +16,8 @@ from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.watches.counterparts import find_nearest, find_other
 from modules.llm_platform.domain.watches.page_versions import PageDifference, PageVersion, read_pages
-from modules.llm_platform.domain.watches.values import ChangedValue, find_changed_value
+from modules.llm_platform.domain.watches.values import NO_VALUE, find_changed_value
 
-NO_VALUE: Final = ChangedValue("", "")
 LAST_DAY: Final = "9999-12-31"  # of a source without a date
 
 

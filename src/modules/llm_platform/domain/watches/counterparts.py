@@ -8,9 +8,11 @@ from typing import Final
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.watches.page_versions import PageVersion
 from modules.llm_platform.domain.watches.values import (
+    NO_VALUE,
     ChangedValue,
     find_changed_value,
     find_replaced_part,
+    has_figures,
     has_values_of_same_kind,
     share_of_words,
 )
@@ -43,11 +45,14 @@ def find_other(claim: Claim, came: PageVersion) -> Other | None:
 
 
 def _find_difference(claim: Claim, near: PageVersion) -> ChangedValue | None:
+    """Return the values that differ. A claim without figures changes with its verdict: no statement supports it any more."""
     judgement, text = near.judge(claim), near.prepared.text
     if judgement.verdict == "supported":
         return None
     if judgement.change is not None and judgement.is_refuted:
         return ChangedValue(claim.text[slice(*judgement.change.claimed)], text[slice(*judgement.change.found)])
+    if not has_figures(claim):
+        return find_changed_value(claim, near.read_claim(text)) or NO_VALUE
     return find_changed_value(claim, near.read_claim(text))
 
 

@@ -29,6 +29,14 @@ class ChangedValue:
     now: str
 
 
+NO_VALUE: Final = ChangedValue("", "")
+
+
+def has_figures(claim: Claim) -> bool:
+    """Return whether a sentence has a number, a month or a weekday."""
+    return bool(claim.numbers or _dates(claim))
+
+
 def find_changed_value(was: Claim, now: Claim) -> ChangedValue | None:
     """Return the first value that two sentences about one thing give differently; None if they agree.
 
