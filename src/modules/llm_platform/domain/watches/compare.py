@@ -102,7 +102,7 @@ class _Comparison:
         claim = page.was.read_claim(fact.quote)
         if page.now.has(claim):
             return
-        other = find_other(claim, page.came)
+        other = find_other(claim, page.came, is_answer=fact.is_answer)
         if other is None:
             if find_nearest(claim, page.came) is None:
                 yield WatchChange(kind="gone", fact=fact.quote, was=_fact(fact.quote, page.was, ""))
@@ -121,7 +121,7 @@ class _Comparison:
         claim = page.now.read_claim(fact.quote)
         if page.was.has(claim):
             return
-        other = find_other(claim, page.left)
+        other = find_other(claim, page.left, is_answer=fact.is_answer)
         if other is not None and self._stands_for(fact, other.quote, page):
             was, now = _fact(other.quote, page.was, other.value.now), _fact(fact.quote, page.now, other.value.was)
             yield WatchChange(kind="changed", fact=_name_fact(now), was=was, now=now)

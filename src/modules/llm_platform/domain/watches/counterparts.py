@@ -13,6 +13,7 @@ from modules.llm_platform.domain.watches.values import (
     find_changed_value,
     find_replaced_part,
     has_figures,
+    has_number_of,
     has_values_of_same_kind,
     share_of_words,
 )
@@ -35,25 +36,28 @@ def find_rewording(claim: Claim, came: PageVersion) -> str | None:
     return near if near is not None and came.keep([near]).judge(claim).verdict == "supported" else None
 
 
-def find_other(claim: Claim, came: PageVersion) -> Other | None:
-    """Return the statement that says otherwise than a claim that left its page; None if none does."""
+def find_other(claim: Claim, came: PageVersion, *, is_answer: bool) -> Other | None:
+    """Return the statement that says otherwise than a claim that left its page; None if none does.
+
+    A claim that answers changes with its verdict, too: the nearest statement does not support it.
+    """
     near = find_nearest(claim, came)
     if near is None:
         return None
-    value = _find_difference(claim, came.keep([near]))
-    return Other(near, find_replaced_part(claim, came.read_claim(near)) or value) if value is not None else None
-
-
-def _find_difference(claim: Claim, near: PageVersion) -> ChangedValue | None:
-    """Return the values that differ. A claim without figures changes with its verdict: no statement supports it any more."""
-    judgement, text = near.judge(claim), near.prepared.text
+    other, judgement = came.read_claim(near), came.keep([near]).judge(claim)
     if judgement.verdict == "supported":
         return None
-    if judgement.change is not None and judgement.is_refuted:
-        return ChangedValue(claim.text[slice(*judgement.change.claimed)], text[slice(*judgement.change.found)])
-    if not has_figures(claim):
-        return find_changed_value(claim, near.read_claim(text)) or NO_VALUE
-    return find_changed_value(claim, near.read_claim(text))
+    value = find_changed_value(claim, other)
+    if value is None and not judgement.is_refuted and not (is_answer and _is_verdict(claim, came)):
+        return None
+    return Other(near, find_replaced_part(claim, other) or value or NO_VALUE)
+
+
+def _is_verdict(claim: Claim, came: PageVersion) -> bool:
+    """Return whether the verdict on a claim decides: it has no figures, or no statement that came has one of its numbers."""
+    if not claim.numbers:
+        return not has_figures(claim)
+    return not any(has_number_of(claim, came.read_claim(statement)) for statement in came.list_statements())
 
 
 def find_nearest(claim: Claim, came: PageVersion) -> str | None:

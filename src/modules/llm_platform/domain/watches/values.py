@@ -12,7 +12,7 @@ from modules.llm_platform.domain.citations.compare.changes import find_figures
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber
 from modules.llm_platform.domain.evidence.statements import list_names
 from modules.llm_platform.domain.text.negation import has_opposite
-from modules.llm_platform.domain.text.numbers import date_words
+from modules.llm_platform.domain.text.numbers import ALSO_VERBS, date_words
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_same_word, normalize_unit
 from modules.llm_platform.domain.text.tokens import fold
 
@@ -35,6 +35,11 @@ NO_VALUE: Final = ChangedValue("", "")
 def has_figures(claim: Claim) -> bool:
     """Return whether a sentence has a number, a month or a weekday."""
     return bool(claim.numbers or _dates(claim))
+
+
+def has_number_of(claim: Claim, other: Claim) -> bool:
+    """Return whether `other` has one of the numbers of a claim."""
+    return len(_only_numbers(claim, other)) < len(claim.numbers)
 
 
 def find_changed_value(was: Claim, now: Claim) -> ChangedValue | None:
@@ -112,9 +117,14 @@ def _pair_dates(one: Claim, other: Claim) -> tuple[list[str], list[str]]:
 
 
 def _dates(claim: Claim) -> dict[int, str]:
-    """Return the months and weekdays as written, by their number."""
+    """Return the months and weekdays as written, by their number: `Monday`, `Mondays`, `montags`."""
     names = date_words()
-    return {names[word.key]: word.written for word in claim.words if word.key in names and word.written[0].isupper()}
+    found: dict[int, str] = {}
+    for word in claim.words:
+        key = word.key if word.key in names else word.key.removesuffix("s")
+        if key in names and (word.written[0].isupper() or key not in ALSO_VERBS):
+            found[names[key]] = word.written
+    return found
 
 
 def _pair_names(one: Claim, other: Claim) -> tuple[list[str], list[str]]:
@@ -124,10 +134,13 @@ def _pair_names(one: Claim, other: Claim) -> tuple[list[str], list[str]]:
 
 
 def _only_names(one: Claim, other: Claim) -> list[str]:
+    """Return the names that only one sentence has. The first word of a sentence has a capital whatever it is."""
     return [
         name
         for name in list_names(one.text)
-        if not name[-1].isdigit() and not any(is_form_of_any(word, other.keys) for word in fold(name).split())
+        if not name[-1].isdigit()
+        and not (one.text.startswith(name) and " " not in name)
+        and not any(is_form_of_any(word, other.keys) for word in fold(name).split())
     ]
 
 
