@@ -3,7 +3,7 @@
     python scripts/watch_edits.py                   recall on real edits, false alarms on cosmetic ones
     python scripts/watch_edits.py --variants 3      the same with three cosmetic variants of each page
     python scripts/watch_edits.py --show            and each edit that is missed, each false alarm
-    python scripts/watch_edits.py --set unseen      the pages that were written before the rules and read once
+    python scripts/watch_edits.py --set last        the pages that were written after the rules and read once
 
 A page is answered by the writer of quotes, then again after the edit. A real edit changes a number, a name, a date, or turns a
 sentence into its opposite; it must be the only change that is reported. The same edits are made once more amid cosmetic ones.
@@ -39,7 +39,7 @@ from modules.llm_platform.domain.watches.compare import compare_readings  # noqa
 from modules.llm_platform.domain.watches.ledger_facts import read_facts  # noqa: E402
 
 PAGES = ROOT / "tests" / "quality" / "watches"
-VARIANTS: Final = {"first": 25, "unseen": 15}  # cosmetic variants of each page
+VARIANTS: Final = {"first": 25, "second": 15, "last": 20}  # cosmetic variants of each page
 FIRST_DAY: Final = datetime(2026, 11, 25, 6, tzinfo=UTC)
 NEXT_DAY: Final = FIRST_DAY + timedelta(days=1)
 WRITER: Final = ExtractiveSynthesizer()
