@@ -1,6 +1,8 @@
 """Two runs of a watched question report real edits of a page, and no cosmetic ones, without a language model.
 
-The rules were made on the first set. The second one was written before them and read once, so its bars are what was measured.
+The bars are what was measured, less one edit. The rules were made on the first set. The second one was written before them and
+read once: 16 of 21 edits alone and amid cosmetic ones, and 6 of 210 cosmetic edits reported. What that showed was then changed.
+The last set was written after the rules, and was never used to change them.
 """
 
 from __future__ import annotations
@@ -8,10 +10,9 @@ from __future__ import annotations
 import pytest
 from scripts import watch_edits
 
-RECALL = {"first": 0.98, "unseen": 0.0}
-RECALL_AMID = {"first": 0.98, "unseen": 0.0}
-FALSE_ALARMS = {"first": 0.02, "unseen": 1.0}
-SIZES = {"first": (40, 56), "unseen": (14, 21)}
+SIZES = {"first": (40, 56), "second": (14, 21), "last": (11, 20)}  # pages, edits
+REPORTED = {"first": 54, "second": 15, "last": 19}
+FALSE_ALARMS = {"first": 0.005, "second": 0.01, "last": 0.005}  # shares
 
 
 @pytest.mark.parametrize("name", sorted(SIZES))
@@ -21,8 +22,8 @@ async def test_real_edits_are_reported(name: str) -> None:
     assert (len(pages), sum(len(page.edits) for page in pages)) == SIZES[name]
     alone = await watch_edits.measure_edits(pages, amid_cosmetic=False)
     amid = await watch_edits.measure_edits(pages, amid_cosmetic=True)
-    assert watch_edits.share(alone) >= RECALL[name]
-    assert watch_edits.share(amid) >= RECALL_AMID[name]
+    for outcomes in (alone, amid):
+        assert sum(outcome.is_right for outcome in outcomes) >= REPORTED[name]
 
 
 @pytest.mark.parametrize("name", sorted(SIZES))

@@ -123,9 +123,12 @@ def test_what_a_page_says_no_more_is_gone() -> None:
     assert (change.kind, change.fact, change.now) == ("gone", TOLL, None)
 
 
-@pytest.mark.parametrize("later", [(), (page(" "),), (page("Tolls, bridges and more.", kind="snippet"),)])
+@pytest.mark.parametrize(
+    "later",
+    [(), (page(" "),), (page("Tolls, bridges and more.", kind="snippet"),), (page("Accept our cookies to go on."),)],
+)
 def test_a_page_that_was_not_read_says_nothing(later: tuple[Source, ...]) -> None:
-    """Nothing is gone because a page is missing, empty, or known from an excerpt only."""
+    """Nothing is gone because a page is missing, empty, another one, or known from an excerpt only."""
     before = reading(FIRST, TOLL, sources=(page(f"{OTHERS} {TOLL}"),))
     assert compare_readings(before, reading(LAST, sources=later)) == ()
 
@@ -192,10 +195,12 @@ def test_the_same_change_of_two_pages_is_listed_once() -> None:
     assert [change.kind for change in compare_readings(before, after)] == ["changed"]
 
 
-def test_a_page_that_failed_once_is_compared_when_it_is_read_again() -> None:
+@pytest.mark.parametrize("failed", [(), (page(" "),), (page("Accept our cookies to go on."),)])
+def test_a_page_that_failed_once_is_compared_when_it_is_read_again(failed: tuple[Source, ...]) -> None:
     """Its facts and its text wait, with the time at which it was read."""
     before = reading(FIRST, TOLL, sources=(page(TOLL),))
-    between = carry_over(before, reading(LAST, sources=()))
+    between = carry_over(before, reading(LAST, sources=failed))
+    assert compare_readings(between, before.model_copy(update={"at": LAST + timedelta(days=1)})) == ()
     [change] = compare_readings(between, reading(LAST + timedelta(days=1), HIGHER, sources=(page(HIGHER),)))
     assert change.was is not None
     assert change.was.at == FIRST

@@ -104,7 +104,7 @@ class _Comparison:
             return
         other = find_other(claim, page.came, is_answer=fact.is_answer)
         if other is None:
-            if find_nearest(claim, page.came) is None:
+            if find_nearest(claim, page.came) is None and page.is_same_page:
                 yield WatchChange(kind="gone", fact=fact.quote, was=_fact(fact.quote, page.was, ""))
         elif self._explain(page.now, other.quote):
             now = _fact(other.quote, page.now, other.value.now)

@@ -44,7 +44,7 @@ def find_other(claim: Claim, came: PageVersion, *, is_answer: bool) -> Other | N
     near = find_nearest(claim, came)
     if near is None:
         return None
-    other, judgement = came.read_claim(near), came.keep([near]).judge(claim)
+    other, judgement = came.statements[near], came.keep([near]).judge(claim)
     if judgement.verdict == "supported":
         return None
     value = find_changed_value(claim, other)
@@ -57,7 +57,7 @@ def _is_verdict(claim: Claim, came: PageVersion) -> bool:
     """Return whether the verdict on a claim decides: it has no figures, or no statement that came has one of its numbers."""
     if not claim.numbers:
         return not has_figures(claim)
-    return not any(has_number_of(claim, came.read_claim(statement)) for statement in came.list_statements())
+    return not any(has_number_of(claim, statement) for statement in came.statements.values())
 
 
 def find_nearest(claim: Claim, came: PageVersion) -> str | None:
@@ -66,8 +66,7 @@ def find_nearest(claim: Claim, came: PageVersion) -> str | None:
     A statement with values of the same kind, a date for a date, is preferred.
     """
     best, nearest = 0.0, None
-    for statement in came.list_statements():
-        other = came.read_claim(statement)
+    for statement, other in came.statements.items():
         shared = share_of_words(claim, other)
         likelihood = shared + SAME_KIND * has_values_of_same_kind(claim, other)
         if shared >= SAME_SUBJECT and likelihood > best:

@@ -50,10 +50,11 @@ class PageVersion:
     def judge(self, claim: Claim) -> Judgement:
         return judge(claim, self.prepared, self.language)[1]
 
-    def list_statements(self) -> list[str]:
-        """Return the statements as the page writes them."""
-        spans = self.prepared.spans
-        return [found for span in spans for found in cut_statements(self.source.text[slice(*span)])]
+    @cached_property
+    def statements(self) -> dict[str, Claim]:
+        """The statements as the page writes them, and as they are compared."""
+        sentences = (self.source.text[slice(*span)] for span in self.prepared.spans)
+        return {found: self.read_claim(found) for sentence in sentences for found in cut_statements(sentence)}
 
     def keep(self, statements: Sequence[str]) -> PageVersion:
         """Return a version that has only these statements, each a paragraph."""
@@ -84,6 +85,11 @@ class PageDifference:
     def came(self) -> PageVersion:
         return self.now.keep(_list_missing(self.now, self.was))
 
+    @property
+    def is_same_page(self) -> bool:
+        """False if nothing is left of the page: its server may have sent another one, such as a request to accept cookies."""
+        return len(self.left.statements) < len(self.was.statements)
+
 
 def _list_missing(version: PageVersion, other: PageVersion) -> list[str]:
-    return [found for found in version.list_statements() if not other.has(version.read_claim(found))]
+    return [statement for statement, claim in version.statements.items() if not other.has(claim)]
