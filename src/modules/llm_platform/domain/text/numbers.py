@@ -271,7 +271,7 @@ def _han_value(written: str) -> int:
 
 
 _MONTHS, _WEEKDAYS = frozenset(range(12)), frozenset(range(12, 19))
-ALSO_VERBS: Final = frozenset({"may", "march"})  # months only where they are capitalised
+_ALSO_VERBS: Final = frozenset({"may", "march"})  # months only where they are capitalised
 ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 
@@ -289,5 +289,5 @@ def _months_and_days(words: Collection[str]) -> dict[int, str]:
     """Return the words that name months and weekdays, by their number."""
     names = date_words()
     found = {int(word[5:7]) - 1: word for word in words if "-" in word and ISO_DATE.fullmatch(word)}
-    known = {names[word.casefold()]: word for word in words if word.casefold() in names and word not in ALSO_VERBS}
+    known = {names[word.casefold()]: word for word in words if word.casefold() in names and word not in _ALSO_VERBS}
     return found | known

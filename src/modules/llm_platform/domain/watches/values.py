@@ -12,10 +12,11 @@ from modules.llm_platform.domain.citations.compare.changes import find_figures
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber
 from modules.llm_platform.domain.evidence.statements import list_names
 from modules.llm_platform.domain.text.negation import has_opposite
-from modules.llm_platform.domain.text.numbers import ALSO_VERBS, date_words
+from modules.llm_platform.domain.text.numbers import date_words
 from modules.llm_platform.domain.text.stemming import is_form_of_any, is_same_word, normalize_unit
 from modules.llm_platform.domain.text.tokens import fold
 
+_DECEMBER: Final = 11  # the last month in `date_words`, before the weekdays
 MAX_VALUE_WORDS: Final = 5
 _AROUND_A_VALUE: Final = ".,;:!?()*_"
 _UNIT: Final = re.compile(r"[\s\u00a0-]*(°?[^\W\d_]+|[%€$£°])")
@@ -122,7 +123,7 @@ def _dates(claim: Claim) -> dict[int, str]:
     found: dict[int, str] = {}
     for word in claim.words:
         key = word.key if word.key in names else word.key.removesuffix("s")
-        if key in names and (word.written[0].isupper() or key not in ALSO_VERBS):
+        if key in names and (word.written[0].isupper() or names[key] > _DECEMBER):  # `may` and `march` are verbs
             found[names[key]] = word.written
     return found
 
