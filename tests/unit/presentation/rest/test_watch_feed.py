@@ -1,0 +1,55 @@
+"""The Atom feed of a watched question."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from xml.etree import ElementTree
+
+from modules.llm_platform.domain.dtos.watch_dtos import FactAt, FoundChange, Watch, WatchChange
+from modules.llm_platform.presentation.rest.watch_feed import render_feed
+
+AT, LATER = datetime(2026, 11, 25, 6, tzinfo=UTC), datetime(2026, 11, 26, 6, tzinfo=UTC)
+WATCH = Watch(id="a1", query="What is the toll <now> & then?", depth="deep", every_s=86_400, created_at=AT)
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+def side(value: str, at: datetime) -> FactAt:
+    return FactAt(value=value, quote=f"The toll is {value} euros.\x07", source="https://example.org/?a=1&b=2", at=at)
+
+
+def read(*changes: FoundChange) -> ElementTree.Element:
+    return ElementTree.fromstring(render_feed(WATCH, changes, "https://here.example/feed.atom?x=1&y=2"))
+
+
+def test_an_entry_has_both_quotes_with_dates_and_sources() -> None:
+    """Quotes of pages may have markup and control characters."""
+    change = WatchChange(kind="changed", fact="The toll is … euros.", was=side("<12>", AT), now=side("14", LATER))
+    feed = read(FoundChange(number=7, run=2, at=LATER, change=change))
+    assert feed.findtext(f"{ATOM}title") == WATCH.query
+    assert feed.findtext(f"{ATOM}updated") == "2026-11-26T06:00:00+00:00"
+    [entry] = feed.findall(f"{ATOM}entry")
+    assert entry.findtext(f"{ATOM}id") == "urn:llm-platform:watch:a1:7"
+    assert entry.findtext(f"{ATOM}title") == "Changed: The toll is … euros."
+    link = entry.find(f"{ATOM}link")
+    assert link is not None
+    assert link.get("href") == "https://example.org/?a=1&b=2"
+    assert entry.findtext(f"{ATOM}content") == (
+        "Before (2026-11-25, https://example.org/?a=1&b=2): The toll is <12> euros.\n"
+        "Now (2026-11-26, https://example.org/?a=1&b=2): The toll is 14 euros."
+    )
+
+
+def test_a_feed_without_changes_is_as_old_as_its_watch() -> None:
+    feed = read()
+    assert feed.findtext(f"{ATOM}updated") == "2026-11-25T06:00:00+00:00"
+    assert feed.findall(f"{ATOM}entry") == []
+
+
+def test_what_is_gone_or_new_has_one_side() -> None:
+    gone, new = (
+        WatchChange(kind="gone", fact="x", was=side("12", AT)),
+        WatchChange(kind="new", fact="x", now=side("14", LATER)),
+    )
+    feed = read(*(FoundChange(number=n, run=2, at=LATER, change=change) for n, change in enumerate((gone, new))))
+    contents = [str(entry.findtext(f"{ATOM}content")) for entry in feed.findall(f"{ATOM}entry")]
+    assert [content.split()[0] for content in contents] == ["Before", "Now"]
