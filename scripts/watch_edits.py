@@ -83,7 +83,8 @@ def read_pages(name: str) -> list[Page]:
 
 def _read_page(block: str) -> Page:
     head, _, rest = block.partition("\n")
-    page = Page(*(part.strip() for part in head.split("|")))
+    page_id, language, title, question = (part.strip() for part in head.split("|"))
+    page = Page(page_id, language, title, question)
     text: list[str] = []
     for line in rest.splitlines():
         if line.startswith("~ "):

@@ -12,7 +12,7 @@ from scripts import watch_edits
 
 SIZES = {"first": (40, 56), "second": (14, 21), "last": (11, 20)}  # pages, edits
 REPORTED = {"first": 54, "second": 15, "last": 19}
-FALSE_ALARMS = {"first": 0.005, "second": 0.01, "last": 0.005}  # shares
+FALSE_ALARMS = {"first": 0.005, "second": 0.015, "last": 0.005}  # shares
 
 
 @pytest.mark.parametrize("name", sorted(SIZES))
