@@ -12,6 +12,7 @@ from typing import Self
 from cachetools import TTLCache
 
 from modules.llm_platform.application.research import events
+from modules.llm_platform.application.research.budget import Price
 from modules.llm_platform.application.research.check.verification import Verification
 from modules.llm_platform.application.research.find.files import FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.find.found import Found, Writers, announce_sources
@@ -36,13 +37,15 @@ from modules.llm_platform.application.research.find.search import (
     search_further,
     wrap_linked_results,
 )
+from modules.llm_platform.application.research.quick_estimate import QuickLimits, estimate_quick
 from modules.llm_platform.application.research.response import build_response, write_nothing_found
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.writing import write_and_check
 from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim
-from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan, RoundAnswer
+from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts, ResearchPlan, RoundAnswer
+from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.llm import ILLMProvider
@@ -143,6 +146,20 @@ class QuickResearch:
         """Return the time limit of the run, as event loop time."""
         return run.began + self._options.timeout_s
 
+    def estimate(
+        self, request: ResearchRequest, price: Price | None, context_tokens: int, *, searches_nothing: bool
+    ) -> ReportAmounts:
+        """Return what a run takes at most, besides the pages that it is given."""
+        limits = QuickLimits(
+            pages=0 if self._reader is None else self._options.reading.pages,
+            max_tokens=self._options.max_tokens,
+            context_tokens=context_tokens,
+            has_model=self._planner.llm is not None,
+            has_judge=self._judge is not None,
+            price=price,
+        )
+        return estimate_quick(request, limits, searches_nothing=searches_nothing)
+
     async def answer(self, run: Run) -> None:
         """Carry out the run, and emit its events up to Done. The service has already emitted Started.
 
@@ -174,7 +191,7 @@ class QuickResearch:
         """Search and read the best pages, then search again, in rounds, for what is still unanswered."""
         planned = await self._planner.plan(run)
         questions, count = planned.questions, self._options.results_per_search
-        limit = count if run.request.depth == "shallow" else MAX_SOURCES
+        limit = (count if run.request.depth == "shallow" else MAX_SOURCES) + len(reads.list_given())
         rounds = FurtherRounds(
             run, get_round_limits(run), run.deadline, self._ask, llm_may_stop=self._options.model_ends_rounds
         )

@@ -1,13 +1,14 @@
 """One research run: what is asked, by whom, until when, and where its events and sources go."""
 
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from modules.llm_platform.application.research.events import ResearchEvent
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, Turn
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.privacy.egress_log import EgressLog
@@ -49,6 +50,17 @@ class FollowUp:
     degraded: tuple[Degraded, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class GivenPages:
+    """Pages that were read before a shallow or deep run, by the addresses that were asked for. They are its first sources.
+
+    With `are_all` nothing is searched.
+    """
+
+    pages: Mapping[str, Page]
+    are_all: bool = False
+
+
 @dataclass(slots=True, kw_only=True)
 class Run:
     """One research run. The stages read it, and the service fills in what it learns before they begin.
@@ -62,6 +74,7 @@ class Run:
     - `emit` passes an event to the caller.
     - `store_sources` stores the texts that quotes point into. `on_sources` is a callback of the caller for these, and
       `keeps_sources` is True if the service stores them too. `sources` are the ones stored last.
+    - `given` are pages that were read before; None for most runs. Nobody waits for a run that has them.
     - `early_finish` lets the caller ask for the text before the search has ended.
     - `on_progress` is called when an item is stored that a new attempt at this run would not make again.
     """
@@ -72,6 +85,7 @@ class Run:
     is_streamed: bool = False
     detected: str | None = None
     follow_up: FollowUp | None = None
+    given: GivenPages | None = None
     began: float = 0.0
     deadline: float = math.inf
     emit: EmitEvent = ignore_event

@@ -19,6 +19,7 @@ from modules.llm_platform.application.research.follow_up import (
 from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
 from modules.llm_platform.application.research.run import (
     EmitEvent,
+    GivenPages,
     OnProgress,
     Run,
     StoreSources,
@@ -33,7 +34,7 @@ from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceLine
-from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ResearchPlan
+from modules.llm_platform.domain.dtos.report_dtos import AcceptedPlan, PlanRequest, ReportAmounts, ResearchPlan
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, ShortMessage, StoredTurns
 from modules.llm_platform.domain.dtos.source_dtos import HeldSource, Source, StoredSources
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
@@ -87,6 +88,17 @@ class ResearchService:
         if request.output_schema is not None and parts.output is None:
             raise OutputSchemaError
         parts.reporter.check(request)
+
+    def estimate(self, request: ResearchRequest, *, searches_nothing: bool = False) -> ReportAmounts:
+        """Return what a run takes at most, calls that are repeated or fail over left out.
+
+        With `searches_nothing` a shallow or deep run has only the pages that it is given, which are not counted.
+        """
+        parts = self._find_parts(request)
+        if request.depth == "report":
+            return parts.reporter.estimate(request)
+        price, context_tokens = parts.reporter.price, parts.reporter.context_tokens
+        return parts.quick.estimate(request, price, context_tokens, searches_nothing=searches_nothing)
 
     def _find_parts(self, request: ResearchRequest) -> ResearchParts:
         """Return the parts for the model and the files of the request. Raises LLMRequestError for an unknown model."""
@@ -158,6 +170,7 @@ class ResearchService:
         is_stored: bool = False,
         early_finish: EarlyFinish | None = None,
         on_progress: OnProgress = ignore_progress,
+        given: GivenPages | None = None,
     ) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Return the events of a run: Started first, Done or Failed last. Closing the iterator stops the run.
 
@@ -165,6 +178,7 @@ class ResearchService:
         - `store_sources` is called with the sources and their texts.
         - `early_finish.ask()` ends the search, and the answer is written from what was found.
         - `on_progress` is called when a report has stored an item, which a new attempt at the run will reuse.
+        - `given` are the first sources of a shallow or deep run.
 
         An error in the request itself is raised before the first event.
         """
@@ -177,6 +191,7 @@ class ResearchService:
             keeps_sources=is_stored or not request.files,
             early_finish=early_finish or EarlyFinish(),
             on_progress=on_progress,
+            given=given,
         )
         return end_with_failed(self._events(run), run.request_id, instance=f"/research/{run.request_id}")
 

@@ -9,9 +9,10 @@ text is complete, it is checked against the pages read so far. A source without 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 from modules.llm_platform.application.research.events import Read
 from modules.llm_platform.application.research.run import Run
@@ -58,6 +59,8 @@ class ReadOptions:
 
     def calculate_seconds(self, run: Run, timeout_s: float) -> float:
         """Return how long a run of at most `timeout_s` seconds waits for pages, in seconds."""
+        if run.given is not None:
+            return timeout_s * READ_SHARE
         seconds = READ_S.get(run.request.depth, 0.0) if self.seconds is None else self.seconds
         return min(seconds, timeout_s * READ_SHARE)
 
@@ -88,14 +91,15 @@ class ReadPage:
 class PageReads:
     """Reads the pages of one run concurrently. At the end of the context manager, unfinished reads are cancelled.
 
-    Before the answer is written, at most `limit` pages are read. The writer waits for them at most `seconds`, and never longer
-    than the deadline of the run.
+    Before the answer is written, at most `limit` pages are read, besides those that the run was given. The writer waits for
+    them at most `seconds`, and never longer than the deadline of the run.
     """
 
     def __init__(self, reader: IPageReader | None, run: Run, limit: int, seconds: float) -> None:
         self._reader = reader
         self._run = run
-        self.limit = limit if reader is not None else 0
+        self._given = {url: page for url, page in run.given.pages.items() if is_web_url(url)} if run.given else {}
+        self.limit = (limit if reader is not None else 0) + len(self._given)
         self._seconds = self._left = seconds
         self._preparing: asyncio.Task[None] | None = None
         self._tasks: dict[str, asyncio.Task[ReadPage | None]] = {}
@@ -107,6 +111,8 @@ class PageReads:
     async def __aenter__(self) -> PageReads:
         if self._reader is not None and self.limit:
             self._preparing = asyncio.create_task(self._reader.prepare())  # while the search waits for its providers
+        for url, page in self._given.items():
+            self._add_task(url, self._rank(url, page, in_prompt=True))
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -142,16 +148,11 @@ class PageReads:
         """
         found = await self.collect([link.url for link in links]) if links else {}
         read = [(link, found[address].page) for link in links if (address := canonical_url(link.url)) in found]
-        return [
-            WebSearchResultItem(
-                title=(page.title or link.text)[:MAX_TITLE_CHARS],
-                url=link.url,
-                snippet=page.text[:EXCERPT_CHARS],
-                published_date=page.published,
-            )
-            for link, page in read
-            if admits(page)
-        ]
+        return [_make_result(page.title or link.text, link.url, page) for link, page in read if admits(page)]
+
+    def list_given(self) -> list[WebSearchResultItem]:
+        """Return the pages that the run was given as search results."""
+        return [_make_result(page.title, url, page) for url, page in self._given.items()]
 
     async def read_sources(self, sources: tuple[Source, ...]) -> tuple[tuple[Source, ...], tuple[Source, ...]]:
         """Return the sources with the pages that arrive in time, and the same sources cut to what a writer reads."""
@@ -161,7 +162,8 @@ class PageReads:
 
     def go_on(self, urls: Iterable[str]) -> None:
         """Begin to read these pages without waiting for them: in all, at most 1 + FURTHER_PAGES for each page of the limit."""
-        self._start(urls, self.limit * (1 + FURTHER_PAGES), in_prompt=False)
+        further = FURTHER_PAGES * (self.limit - len(self._given))
+        self._start(urls, self.limit + further, in_prompt=False)
 
     async def wait_for(self, urls: Sequence[str]) -> None:
         """Read these pages too, and wait for them.
@@ -207,25 +209,29 @@ class PageReads:
     def _start(self, urls: Iterable[str], limit: int, *, in_prompt: bool = True) -> None:
         for url in urls:
             address = canonical_url(url)
-            if self._run.early_finish.is_due:
+            if self._run.early_finish.is_due or self._reader is None:
                 return
             if address not in self._tasks and len(self._tasks) - self._failed < limit:
-                self._began[address] = self._now()
                 keeps_links = len(self._tasks) < self._keep_links_of
-                read = self._read(url, in_prompt=in_prompt, keeps_links=keeps_links)
-                self._tasks[address] = asyncio.create_task(read, name=url)
+                self._add_task(url, self._read(self._reader, url, in_prompt=in_prompt, keeps_links=keeps_links))
+
+    def _add_task(self, url: str, read: Coroutine[Any, Any, ReadPage | None]) -> None:
+        address = canonical_url(url)
+        self._began[address] = self._now()
+        self._tasks[address] = asyncio.create_task(read, name=url)
 
     @stage("read")
-    async def _read(self, url: str, *, in_prompt: bool, keeps_links: bool) -> ReadPage | None:
-        if self._reader is None:
-            return None
+    async def _read(self, reader: IPageReader, url: str, *, in_prompt: bool, keeps_links: bool) -> ReadPage | None:
         try:
             with keep_links() if keeps_links else nullcontext():
-                page = await self._reader.read(url)
+                page = await reader.read(url)
         except AppException as error:
             self._failed += 1
             self._emit(url, error.code)
             return None
+        return await self._rank(url, page, in_prompt=in_prompt)
+
+    async def _rank(self, url: str, page: Page, *, in_prompt: bool) -> ReadPage:
         arguments = (page, self._run.request.query, self._run.language, in_prompt)
         is_long = len(page.text) > INLINE_CHARS
         read = await asyncio.to_thread(_rank_passages, *arguments) if is_long else _rank_passages(*arguments)
@@ -286,6 +292,15 @@ class SourcesBeingRead:
             self._pages_taken = len(pages)
             self._sources = tuple(add_page(source, pages.get(canonical_url(source.url))) for source in self._sources)
         return self._sources
+
+
+def _make_result(title: str, url: str, page: Page) -> WebSearchResultItem:
+    return WebSearchResultItem(
+        title=title[:MAX_TITLE_CHARS],
+        url=url,
+        snippet=page.text[:EXCERPT_CHARS],
+        published_date=page.published,
+    )
 
 
 def _rank_passages(page: Page, question: str, language: str, in_prompt: bool) -> ReadPage:

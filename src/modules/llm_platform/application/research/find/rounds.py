@@ -163,6 +163,7 @@ class FurtherRounds:
         reasons: tuple[tuple[bool, StopReason], ...] = (
             (self._run.early_finish.is_due, "asked"),
             (not self.ledger.open_questions, "answered"),
+            (self._run.given is not None and self._run.given.are_all, "rounds"),
             (is_refused, "refused"),
             (self._number not in self._rounds_of.values(), "nothing_new"),
             (self._number > 0 and not _has_gained(self._rows_before, self._rows), "no_gain"),

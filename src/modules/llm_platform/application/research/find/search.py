@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from math import ceil
@@ -96,8 +96,14 @@ async def run_searches(
     """Search for all questions, `count` results each, and begin to read the first pages found.
 
     A follow-up question can reuse sources of the earlier run. If they answer a shallow question, nothing is searched. If there
-    are any, a failed search does not fail the run.
+    are any, or the run was given pages, a failed search does not fail the run.
     """
+    if run.given is not None:
+        given = wrap_linked_results(reads.list_given())
+        if run.given.are_all:
+            return given
+        found = _search_and_replace(run, questions, provider, count, reads)
+        return given + await (_report_failure(found, len(questions)) if given.answers else found)
     follow_up = run.follow_up
     earlier = select_reusable_sources(follow_up, run.language) if follow_up else ()
     if follow_up is None or not earlier:
@@ -105,10 +111,16 @@ async def run_searches(
     reused = SearchResults((wrap_earlier_sources(earlier),), (), 0, earlier)
     if run.request.depth == "shallow" and await is_answered(follow_up, earlier, run.language):
         return reused
+    found = _search_and_replace(run, questions, provider, count, reads)
+    return await _report_failure(found, len(questions)) + reused
+
+
+async def _report_failure(found: Awaitable[SearchResults], searches: int) -> SearchResults:
+    """Return what was found, or no results with the error in `degraded`."""
     try:
-        return await _search_and_replace(run, questions, provider, count, reads) + reused
+        return await found
     except AppException as error:
-        return SearchResults((), (Degraded.of("search", error),), len(questions)) + reused
+        return SearchResults((), (Degraded.of("search", error),), searches)
 
 
 async def _search_and_replace(

@@ -1,7 +1,7 @@
 """Estimate what a report takes at most, so that a person who reads its plan knows before the report starts."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from modules.llm_platform.application.research.check import verification
 from modules.llm_platform.application.research.find import round_queries
@@ -15,6 +15,8 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ReportAmou
 # The tokens of the prompt, and of the longest answer, of one call.
 QUERIES_TOKENS = (500, 1024)
 RANK_TOKENS = (BATCH * 300 + 600, RANK_MAX_TOKENS)
+JUDGE_TOKENS = verification.ANSWER_TOKENS + verification.MAX_CLAIMS * verification.ANSWER_TOKENS_PER_CLAIM
+Calls = tuple[int, tuple[int, int]]  # how many, and the tokens of the prompt and of the longest answer of one
 
 
 def estimate_report(
@@ -46,22 +48,25 @@ def _amounts(tools: ReportTools, request: PlanRequest, language: str, questions:
     if not tools.llms:
         return ReportAmounts(searches=all_searches, pages=pages)
     context = options.context_tokens
-    judge_tokens = verification.ANSWER_TOKENS + verification.MAX_CLAIMS * verification.ANSWER_TOKENS_PER_CLAIM
-    calls = (  # how many, and the tokens of the prompt and of the longest answer of one
+    calls: tuple[Calls, ...] = (
         (questions if kinds else 0, QUERIES_TOKENS),
         (searches * math.ceil(options.results_per_search / BATCH), RANK_TOKENS),
         (rounds, (round_queries.MAX_PROMPT_TOKENS, round_queries.MAX_ANSWER_TOKENS)),
         (pages, (context - min(SUMMARY_MAX_TOKENS, context // 2), SUMMARY_MAX_TOKENS)),
         (math.ceil(pages / BATCH), RANK_TOKENS),
         (1, (context - options.max_tokens, options.max_tokens)),
-        (1 if tools.judge else 0, (max(0, context - judge_tokens), judge_tokens)),
+        (1 if tools.judge else 0, (max(0, context - JUDGE_TOKENS), JUDGE_TOKENS)),
     )
+    return sum_calls(calls, tools.price).model_copy(update={"searches": all_searches, "pages": pages})
+
+
+def sum_calls(calls: Iterable[Calls], price: Callable[[int, int], float] | None) -> ReportAmounts:
+    """Return the calls with their tokens and their cost, which is None without a price."""
+    calls = tuple(calls)
     prompt = sum(count * tokens for count, (tokens, _) in calls)
     completion = sum(count * tokens for count, (_, tokens) in calls)
     return ReportAmounts(
-        searches=all_searches,
-        pages=pages,
         llm_calls=sum(count for count, _ in calls),
         tokens=prompt + completion,
-        cost_usd=tools.price(prompt, completion) if tools.price else None,
+        cost_usd=price(prompt, completion) if price else None,
     )

@@ -11,6 +11,7 @@ from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.events import Done, ModelProgressed, ResearchEvent
 from modules.llm_platform.application.research.find.files import FilesReader, FilesSearch, OpenedFiles
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
+from modules.llm_platform.application.research.report.estimate import estimate_report
 from modules.llm_platform.application.research.report.pipeline import make_report
 from modules.llm_platform.application.research.report.planner import Planner
 from modules.llm_platform.application.research.report.report_key import report_key
@@ -21,18 +22,20 @@ from modules.llm_platform.application.research.report.stored_report import (
     store_owner,
     store_report,
 )
-from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.application.research.run import Run, request_language
 from modules.llm_platform.application.research.structured_output import output_seconds
 from modules.llm_platform.domain.concurrency.early_finish import SharedEarlyFinish
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ReportAmounts
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import PriceUnknownError, StoreError
 from modules.llm_platform.domain.llm.model_progress import receive_model_progress
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK
 from modules.llm_platform.domain.research.store_key import make_topic
+from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +82,22 @@ class Reporter:
         """Raises PriceUnknownError when the request limits the cost and prices are unknown."""
         if request.max_cost_usd is not None and self._tools.llms and self._tools.price is None:
             raise PriceUnknownError
+
+    @property
+    def price(self) -> Callable[[int, int], float] | None:
+        """Returns the US dollars of a call by its prompt and completion tokens; None if a price is unknown."""
+        return self._tools.price
+
+    @property
+    def context_tokens(self) -> int:
+        return self._tools.options.context_tokens
+
+    def estimate(self, request: ResearchRequest) -> ReportAmounts:
+        """Return what a report takes at most. Its sub-questions are not planned yet."""
+        wanted = PlanRequest(query=request.query, sources=request.sources, urls=request.urls, language=request.language)
+        questions = [request.query] * self._tools.options.sub_questions
+        language = request_language(request) or DEFAULT_LANGUAGE
+        return estimate_report(self._tools, wanted, language, questions).at_most
 
     async def report(self, run: Run) -> None:
         """Emit all events of the report but the first, Done last. Raises the AppException that left no source to write from.
