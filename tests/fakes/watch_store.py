@@ -17,12 +17,23 @@ MANY = 1000
 DAY = 86_400
 LEASE_S = 60.0
 QUESTION = ResearchRequest(query="What is the toll on the bridge?", depth="deep")
+URLS = ("https://toll.example.org/fares",)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 NEXT_DAY = dtos.NextRun(DAY)
 
 
 def new_watch(watch_id: str, owner: str = "", max_cost_usd: float | None = None) -> dtos.NewWatch:
-    return dtos.NewWatch(watch_id, QUESTION, DAY, owner, "key", "https://hook.example.com", max_cost_usd)
+    return dtos.NewWatch(
+        watch_id,
+        QUESTION,
+        DAY,
+        URLS,
+        is_only_urls=True,
+        owner=owner,
+        label="key",
+        webhook="https://hook.example.com",
+        max_cost_usd=max_cost_usd,
+    )
 
 
 def change(value: str) -> dtos.WatchChange:
@@ -44,9 +55,23 @@ async def finish(
     following: dtos.NextRun = NEXT_DAY,
     cost_usd: float = 0.0,
     status: FinalStatus = "done",
+    notices: Sequence[dtos.NoticeChannel] = (),
 ) -> None:
-    run = dtos.WatchRun(number=watch.run, job_id=watch.job_id, at=AT, status=status, cost_usd=cost_usd)
-    await store.finish(watch, run, changes, reading, following)
+    problem = "The site refuses." if status == "failed" else None
+    run = dtos.WatchRun(number=watch.run, job_id=watch.job_id, at=AT, status=status, cost_usd=cost_usd, problem=problem)
+    await store.finish(watch, run, changes, reading, following, notices)
+
+
+async def claim_notice(store: IWatchStore) -> dtos.WatchNotice:
+    notice = await store.claim_notice(LEASE_S)
+    assert notice is not None
+    return notice
+
+
+async def watch_of(store: IWatchStore) -> dtos.Watch:
+    watch = await store.get("", "a")
+    assert watch is not None
+    return watch
 
 
 def ids(watches: Sequence[dtos.Watch]) -> list[str]:
@@ -70,17 +95,27 @@ class WatchStoreContract:
         assert await store.page("", MANY) == ()
         assert await store.runs("", "a", MANY) == await store.changes("", "a", MANY) == ()
         assert await store.run_now("", "a") is await store.remove("", "a") is False
+        assert await store.claim_notice(LEASE_S) is None
+        assert await store.count() == {"active": 0, "paused": 0}
 
     async def test_a_new_watch_is_due_now(self, store: IWatchStore, clock: Clock) -> None:
         """Its owner sees it as it was stored."""
         added = await store.add(new_watch("a", max_cost_usd=2.5), MANY)
         now = datetime.fromtimestamp(clock.now, UTC)
         assert added == dtos.Watch(
-            id="a", query=QUESTION.query, depth="deep", every_s=DAY, created_at=now, next_at=now, max_cost_usd=2.5
+            id="a",
+            query=QUESTION.query,
+            depth="deep",
+            every_s=DAY,
+            urls=URLS,
+            created_at=now,
+            next_at=now,
+            max_cost_usd=2.5,
         )
         assert await store.get("", "a") == added
         claimed = await claim(store)
         assert (claimed.id, claimed.request, claimed.run, claimed.is_asked) == ("a", QUESTION, 1, False)
+        assert (claimed.urls, claimed.is_only_urls, claimed.max_cost_usd) == (URLS, True, 2.5)
         assert (claimed.webhook, claimed.label, claimed.due_at) == ("https://hook.example.com", "key", clock.now)
 
     async def test_a_watch_belongs_to_its_owner(self, store: IWatchStore) -> None:
@@ -129,11 +164,15 @@ class WatchStoreContract:
         """After the question was asked, any worker goes on with the same run."""
         await store.add(new_watch("a"), MANY)
         asked = await claim(store)
+        assert not (await watch_of(store)).is_running
         await store.wait(asked, 5.0)
+        assert (await watch_of(store)).is_running
         assert await second.claim("t", LEASE_S) is None
         clock.now += 5
         again = await claim(second)
         assert (again.is_asked, again.job_id, again.due_at) == (True, asked.job_id, asked.due_at)
+        await finish(second, again)
+        assert not (await watch_of(store)).is_running
 
     async def test_a_finished_run_is_stored_with_its_changes(self, store: IWatchStore, clock: Clock) -> None:
         """All runs and changes stay, and the next run has another id."""
@@ -149,10 +188,10 @@ class WatchStoreContract:
         assert await store.reading(later) == reading
         await finish(store, later, change("14"), cost_usd=0.25)
         found = await store.changes("", "a", MANY)
-        assert [(one.number, one.run, one.change) for one in found] == [
-            (3, 2, change("14")),
-            (2, 1, change("13")),
-            (1, 1, change("12")),
+        assert [(one.number, one.run, one.now) for one in found] == [
+            (3, 2, change("14").now),
+            (2, 1, change("13").now),
+            (1, 1, change("12").now),
         ]
         assert [one.number for one in await store.changes("", "a", 1, before=3)] == [2]
         assert [run.number for run in await store.runs("", "a", MANY)] == [2, 1]
@@ -173,6 +212,13 @@ class WatchStoreContract:
         again = await claim(store)
         assert await store.reading(again) == reading
         assert again.refusals == 1
+        failed = await store.get("", "a")
+        assert failed is not None
+        assert failed.problem == "The site refuses."
+        await finish(store, again)
+        good = await store.get("", "a")
+        assert good is not None
+        assert good.problem is None
 
     async def test_a_paused_watch_waits_for_its_owner(self, store: IWatchStore, clock: Clock) -> None:
         """A run that the owner asks for clears the refusals."""
@@ -180,6 +226,7 @@ class WatchStoreContract:
         await finish(store, await claim(store), following=dtos.NextRun(DAY, 3, "refused"))
         clock.now += 2 * DAY
         assert await store.claim("t", LEASE_S) is None
+        assert await store.count() == {"active": 0, "paused": 1}
         paused = await store.get("", "a")
         assert paused is not None
         assert (paused.state, paused.paused_because, paused.refusals, paused.next_at) == ("paused", "refused", 3, None)
@@ -198,11 +245,59 @@ class WatchStoreContract:
             clock.now += 1
         assert [(await claim(store, token)).id for token in "xy"] == ["a", "b"]
 
+    async def test_a_notice_is_stored_with_its_run(self, store: IWatchStore, second: IWatchStore, clock: Clock) -> None:
+        """One worker claims it, with the changes of its run alone, and it keeps its id at each attempt."""
+        await store.add(new_watch("a"), MANY)
+        await finish(store, await claim(store), change("12"))
+        clock.now += DAY
+        await finish(store, await claim(store), change("13"), change("14"), notices=["webhook"])
+        notice = await claim_notice(store)
+        assert (notice.id, notice.channel, notice.attempt, notice.run) == ("a.2", "webhook", 1, 2)
+        assert notice.url == "https://hook.example.com"
+        assert [one.number for one in notice.changes] == [2, 3]
+        assert await second.claim_notice(LEASE_S) is None
+        await store.settle_notice(notice, "pending", 5.0)
+        assert await second.claim_notice(LEASE_S) is None
+        clock.now += 5
+        again = await claim_notice(second)
+        assert (again.id, again.attempt) == ("a.2", 2)
+        assert (await watch_of(store)).undelivered == 1
+        await second.settle_notice(again, "delivered")
+        clock.now += LEASE_S + 1
+        assert await store.claim_notice(LEASE_S) is None
+        assert (await watch_of(store)).undelivered == 0
+
+    async def test_a_notice_of_a_worker_that_vanished_is_sent_by_another(
+        self, store: IWatchStore, second: IWatchStore, clock: Clock
+    ) -> None:
+        """What the first one records later counts no longer."""
+        await store.add(new_watch("a"), MANY)
+        await finish(store, await claim(store), change("12"), notices=["webhook", "mail"])
+        vanished, other = await claim_notice(store), await claim_notice(store)
+        assert {vanished.channel, other.channel} == {"webhook", "mail"}
+        await store.settle_notice(other, "failed")
+        clock.now += LEASE_S + 1
+        again = await claim_notice(second)
+        assert (again.channel, again.attempt) == (vanished.channel, 2)
+        await store.settle_notice(vanished, "pending", 0.0)
+        assert await second.claim_notice(LEASE_S) is None
+
+    async def test_a_lost_lease_stores_no_notice(self, store: IWatchStore, clock: Clock) -> None:
+        await store.add(new_watch("a"), MANY)
+        first = await claim(store, "one")
+        clock.now += LEASE_S + 1
+        await claim(store, "two")
+        with pytest.raises(WatchLeaseLostError):
+            await finish(store, first, change("12"), notices=["webhook"])
+        assert await store.claim_notice(LEASE_S) is None
+
     async def test_a_removed_watch_leaves_nothing(self, store: IWatchStore, second: IWatchStore) -> None:
         """A worker that has claimed it writes nothing more, and a new watch of this id begins anew."""
         await store.add(new_watch("a"), MANY)
+        await finish(store, await claim(store), change("11"), following=dtos.NextRun(0.0), notices=["webhook"])
         claimed = await claim(store)
         assert await second.remove("", "a")
+        assert await store.claim_notice(LEASE_S) is None
         with pytest.raises(WatchLeaseLostError):
             await finish(store, claimed, change("12"))
         added = await store.add(new_watch("a"), MANY)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import subprocess
@@ -20,12 +21,14 @@ from tests.fakes.research_job_store import MANY, ResearchJobStoreContract, new_j
 from tests.fakes.research_job_store import TTL_DAYS as JOB_TTL_DAYS
 from tests.fakes.spending_store import SpendingStoreContract
 from tests.fakes.tracing import tracing
+from tests.fakes.watch_store import WatchStoreContract, new_watch
 from tests.services.postgres_server import PostgresServer, opened
 from tests.support.clock import Clock
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.tracing import DatabaseCall
 from modules.llm_platform.infrastructure.stores.database import postgres as pool
+from modules.llm_platform.infrastructure.stores.database import postgres_operations
 from modules.llm_platform.infrastructure.stores.database.migrations import migrate
 from modules.llm_platform.infrastructure.stores.database.postgres import Database
 from modules.llm_platform.infrastructure.stores.failed_requests.postgres import PostgresFailedRequestStore
@@ -33,6 +36,7 @@ from modules.llm_platform.infrastructure.stores.outcomes.postgres import Postgre
 from modules.llm_platform.infrastructure.stores.research_jobs.postgres import PostgresResearchJobStore
 from modules.llm_platform.infrastructure.stores.research_runs.postgres import PostgresResearchStore
 from modules.llm_platform.infrastructure.stores.spending.postgres import PostgresSpendingStore
+from modules.llm_platform.infrastructure.stores.watches.postgres import PostgresWatchStore
 from modules.llm_platform.testing import ResearchStoreContract
 from modules.llm_platform.testing.research_store_contract import TTL_DAYS
 from modules.llm_platform.testing.waiting import Elapse
@@ -87,6 +91,40 @@ class TestTracedResearchJobStore(TestPostgresResearchJobStore):
     @pytest.fixture(autouse=True)
     def _traced(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pool, "database_call", DatabaseCall)
+
+
+class TestPostgresWatchStore(WatchStoreContract):
+    """The statements have the time of the test in place of the database's."""
+
+    @pytest.fixture(autouse=True)
+    def _timed(self, monkeypatch: pytest.MonkeyPatch, clock: Clock) -> None:
+        translate = postgres_operations._translate.__wrapped__
+
+        def at_this_time(sql: str) -> str:
+            return translate(sql.replace(":now", f"{clock.now!r}::double precision"))
+
+        monkeypatch.setattr(postgres_operations, "_translate", at_this_time)
+
+    @pytest.fixture
+    def store(self, database: Database) -> PostgresWatchStore:
+        return PostgresWatchStore(database)
+
+    @pytest.fixture
+    async def second(self, url: str) -> AsyncIterator[PostgresWatchStore]:
+        async with opened(url) as other:
+            yield PostgresWatchStore(other)
+
+
+async def test_workers_that_claim_at_once_get_different_watches(database: Database, url: str) -> None:
+    """No two of them get the same one, and none waits for another."""
+    store = PostgresWatchStore(database)
+    for number in range(20):
+        await store.add(new_watch(str(number)), MANY)
+    async with opened(url) as other:
+        stores = [store, PostgresWatchStore(other)] * 15
+        found = await asyncio.gather(*(one.claim(str(token), 60.0) for token, one in enumerate(stores)))
+    claimed = [watch.id for watch in found if watch is not None]
+    assert len(claimed) == len(set(claimed)) == 20
 
 
 async def test_calls_are_spans(database: Database) -> None:

@@ -17,6 +17,10 @@ def side(value: str, at: datetime) -> FactAt:
     return FactAt(value=value, quote=f"The toll is {value} euros.\x07", source="https://example.org/?a=1&b=2", at=at)
 
 
+def found(number: int, change: WatchChange) -> FoundChange:
+    return FoundChange(number=number, run=2, at=LATER, **dict(change))
+
+
 def read(*changes: FoundChange) -> ElementTree.Element:
     return ElementTree.fromstring(render_feed(WATCH, changes, "https://here.example/feed.atom?x=1&y=2"))
 
@@ -24,7 +28,7 @@ def read(*changes: FoundChange) -> ElementTree.Element:
 def test_an_entry_has_both_quotes_with_dates_and_sources() -> None:
     """Quotes of pages may have markup and control characters."""
     change = WatchChange(kind="changed", fact="The toll is … euros.", was=side("<12>", AT), now=side("14", LATER))
-    feed = read(FoundChange(number=7, run=2, at=LATER, change=change))
+    feed = read(found(7, change))
     assert feed.findtext(f"{ATOM}title") == WATCH.query
     assert feed.findtext(f"{ATOM}updated") == "2026-11-26T06:00:00+00:00"
     [entry] = feed.findall(f"{ATOM}entry")
@@ -50,6 +54,24 @@ def test_what_is_gone_or_new_has_one_side() -> None:
         WatchChange(kind="gone", fact="x", was=side("12", AT)),
         WatchChange(kind="new", fact="x", now=side("14", LATER)),
     )
-    feed = read(*(FoundChange(number=n, run=2, at=LATER, change=change) for n, change in enumerate((gone, new))))
+    feed = read(*(found(n, change) for n, change in enumerate((gone, new))))
     contents = [str(entry.findtext(f"{ATOM}content")) for entry in feed.findall(f"{ATOM}entry")]
     assert [content.split()[0] for content in contents] == ["Before", "Now"]
+
+
+def test_a_paused_watch_has_an_entry_that_says_why() -> None:
+    """Its id has the number of the run, so a second pause is a new entry."""
+    paused = WATCH.model_copy(
+        update={
+            "state": "paused",
+            "paused_because": "refused",
+            "problem": "503 <busy>",
+            "runs": 3,
+            "last_run_at": LATER,
+        }
+    )
+    feed = ElementTree.fromstring(render_feed(paused, (), "https://here.example/feed.atom"))
+    [entry] = feed.findall(f"{ATOM}entry")
+    assert entry.findtext(f"{ATOM}id") == "urn:llm-platform:watch:a1:paused:3"
+    assert entry.findtext(f"{ATOM}updated") == feed.findtext(f"{ATOM}updated") == "2026-11-26T06:00:00+00:00"
+    assert str(entry.findtext(f"{ATOM}content")).startswith("503 <busy>\n3 runs in a row failed")

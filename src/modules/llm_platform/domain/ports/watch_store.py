@@ -1,7 +1,7 @@
 """The port of the store of watched questions: their schedule with leases, their runs and their changes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 
@@ -14,7 +14,7 @@ class IWatchStore(ABC):
     """A durable store that several processes share. All methods raise StoreError if it cannot be used.
 
     A worker claims a watch that is due, and the lease lets another worker claim it if the first one vanishes. A worker without
-    a valid lease can write nothing. Runs and changes stay until the watch is removed. Times come from the store.
+    a valid lease can write nothing. Runs, changes and notices stay until the watch is removed. Times come from the store.
     """
 
     # The owner uses these methods. For any other owner a watch does not exist.
@@ -77,8 +77,26 @@ class IWatchStore(ABC):
         changes: Sequence[dtos.WatchChange],
         reading: dtos.WatchReading | None,
         following: dtos.NextRun,
+        notices: Sequence[dtos.NoticeChannel] = (),
     ) -> None:
         """Store a run with its changes, and plan the following one. All or nothing. Raises WatchLeaseLostError.
 
-        `reading` replaces what the next run is compared with; None keeps it. `run.at` is replaced by the time of the store.
+        - `reading` replaces what the next run is compared with; None keeps it.
+        - `notices` are due at once.
+        - `run.at` is replaced by the time of the store.
         """
+
+    @abstractmethod
+    async def claim_notice(self, lease_s: float) -> dtos.WatchNotice | None:
+        """Return the notice that is due longest, for `lease_s` seconds; None if none is due.
+
+        First attempts come before others.
+        """
+
+    @abstractmethod
+    async def settle_notice(self, notice: dtos.WatchNotice, status: dtos.NoticeStatus, retry_in_s: float = 0.0) -> None:
+        """Record the result of this attempt. With `pending`, the notice is due again in `retry_in_s` seconds."""
+
+    @abstractmethod
+    async def count(self) -> Mapping[dtos.WatchState, int]:
+        """Return the number of active and paused watches of all owners."""

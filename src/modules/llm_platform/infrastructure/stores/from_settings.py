@@ -13,6 +13,7 @@ from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore,
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
+from modules.llm_platform.domain.ports.watch_store import IWatchStore
 from modules.llm_platform.infrastructure.resources import Resources, data_folder, is_installed
 from modules.llm_platform.infrastructure.stores.database.migrations import check_schema, migrate
 from modules.llm_platform.infrastructure.stores.database.postgres import Database, DatabaseError
@@ -61,6 +62,9 @@ FAILED_REQUESTS: Final[StoreDrivers[IFailedRequestStore]] = StoreDrivers(
 RESEARCH_JOBS: Final[StoreDrivers[IResearchJobStore]] = StoreDrivers(
     "research_jobs", "PostgresResearchJobStore", "SqliteResearchJobStore", "researches.sqlite3"
 )
+WATCHES: Final[StoreDrivers[IWatchStore]] = StoreDrivers(
+    "watches", "PostgresWatchStore", "SqliteWatchStore", "watches.sqlite3"
+)
 SPENDING: Final[StoreDrivers[ISpendingStore]] = StoreDrivers(
     "spending", "PostgresSpendingStore", "SqliteSpendingStore", "spending.sqlite3"
 )
@@ -106,6 +110,11 @@ def build_research_job_store(
     if settings.STORE_TTL_DAYS == 0:
         return None
     return RESEARCH_JOBS.open(settings, resources, database, settings.STORE_TTL_DAYS)
+
+
+def build_watch_store(settings: Settings, resources: Resources, database: Database | None) -> IWatchStore | None:
+    """Return the store of watched questions, or None if STORE_TTL_DAYS is 0: their runs are background runs."""
+    return None if settings.STORE_TTL_DAYS == 0 else WATCHES.open(settings, resources, database)
 
 
 def build_spending_store(

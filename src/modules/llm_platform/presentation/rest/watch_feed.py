@@ -19,10 +19,14 @@ _TITLES: Final[dict[ChangeKind, str]] = {
 def render_feed(watch: Watch, changes: Sequence[FoundChange], address: str) -> str:
     """Return the feed of a watch at its address, with the changes in the given order, newest first.
 
-    An entry keeps its id, so a reader shows each change once.
+    An entry keeps its id, so a reader shows each change once. A paused watch has an entry that says why.
     """
-    updated = max((change.at for change in changes), default=watch.created_at)
+    times = [change.at for change in changes]
     entries = "".join(_render_entry(watch, change) for change in changes)
+    if watch.state == "paused":
+        paused_at = watch.last_run_at or watch.created_at
+        times, entries = [*times, paused_at], _render_pause(watch, paused_at, address) + entries
+    updated = max(times, default=watch.created_at)
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">'
         f"<id>urn:llm-platform:watch:{escape(watch.id)}</id><title>{_clean(watch.query)}</title>"
@@ -31,14 +35,22 @@ def render_feed(watch: Watch, changes: Sequence[FoundChange], address: str) -> s
     )
 
 
-def _render_entry(watch: Watch, found: FoundChange) -> str:
-    change = found.change
+def _render_entry(watch: Watch, change: FoundChange) -> str:
     sides = [(name, side) for name, side in (("Before", change.was), ("Now", change.now)) if side is not None]
     quotes = "\n".join(f"{name} ({side.at:%Y-%m-%d}, {side.source}): {side.quote}" for name, side in sides)
     return (
-        f"<entry><id>urn:llm-platform:watch:{escape(watch.id)}:{found.number}</id>"
-        f"<title>{_TITLES[change.kind]}: {_clean(change.fact)}</title><updated>{_time(found.at)}</updated>"
+        f"<entry><id>urn:llm-platform:watch:{escape(watch.id)}:{change.number}</id>"
+        f"<title>{_TITLES[change.kind]}: {_clean(change.fact)}</title><updated>{_time(change.at)}</updated>"
         f'<link href={quoteattr(sides[-1][1].source)}/><content type="text">{_clean(quotes)}</content></entry>'
+    )
+
+
+def _render_pause(watch: Watch, at: datetime, address: str) -> str:
+    why = "\n".join(filter(None, (watch.problem, watch.remedy)))
+    return (
+        f"<entry><id>urn:llm-platform:watch:{escape(watch.id)}:paused:{watch.runs}</id><title>Paused</title>"
+        f"<updated>{_time(at)}</updated><link href={quoteattr(address)}/>"
+        f'<content type="text">{_clean(why)}</content></entry>'
     )
 
 

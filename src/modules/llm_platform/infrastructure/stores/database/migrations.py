@@ -25,6 +25,7 @@ from modules.llm_platform.infrastructure.stores.database.research_schema import 
     OWN_THREAD_POSTGRES,
     SCHEMA,
 )
+from modules.llm_platform.infrastructure.stores.database.watch_schema import SCHEMA as WATCH_SCHEMA
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.stores.database.postgres import Connection
@@ -118,6 +119,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     ADD_ANSWER,
     (ADD_FINISH,),
     (ADD_UNCLEAN_ENDS,),
+    tuple(statement.format(number=NUMBER) for statement in WATCH_SCHEMA),
 )
 LATEST: Final = len(MIGRATIONS)
 

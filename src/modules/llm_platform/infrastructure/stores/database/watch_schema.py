@@ -12,11 +12,14 @@ SCHEMA: Final = (
         id text NOT NULL,
         label text NOT NULL,
         request text NOT NULL,
+        urls text NOT NULL,
+        is_only_urls boolean NOT NULL,
         every_s integer NOT NULL,
         webhook text,
         max_cost_usd double precision,
         created_at double precision NOT NULL,
         paused_because text,
+        problem text,
         due_at double precision NOT NULL,
         next_at double precision NOT NULL,
         asked boolean NOT NULL DEFAULT false,
@@ -49,5 +52,18 @@ SCHEMA: Final = (
         PRIMARY KEY (watch, number)
     )
     """,
+    """
+    CREATE TABLE llm_platform.watch_notice (
+        number {number},
+        watch bigint NOT NULL,
+        run integer NOT NULL,
+        channel text NOT NULL,
+        status text NOT NULL DEFAULT 'pending',
+        attempts integer NOT NULL DEFAULT 0,
+        due_at double precision NOT NULL
+    )
+    """,
+    "CREATE INDEX watch_notice_due ON llm_platform.watch_notice (due_at) WHERE status = 'pending'",
+    "CREATE INDEX watch_notice_watch ON llm_platform.watch_notice (watch)",
     "CREATE TABLE llm_platform.watch_reading (watch bigint PRIMARY KEY, data text NOT NULL)",
 )

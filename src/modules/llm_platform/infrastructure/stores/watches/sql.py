@@ -1,7 +1,7 @@
 """Store watched questions with SQL that SQLite and PostgreSQL both understand. The driver fills in `:now` and `{skip}`."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
     operation,
 )
 
+LONGEST_DELAY_S: Final = 2.0 * DAY_S  # more than the longest wait for a retry of a notice, 29 hours
 CLOCK_STEP_S: Final = 5.0  # a clock may be set back by this much, and leases still count
 _BUDGET_S: Final = dtos.BUDGET_DAYS * DAY_S
 # A lease that ends later than it can was taken while the clock was wrong: it does not count.
@@ -26,10 +27,14 @@ _COST: Final = (
     f"WHERE run.watch = watch.number AND run.at > :now - {_BUDGET_S})"
 )
 _LAST_AT: Final = "(SELECT max(at) FROM llm_platform.watch_run AS run WHERE run.watch = watch.number)"
+_UNDELIVERED: Final = (
+    "(SELECT count(*) FROM llm_platform.watch_notice AS notice "
+    "WHERE notice.watch = watch.number AND status <> 'delivered' AND attempts > 0)"
+)
 # The columns of `_watch`.
 _WATCH: Final = (
-    "id, request, every_s, created_at, paused_because, next_at, last_run, last_change, refusals, max_cost_usd, "
-    f"{_COST}, {_LAST_AT}"
+    "id, request, urls, is_only_urls, every_s, created_at, paused_because, problem, asked, next_at, last_run, last_change, "
+    f"refusals, max_cost_usd, {_COST}, {_LAST_AT}, {_UNDELIVERED}"
 )
 _NUMBER: Final = "(SELECT number FROM llm_platform.watch WHERE owner = :owner AND id = :id)"
 _CLAIM: Final = f"""
@@ -38,9 +43,19 @@ WHERE number = (
     SELECT number FROM llm_platform.watch WHERE paused_because IS NULL AND next_at <= :now AND NOT ({_IS_LEASED})
     ORDER BY next_at LIMIT 1 {{skip}}
 )
-RETURNING number, id, request, every_s, last_run + 1, asked, due_at, :now, owner, label, webhook, refusals, {_COST},
-    max_cost_usd
+RETURNING number, id, request, urls, every_s, last_run + 1, asked, due_at, :now, is_only_urls, owner, label, webhook, refusals,
+    {_COST}, max_cost_usd
 """  # noqa: S608  constants
+_CLAIM_NOTICE: Final = f"""
+UPDATE llm_platform.watch_notice SET attempts = attempts + 1, due_at = :now + :lease_s
+WHERE number = (
+    SELECT number FROM llm_platform.watch_notice
+    WHERE status = 'pending' AND (due_at <= :now OR due_at > :now + {LONGEST_DELAY_S})
+    ORDER BY attempts, due_at LIMIT 1 {{skip}}
+)
+RETURNING number, channel, attempts, watch, run
+"""  # noqa: S608  constants
+_CHANGE: Final = "number, run, at, data"  # the columns of `_change`
 
 
 class SqlWatchStore(IWatchStore, SqlStore):
@@ -52,8 +67,8 @@ class SqlWatchStore(IWatchStore, SqlStore):
         yield Statement(
             """
             INSERT INTO llm_platform.watch
-                (owner, id, label, request, every_s, webhook, max_cost_usd, created_at, due_at, next_at)
-            SELECT :owner, :id, :label, :request, :every_s, :webhook, :max_cost_usd, :now, :now, :now
+                (owner, id, label, request, urls, is_only_urls, every_s, webhook, max_cost_usd, created_at, due_at, next_at)
+            SELECT :owner, :id, :label, :request, :urls, :is_only_urls, :every_s, :webhook, :max_cost_usd, :now, :now, :now
             WHERE :max_watches > (SELECT count(*) FROM llm_platform.watch WHERE owner = :owner)
             ON CONFLICT (owner, id) DO NOTHING
             """,
@@ -61,6 +76,8 @@ class SqlWatchStore(IWatchStore, SqlStore):
                 **key,
                 "label": watch.label,
                 "request": watch.request.model_dump_json(exclude_defaults=True),
+                "urls": json.dumps(watch.urls),
+                "is_only_urls": watch.is_only_urls,
                 "every_s": watch.every_s,
                 "webhook": watch.webhook,
                 "max_cost_usd": watch.max_cost_usd,
@@ -90,7 +107,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
             "DELETE FROM llm_platform.watch WHERE owner = :owner AND id = :id RETURNING number",
             {"owner": owner, "id": watch_id},
         )
-        for table in ("watch_run", "watch_change", "watch_reading") if rows else ():
+        for table in ("watch_run", "watch_change", "watch_notice", "watch_reading") if rows else ():
             yield Statement(f"DELETE FROM llm_platform.{table} WHERE watch = :number", {"number": rows[0][0]})  # noqa: S608
         return bool(rows)
 
@@ -117,20 +134,17 @@ class SqlWatchStore(IWatchStore, SqlStore):
     def changes(
         self, owner: str, watch_id: str, limit: int, before: int | None = None
     ) -> Operation[tuple[dtos.FoundChange, ...]]:
-        rows = yield _page_of("watch_change", "number, run, at, data", owner, watch_id, limit, before)
-        return tuple(
-            dtos.FoundChange(number=number, run=run, at=_time(at), change=dtos.WatchChange.model_validate_json(data))
-            for number, run, at, data in rows
-        )
+        return tuple(map(_change, (yield _page_of("watch_change", _CHANGE, owner, watch_id, limit, before))))
 
     @operation(empty=None)
     def claim(self, token: str, lease_s: float) -> Operation[dtos.ClaimedWatch | None]:
         rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s})
         if not rows:
             return None
-        [(number, watch_id, request, every_s, run, asked, *rest)] = rows
+        [(number, watch_id, request, urls, every_s, run, asked, due_at, now, is_only_urls, *rest)] = rows
         asks = ResearchRequest.model_validate_json(request)
-        return dtos.ClaimedWatch(number, token, watch_id, asks, every_s, run, bool(asked), *rest)
+        pages = (tuple(json.loads(urls)), bool(is_only_urls))
+        return dtos.ClaimedWatch(number, token, watch_id, asks, every_s, run, bool(asked), due_at, now, *pages, *rest)
 
     @operation()
     def wait(self, watch: dtos.ClaimedWatch, in_s: float) -> Operation[None]:
@@ -151,15 +165,17 @@ class SqlWatchStore(IWatchStore, SqlStore):
         changes: Sequence[dtos.WatchChange],
         reading: dtos.WatchReading | None,
         following: dtos.NextRun,
+        notices: Sequence[dtos.NoticeChannel] = (),
     ) -> Operation[None]:
         last = yield from _give_up_lease(
             watch,
             "asked = false, last_run = :run, last_change = last_change + :found, refusals = :refusals, "
-            "paused_because = :paused_because, due_at = :now + :in_s, next_at = :now + :in_s",
+            "paused_because = :paused_because, problem = :problem, due_at = :now + :in_s, next_at = :now + :in_s",
             run=run.number,
             found=len(changes),
             refusals=following.refusals,
             paused_because=following.paused_because,
+            problem=run.problem,
             in_s=following.in_s,
         )
         key = {"watch": watch.number, "run": run.number}
@@ -173,12 +189,55 @@ class SqlWatchStore(IWatchStore, SqlStore):
                 "VALUES (:watch, :number, :run, :now, :data)",
                 {**key, "number": number, "data": change.model_dump_json()},
             )
+        for channel in notices:
+            yield Statement(
+                "INSERT INTO llm_platform.watch_notice (watch, run, channel, due_at) VALUES (:watch, :run, :channel, :now)",
+                {**key, "channel": channel},
+            )
         if reading is not None:
             yield Statement(
                 "INSERT INTO llm_platform.watch_reading (watch, data) VALUES (:watch, :data) "
                 "ON CONFLICT (watch) DO UPDATE SET data = excluded.data",
                 {"watch": watch.number, "data": reading.model_dump_json()},
             )
+
+    @operation(empty=None)
+    def claim_notice(self, lease_s: float) -> Operation[dtos.WatchNotice | None]:
+        rows = yield Statement(_CLAIM_NOTICE, {"lease_s": lease_s})
+        if not rows:
+            return None
+        [(number, channel, attempt, watch, run)] = rows
+        [(url, *row)] = yield Statement(
+            f"SELECT webhook, {_WATCH} FROM llm_platform.watch WHERE number = :watch",  # noqa: S608
+            {"watch": watch},
+        )
+        changes = yield Statement(
+            f"SELECT {_CHANGE} FROM llm_platform.watch_change WHERE watch = :watch AND run = :run ORDER BY number",  # noqa: S608
+            {"watch": watch, "run": run},
+        )
+        return dtos.WatchNotice(number, channel, attempt, _watch(row), run, tuple(map(_change, changes)), url)
+
+    @operation()
+    def settle_notice(
+        self, notice: dtos.WatchNotice, status: dtos.NoticeStatus, retry_in_s: float = 0.0
+    ) -> Operation[None]:
+        yield Statement(
+            "UPDATE llm_platform.watch_notice SET status = :status, due_at = :now + :retry_in_s "
+            "WHERE number = :number AND attempts = :attempt",
+            {"number": notice.number, "attempt": notice.attempt, "status": status, "retry_in_s": retry_in_s},
+        )
+
+    @operation(empty=None, is_read=True)
+    def _count(self) -> Operation[tuple[int, int] | None]:
+        [row] = yield Statement(
+            "SELECT count(*), count(paused_because) FROM llm_platform.watch",
+            {},
+        )
+        return row[0], row[1]
+
+    async def count(self) -> Mapping[dtos.WatchState, int]:
+        watches, paused = await self._count() or (0, 0)
+        return {"active": watches - paused, "paused": paused}
 
 
 def _get(key: dict[str, str]) -> Operation[dtos.Watch | None]:
@@ -213,22 +272,34 @@ def _give_up_lease(watch: dtos.ClaimedWatch, changes: str, **parameters: Any) ->
     return int(rows[0][0])
 
 
+def _change(row: Row) -> dtos.FoundChange:
+    number, run, at, data = row
+    return dtos.FoundChange(number=number, run=run, at=_time(at), **json.loads(data))
+
+
 def _watch(row: Row) -> dtos.Watch:
-    (watch_id, request, every_s, created_at, paused, next_at, runs, changes, refusals, max_cost, cost, last_at) = row
-    asked = json.loads(request)
+    watch_id, request, urls, is_only_urls, every_s, created_at, paused, problem, asked_now, next_at, *numbers = row
+    runs, changes, refusals, max_cost, cost, last_at, undelivered = numbers
+    asked = ResearchRequest.model_validate_json(request)
     return dtos.Watch(
         id=watch_id,
-        query=asked["query"],
-        depth=asked.get("depth", "shallow"),
+        query=asked.query,
+        depth=asked.depth,
         every_s=every_s,
         created_at=_time(created_at),
+        sources=None if is_only_urls else asked.sources,
+        urls=json.loads(urls),
+        language=asked.language,
         state="active" if paused is None else "paused",
         paused_because=paused,
+        problem=problem,
+        is_running=bool(asked_now),
         next_at=_time(next_at) if paused is None else None,
         last_run_at=None if last_at is None else _time(last_at),
         runs=runs,
         changes=changes,
         refusals=refusals,
+        undelivered=undelivered,
         cost_usd=cost,
         max_cost_usd=max_cost,
     )
