@@ -202,6 +202,24 @@ class Settings(BaseSettings):
         "you receive webhooks inside your own network",
         example="hooks.example.internal",
     )
+    WATCH_SMTP_URL: types.SmtpUrl | None = setting(
+        None,
+        "Mail server that tells of changes of watched questions: `smtps://user:password@host`, or `smtp://…` with STARTTLS; "
+        "it needs WATCH_MAIL_TO; default: no mail",
+        "you want changes of watched questions by mail",
+    )
+    WATCH_MAIL_TO: types.MailAddressList = setting(
+        (),
+        "Comma list of addresses that get this mail, for the watches of all callers",
+        "you want changes of watched questions by mail",
+        example="team@example.org",
+    )
+    WATCH_MAIL_FROM: types.MailAddress | None = setting(
+        None,
+        "Sender of this mail; default: the first address of WATCH_MAIL_TO",
+        "your mail server wants another sender",
+        example="research@example.org",
+    )
     DRAIN_TIMEOUT_S: types.SecondsOrZero = setting(
         20.0,
         "Seconds that running requests get to finish when the server stops",
@@ -825,6 +843,8 @@ class Settings(BaseSettings):
     def secrets(self) -> tuple[str, ...]:
         """Return all configured secrets that are long enough to be redacted, with the passwords inside URLs."""
         with_user = [*self.SEARXNG_URL, *filter(None, (self.UPSTREAM_PROXY, self.REDIS_URL))]
+        if self.WATCH_SMTP_URL is not None:
+            with_user.append(self.WATCH_SMTP_URL.get_secret_value())
         passwords = [urlsplit(url).password or "" for url in with_user]
         if self.DATABASE_URL is not None:
             found_in_url = _URL_PASSWORD.findall(self.DATABASE_URL.get_secret_value())

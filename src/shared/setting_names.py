@@ -18,7 +18,8 @@ Fields = Mapping[str, FieldInfo]
 
 # First words that variables of other programs have, too: our prefix is then two words long.
 SHARED_WORDS = frozenset({
-    "ALLOWED", "ANTHROPIC", "AZURE", "CORS", "DATABASE", "LOG", "MAX", "RATE", "READ", "REDIS", "UPSTREAM", "WEBHOOK",
+    "ALLOWED", "ANTHROPIC", "AZURE", "CORS", "DATABASE", "LOG", "MAX", "RATE", "READ", "REDIS", "UPSTREAM", "WATCH",
+    "WEBHOOK",
 })  # fmt: skip
 _OPTION = "{} of KAFKA_CONFIG, which may be the path of a JSON file"
 REPLACED: Mapping[str, str] = {  # a former setting to what replaces it; the start is refused while it is set

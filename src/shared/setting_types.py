@@ -32,6 +32,7 @@ KafkaValue = str | int | float | bool | SecretStr
 _URL = re.compile(r"https?://([^\s/?#\\]+@)?[^\s/?#@\\]+(/[^\s?#\\]*)?", re.IGNORECASE)
 _REDIS_URL = re.compile(r"(?:rediss?://(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+(?:/\d*)?|unix:///[^\s?#@\\]+)(?:\?[^\s#@]*)?")
 _REDIS_OPTIONS = {"db", "ssl_ca_certs", "ssl_certfile", "ssl_keyfile"}  # another one may hold a secret
+_SMTP_URL = re.compile(r"smtps?://(?:[^\s/?#@\\]*@)?[^\s/?#@\\]+/?")
 _HOST = re.compile(r"(?:[\w.-]+|\[[0-9a-fA-F:.]+\])(?::[1-9]\d{0,4})?")
 _SECRET_OPTION = re.compile(r"password|passphrase|secret|key\.pem|oauthbearer\.config|user\.info")
 _SEAL_KEY = re.compile(r"[0-9a-fA-F]{64}")
@@ -246,6 +247,15 @@ def _clean_database_url(value: Any) -> Any:
     return SecretStr(text.strip())
 
 
+def _clean_smtp_url(value: Any) -> Any:
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if not isinstance(text, str):
+        return value
+    if not _SMTP_URL.fullmatch(text.strip()) or not _has_valid_port(text.strip()):
+        raise ValueError("must be smtps://user:password@host:port or smtp://…, with special characters percent-encoded")
+    return SecretStr(text.strip())
+
+
 CommaList = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split_list)]
 HttpUrl = Annotated[str, AfterValidator(_check_url)]
 UrlWithUser = Annotated[str, AfterValidator(_check_url_with_user)]
@@ -265,6 +275,9 @@ LanguageTag = Annotated[str, Field(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$
 LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_split_lower), Field(max_length=4)]
 CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 Key = Annotated[SecretStr, BeforeValidator(_clean_key)]
+SmtpUrl = Annotated[SecretStr, BeforeValidator(_clean_smtp_url)]
+MailAddress = Annotated[str, Field(pattern=r"^[^@\s,;<>\x00-\x1f]{1,64}@[A-Za-z0-9.-]{1,253}$")]
+MailAddressList = Annotated[tuple[MailAddress, ...], NoDecode, BeforeValidator(_split_list), Field(max_length=20)]
 SealKey = Annotated[Key, AfterValidator(_check_seal_key)]
 # Secret as a whole, since it holds the password.
 DatabaseUrl = Annotated[SecretStr, BeforeValidator(_clean_database_url)]

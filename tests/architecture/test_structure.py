@@ -21,6 +21,7 @@ LAZY_LOADING_HOOKS = ("__getattr__", "__dir__")  # PEP 562
 PACKAGE = "src/modules/llm_platform"
 OUTERMOST_HANDLERS = {  # a file, and what goes on after an unexpected error in one of these
     f"{PACKAGE}/application/services/research_job_worker.py": "background runs",
+    f"{PACKAGE}/application/services/watch_worker.py": "watched questions",
     f"{PACKAGE}/application/services/web_search_service.py": "searches by a caller's own provider",
     f"{PACKAGE}/presentation/cli/exit_codes.py": "commands",
     f"{PACKAGE}/presentation/kafka/worker/handler.py": "requests of Kafka topics",

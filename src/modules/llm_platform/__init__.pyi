@@ -33,6 +33,7 @@ from modules.llm_platform.application.services.research_service import ResearchS
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService as SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService as StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService as VerificationService
+from modules.llm_platform.application.services.watch_service import WatchService as WatchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService as WebSearchService
 from modules.llm_platform.application.verification.events import SentenceVerified as SentenceVerified
 from modules.llm_platform.application.verification.events import SourcesNamed as SourcesNamed
@@ -122,6 +123,17 @@ from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain as 
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence as VerifiedSentence
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSource as VerifiedSource
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedText as VerifiedText
+from modules.llm_platform.domain.dtos.watch_dtos import ChangePage as ChangePage
+from modules.llm_platform.domain.dtos.watch_dtos import FactAt as FactAt
+from modules.llm_platform.domain.dtos.watch_dtos import FoundChange as FoundChange
+from modules.llm_platform.domain.dtos.watch_dtos import LedgerFact as LedgerFact
+from modules.llm_platform.domain.dtos.watch_dtos import Watch as Watch
+from modules.llm_platform.domain.dtos.watch_dtos import WatchAmounts as WatchAmounts
+from modules.llm_platform.domain.dtos.watch_dtos import WatchChange as WatchChange
+from modules.llm_platform.domain.dtos.watch_dtos import WatchDetail as WatchDetail
+from modules.llm_platform.domain.dtos.watch_dtos import WatchPage as WatchPage
+from modules.llm_platform.domain.dtos.watch_dtos import WatchRequest as WatchRequest
+from modules.llm_platform.domain.dtos.watch_dtos import WatchRun as WatchRun
 from modules.llm_platform.domain.dtos.web_search_dtos import VerbatimWebSearchRequest as VerbatimWebSearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest as WebSearchRequest
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse as WebSearchResponse
@@ -173,6 +185,8 @@ from modules.llm_platform.domain.exceptions import VectorStoreBusyError as Vecto
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError as VectorStoreConfigError
 from modules.llm_platform.domain.exceptions import VectorStoreError as VectorStoreError
 from modules.llm_platform.domain.exceptions import VerificationError as VerificationError
+from modules.llm_platform.domain.exceptions import WatchLimitError as WatchLimitError
+from modules.llm_platform.domain.exceptions import WatchNotFoundError as WatchNotFoundError
 from modules.llm_platform.domain.exceptions import WebSearchBlockedError as WebSearchBlockedError
 from modules.llm_platform.domain.exceptions import WebSearchConfigError as WebSearchConfigError
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError as WebSearchConnectionError
@@ -198,6 +212,7 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel as ISu
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer as ISynthesizer
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest as SynthesisRequest
 from modules.llm_platform.domain.ports.vector_store import IVectorStore as IVectorStore
+from modules.llm_platform.domain.ports.watch_store import IWatchStore as IWatchStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider as IWebSearchProvider
 from modules.llm_platform.domain.search.freshness import freshness_window as freshness_window
 from modules.llm_platform.mounting import create_app as create_app

@@ -27,6 +27,7 @@ from modules.llm_platform.application.services.seal_service import SealService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.application.services.watch_job import WatchRuns
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
@@ -45,6 +46,7 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
+from modules.llm_platform.domain.ports.watch_store import IWatchStore
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.cache import from_settings as cache
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
@@ -64,6 +66,7 @@ from modules.llm_platform.wiring import research_jobs, services, writers
 from modules.llm_platform.wiring.answers import AnswerTools, build_answers, build_variants
 from modules.llm_platform.wiring.checks import check_settings
 from modules.llm_platform.wiring.provider_container import ProviderContainer
+from modules.llm_platform.wiring.watches import build_watches
 from shared.config import Settings
 from shared.setting_types import LOCAL_EMBEDDERS
 
@@ -159,10 +162,20 @@ class Container(ProviderContainer):
     verified_pages = Singleton(
         PageService, Singleton(documents.build_report_page_reader, found_documents, direct_page_reader)
     )
+    # The pages that a run of a watch has read a moment ago are in the cache of answers.
+    watched_pages = Singleton(
+        PageService,
+        Singleton(
+            documents.build_report_page_reader,
+            found_documents,
+            Singleton(services.choose_page_reader, answer_page_reader, direct_page_reader),
+        ),
+    )
 
     # Stores: `stores/from_settings.py`.
     research_store = Singleton(stores.build_research_store, settings, resources, database)
     research_job_store = Singleton(stores.build_research_job_store, settings, resources, database)
+    watch_store = Singleton(stores.build_watch_store, settings, resources, database)
     store = Singleton(StoreService, research_store, Singleton(documents.build_stored_folder_indexes, settings))
     # Only workers and the commands that read their outcomes use these two stores.
     outcome_store = Singleton(stores.build_outcome_store, settings, resources, database)
@@ -221,7 +234,8 @@ class Container(ProviderContainer):
         support_model=support_model,
     )
 
-    # Background runs: `wiring/research_jobs.py`.
+    # Background runs: `wiring/research_jobs.py`. Runs of watched questions are background runs.
+    watch_runs = Singleton(WatchRuns, research, verified_pages, watched_pages)
     webhooks = Singleton(research_jobs.build_webhooks, settings, resources, research_job_store)
     research_job_service = Singleton(
         research_jobs.build_research_jobs,
@@ -233,6 +247,12 @@ class Container(ProviderContainer):
         tracer,
         site_crawl,
         verification,
+        watch_runs,
+    )
+
+    # Watched questions: `wiring/watches.py`.
+    watches = Singleton(
+        build_watches, settings, resources, research, research_job_service, watch_store, webhooks, tracer
     )
 
     # Sealed answers: `wiring/services.py`.
@@ -288,6 +308,7 @@ class Container(ProviderContainer):
         store=store,
         verification=verification,
         seals=seals,
+        watches=watches,
         embeddings=Singleton(EmbeddingService, embedder),
         reranking=Singleton(RerankService, embedder),
         retrieval=retrieval,
@@ -314,8 +335,8 @@ def build_platform(
 
     `overrides` maps a port to the object that replaces it with all its policies, such as cache and limits. The ports are
     IWebSearchProvider, ILLMProvider, ISynthesizer, ICitationJudge, ISupportModel, ISentenceEncoder, IPageReader, ISiteReader,
-    IResearchStore, IResearchJobStore, IEmbedder, IVectorStore, IMetrics and ITracer. Raises SettingsError for an invalid
-    variable, and ValueError for any other port.
+    IResearchStore, IResearchJobStore, IWatchStore, IEmbedder, IVectorStore, IMetrics and ITracer. Raises SettingsError for an
+    invalid variable, and ValueError for any other port.
     """
     platform: LLMPlatform = _build_container(settings or Settings.load(), overrides).platform()
     return platform
@@ -451,6 +472,7 @@ _OVERRIDES: Mapping[type, tuple[str, ...]] = {
     IVectorStore: ("vector_store", "folder_store"),
     IOutcomeStore: ("outcome_store",),
     IResearchJobStore: ("research_job_store",),
+    IWatchStore: ("watch_store",),
     IMetrics: ("metrics",),
     ITracer: ("tracer",),
 }

@@ -12,7 +12,7 @@ from tests.support.clock import Clock
 
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
-from modules.llm_platform.domain.ports.webhook_sender import WebhookReply
+from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply
 from modules.llm_platform.infrastructure.guarded_webhook_sender import GuardedWebhookSender
 from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S, becomes_true
@@ -26,9 +26,9 @@ async def test_a_webhook_has_no_configured_secret(clock: Clock, monkeypatch: pyt
     """The problem of a failed research may repeat what an upstream said of its key."""
     sent: list[bytes] = []
 
-    async def send(_: object, url: str, headers: Mapping[str, str], body: bytes) -> WebhookReply:
+    async def send(_: object, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryReply:
         sent.append(body)
-        return WebhookReply(is_delivered=True, reason="")
+        return DeliveryReply(is_delivered=True, reason="")
 
     monkeypatch.setattr(GuardedWebhookSender, "send", send)
     settings = Settings(

@@ -20,6 +20,7 @@ from modules.llm_platform.application.services.seal_service import SealService
 from modules.llm_platform.application.services.site_crawl_service import SiteCrawlService
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.application.services.watch_service import WatchService
 from modules.llm_platform.application.services.web_search_service import WebSearchService
 from modules.llm_platform.domain.dtos.document_dtos import DocumentList
 from modules.llm_platform.domain.dtos.indexing_dtos import IndexProgress
@@ -63,6 +64,7 @@ class LLMPlatform:
     store: StoreService
     verification: VerificationService
     seals: SealService
+    watches: WatchService
     embeddings: EmbeddingService
     reranking: RerankService
     retrieval: RetrievalService

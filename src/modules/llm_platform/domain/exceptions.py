@@ -228,6 +228,14 @@ class ResearchEndedError(AppException, code="research_ended", status_code=409):
     """The research has ended, so there is nothing to finish early: GET /research/{id} returns its answer or its problem."""
 
 
+class WatchNotFoundError(AppException, code="watch_not_found", status_code=404):
+    """There is no such watch: it was removed, or belongs to another API key."""
+
+
+class WatchLimitError(AppException, code="watch_limit", status_code=409):
+    """This caller has as many watches, or as many runs of a watch in a day, as a limit allows: the message says which."""
+
+
 class SealError(AppException, code="seal", status_code=409):
     """The answer cannot be sealed, or the file is no unchanged sealed answer."""
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from modules.llm_platform.domain.exceptions import PageConnectionError, PageRequestError, WebhookError
-from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender, WebhookReply
+from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply, IWebhookSender
 from modules.llm_platform.infrastructure.http.client import user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
@@ -40,7 +40,7 @@ class GuardedWebhookSender(IWebhookSender):
         except PageConnectionError as error:
             raise WebhookError("webhook: the host of the address cannot be found") from error
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> WebhookReply:
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryReply:
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._send(await self._check_url(url), headers, body)
@@ -51,7 +51,7 @@ class GuardedWebhookSender(IWebhookSender):
         except TRANSPORT_ERRORS as error:
             return _make_failed_reply(transport_error(error).message)
 
-    async def _send(self, checked: Checked, headers: Mapping[str, str], body: bytes) -> WebhookReply:
+    async def _send(self, checked: Checked, headers: Mapping[str, str], body: bytes) -> DeliveryReply:
         ours = {"User-Agent": user_agent(), "Content-Type": "application/json", "Accept-Encoding": "identity"}
         async with self._connections.request(checked, {**ours, **headers}, "POST", body) as answer:
             status, wait_s = answer.status_code, retry_after_s(answer.headers)
@@ -63,7 +63,7 @@ class GuardedWebhookSender(IWebhookSender):
         is_delivered = status // 100 == 2
         reason = "delivered" if is_delivered else f"the receiver answered with status {status}"
         is_gone = status == 410  # the receiver wants no more
-        return WebhookReply(is_delivered, reason, is_final=is_gone, retry_after_s=wait_s or 0.0)
+        return DeliveryReply(is_delivered, reason, is_final=is_gone, retry_after_s=wait_s or 0.0)
 
     async def _check_url(self, url: str) -> Checked:
         """Return the checked address. Raises WebhookError, and PageConnectionError if the name does not resolve."""
@@ -87,5 +87,5 @@ class GuardedWebhookSender(IWebhookSender):
         return checked
 
 
-def _make_failed_reply(reason: str) -> WebhookReply:
-    return WebhookReply(is_delivered=False, reason=reason)
+def _make_failed_reply(reason: str) -> DeliveryReply:
+    return DeliveryReply(is_delivered=False, reason=reason)

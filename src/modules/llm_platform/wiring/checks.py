@@ -7,6 +7,7 @@ from modules.llm_platform.infrastructure.models.from_settings.daily_budgets impo
 from modules.llm_platform.infrastructure.resources import has_index
 from modules.llm_platform.infrastructure.search.from_settings.providers import check_providers
 from modules.llm_platform.infrastructure.stores.from_settings import check_database
+from modules.llm_platform.wiring.watches import check_mail
 from shared.config import Settings
 
 
@@ -17,6 +18,7 @@ def check_settings(settings: Settings) -> None:
     check_daily_budget(settings)
     uses_redis(settings)
     check_database(settings)
+    check_mail(settings)
 
 
 def check_server_settings(settings: Settings) -> None:

@@ -16,6 +16,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
+from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamStates
@@ -144,6 +145,11 @@ def _build_search_check(
         sources=spec.source_kinds,
         config_error=f"it is in SEARCH_PROVIDERS but not configured: set {missing}" if missing else "",
     )
+
+
+def choose_page_reader(answers: IPageReader | None, direct: IPageReader) -> IPageReader:
+    """Return the reader of answers, which has a cache, or the direct one if answers read no pages."""
+    return answers or direct
 
 
 def build_document_titles(settings: Settings, documents: IWebSearchProvider | None) -> DocumentTitles:

@@ -19,7 +19,7 @@ from modules.llm_platform.application.services.webhook_service import (
     WebhookService,
 )
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchProgress
-from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender, WebhookReply
+from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply, IWebhookSender
 from modules.llm_platform.domain.privacy.redaction import Redactor
 
 SIGNING_SECRET = b"0123456789abcdef"
@@ -30,16 +30,16 @@ PATIENCE_S = 30.0
 class FakeSender(IWebhookSender):
     """Keeps each message, and answers with the next of `replies`; then with success."""
 
-    def __init__(self, *replies: WebhookReply) -> None:
+    def __init__(self, *replies: DeliveryReply) -> None:
         self._replies = list(replies)
         self.sent: list[tuple[Mapping[str, str], bytes]] = []
 
     async def check(self, url: str) -> None:
         """All addresses are good."""
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> WebhookReply:
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryReply:
         self.sent.append((headers, body))
-        return self._replies.pop(0) if self._replies else WebhookReply(is_delivered=True, reason="")
+        return self._replies.pop(0) if self._replies else DeliveryReply(is_delivered=True, reason="")
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ async def test_a_receiver_puts_an_attempt_off_for_a_day_at_most(
 ) -> None:
     """Its Retry-After counts where it is longer than our delay; a year of it does not outlive the research."""
     await end_research(store, "down")
-    reply = WebhookReply(is_delivered=False, reason="503", retry_after_s=asked_s)
+    reply = DeliveryReply(is_delivered=False, reason="503", retry_after_s=asked_s)
     await deliver(store, FakeSender(reply), 1)
     clock.now += least_s - 0.5
     assert await store.claim_webhook(60.0) is None

@@ -40,6 +40,8 @@ from modules.llm_platform.application.services.site_crawl_service import SiteCra
 from modules.llm_platform.application.services.store_service import StoreService
 from modules.llm_platform.application.services.verification_job import VerificationRuns
 from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.application.services.watch_notices import WatchNotices
+from modules.llm_platform.application.services.watch_service import WatchService
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
@@ -55,7 +57,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     Usage,
 )
 from modules.llm_platform.domain.dtos.page_dtos import Page
-from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ResearchPlan
+from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ReportAmounts, ResearchPlan
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, StoredTurns
 from modules.llm_platform.domain.dtos.source_dtos import HeldSource, RawResult, Source, SourceRef, StoredSources
 from modules.llm_platform.domain.dtos.web_search_dtos import (
@@ -69,6 +71,7 @@ from modules.llm_platform.domain.ports.embedder import IEmbedder
 from modules.llm_platform.domain.ports.icon_reader import IIconReader
 from modules.llm_platform.domain.ports.rate_limiter import IRateLimiter
 from modules.llm_platform.domain.ports.tracing import NO_TRACER
+from modules.llm_platform.domain.ports.watch_store import IWatchStore
 from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.stores.research_runs.disk import NoResearchStore
@@ -120,6 +123,7 @@ class FakeServices:
         self.verified_pages: dict[str, PageOutcome] = {}  # the pages that a verification reads
         self.verification_search = FakeWebSearch()
         self.icons: IIconReader | None = None
+        self.watch_store: IWatchStore | None = None  # None: nothing is watched
         self.error_after_first_event: Exception | None = None
         self.delay_s = 0.0
         self.requests: list[Any] = []
@@ -232,6 +236,9 @@ class FakeServices:
 
     def check(self, request: ResearchRequest) -> None:
         """All requests are valid."""
+
+    def estimate(self, request: ResearchRequest, *, searches_nothing: bool = False) -> ReportAmounts:
+        return ReportAmounts(searches=0 if searches_nothing else 2, pages=3)
 
     async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
         """No research run is stored."""
@@ -346,6 +353,14 @@ def research_jobs_of(services: FakeServices) -> ResearchJobService:
     return ResearchJobService(research, services.jobs, webhooks, options, services.metrics, others=others)
 
 
+def watches_of(services: FakeServices, jobs: ResearchJobService) -> WatchService:
+    """Return watched questions in `services.watch_store`, which nobody asks; a webhook is refused."""
+    research: Any = _Service(check=services.check, estimate=services.estimate)
+    store = services.watch_store
+    webhooks = WebhookService(services.jobs, _Service, ())  # type: ignore[arg-type]
+    return WatchService(research, jobs, store, WatchNotices(store, webhooks, None) if store else None, None)
+
+
 def verification_of(services: FakeServices) -> VerificationService:
     """Return the verification of texts that cite `services.verified_pages`."""
     return VerificationService(FakePageReader(services.verified_pages), services.verification_search)
@@ -386,6 +401,7 @@ def platform_of(
         "research_jobs": jobs,
         "verification": verification_of(services),
         "seals": make_seals(jobs=jobs),
+        "watches": watches_of(services, jobs),
         "health": health or HealthService({"fake": object()}, {}),
         "store": StoreService(NoResearchStore()),
         "metrics": services.metrics,

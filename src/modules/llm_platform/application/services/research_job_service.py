@@ -30,6 +30,7 @@ from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, Short
 from modules.llm_platform.domain.dtos.site_crawl_dtos import SiteCrawlRequest
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob, VerificationRequest, VerifiedAgain
+from modules.llm_platform.domain.dtos.watch_dtos import WatchedPages
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
@@ -51,9 +52,7 @@ NOT_STORED: Final = Degraded(
     component="store",
     reason="store: the answer could not be stored, so it has no address and no thread: keep it, or ask again later",
 )
-WRITES_NOTHING: Final = (
-    "a crawl and a verification write no answer from what they have so far: cancel it, or wait for its end"
-)
+WRITES_NOTHING: Final = "only a research run can write from what it has so far: cancel this run, or wait for its end"
 NO_OTHERS: Final[Mapping[dtos.JobKind, JobRunner]] = {}
 VERIFICATION_TITLE: Final = "Verification of a text"
 NO_STORE: Final = "background runs are stored, and the store is off: set STORE_TTL_DAYS to more than 0"
@@ -151,6 +150,17 @@ class ResearchJobService:
         return await self._queue(
             request, owner, api, {**(client_request or {}), dtos.CRAWL: crawl.model_dump(mode="json")}
         )
+
+    async def submit_watched(
+        self, request: ResearchRequest, pages: WatchedPages, *, research_id: str, owner: str = ""
+    ) -> dtos.ResearchJobDetail:
+        """Queue a run of a watched question durably. An existing run of this id is returned as it is.
+
+        Raises BackgroundError, ResearchQueueFullError, StoreError, and errors of settings that do not allow the request.
+        """
+        self._research.check(request)
+        sent = {dtos.WATCH: pages.model_dump(mode="json")}
+        return await self._queue(request, owner, dtos.WATCH, sent, research_id=research_id)
 
     async def submit_verification(
         self, request: VerificationRequest, *, webhook: str | None = None, owner: str = ""

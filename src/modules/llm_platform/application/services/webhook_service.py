@@ -18,7 +18,7 @@ from modules.llm_platform.domain.dtos.research_job_dtos import WebhookDelivery, 
 from modules.llm_platform.domain.exceptions import StoreError, WebhookError
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
-from modules.llm_platform.domain.ports.webhook_sender import IWebhookSender, WebhookReply
+from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply, IWebhookSender
 from modules.llm_platform.domain.telemetry.metrics import WEBHOOK_DELIVERIES
 
 log = logging.getLogger(__name__)
@@ -111,8 +111,8 @@ class WebhookService:
             await cancel_and_wait(*sending)
 
     async def _deliver(self, delivery: WebhookDelivery) -> None:
-        reply = await self._send(delivery)
-        status, retry_in_s = self._plan_retry(delivery, reply)
+        reply = await self.send(delivery.url, f"msg_{delivery.job.id}", payload(delivery))
+        status, retry_in_s = self.plan_retry(delivery.attempt, reply)
         self._metrics.count(WEBHOOK_DELIVERIES, "retried" if status == "pending" else status)
         if not reply.is_delivered:
             details = {"attempt": delivery.attempt, "reason": reply.reason, "retry_in_s": round(retry_in_s)}
@@ -120,25 +120,25 @@ class WebhookService:
         with suppress(StoreError):  # the lease runs out, and it is delivered once more
             await self._store.settle_webhook(delivery, status, retry_in_s)
 
-    async def _send(self, delivery: WebhookDelivery) -> WebhookReply:
+    async def send(self, url: str, message_id: str, body: bytes) -> DeliveryReply:
+        """Send a signed message once. Its id must be the same at each attempt."""
         if not self._secrets:
-            return WebhookReply(is_delivered=False, reason="WEBHOOK_SECRET is not set")
-        body = self._redact(payload(delivery))
-        message_id, timestamp = f"msg_{delivery.job.id}", int(self._clock())
+            return DeliveryReply(is_delivered=False, reason="WEBHOOK_SECRET is not set")
+        body, timestamp = self._redact(body), int(self._clock())
         headers = {
             "webhook-id": message_id,
             "webhook-timestamp": str(timestamp),
             "webhook-signature": signature(self._secrets, message_id, timestamp, body),
         }
-        return await self._sender.send(delivery.url, headers, body)
+        return await self._sender.send(url, headers, body)
 
-    def _plan_retry(self, delivery: WebhookDelivery, reply: WebhookReply) -> tuple[WebhookStatus, float]:
-        """Return the state after an attempt, and the seconds until the next one."""
+    def plan_retry(self, attempt: int, reply: DeliveryReply) -> tuple[WebhookStatus, float]:
+        """Return the state after an attempt, which counts from 1, and the seconds until the next one."""
         if reply.is_delivered:
             return "delivered", 0.0
-        if reply.is_final or delivery.attempt > len(self._delays_s):
+        if reply.is_final or attempt > len(self._delays_s):
             return "failed", 0.0
-        delay_s = self._delays_s[delivery.attempt - 1] * random.uniform(1.0, 1.0 + JITTER)  # noqa: S311  no secret
+        delay_s = self._delays_s[attempt - 1] * random.uniform(1.0, 1.0 + JITTER)  # noqa: S311  no secret
         return "pending", max(delay_s, min(reply.retry_after_s, MAX_RETRY_AFTER_S))
 
 

@@ -25,16 +25,19 @@ MAX_SEARCH_CHARS = 200  # longest text that threads are searched for
 LAST_EVENTS = frozenset({"done", "failed"})  # types of the last event of a research run
 
 
-JobKind = Literal["research", "verification", "crawl"]
-# The field of `client_request` with the request of a run that researches nothing. VERIFY is the `api` of a verification, too.
+JobKind = Literal["research", "verification", "crawl", "watch"]
+# The field of `client_request` with the request of a run of another kind than research. VERIFY and WATCH are `api`, too.
 VERIFY: Final = "verify"
 CRAWL: Final = "crawl"
+WATCH: Final = "watch"
 
 
 def kind_of_job(api: str, client_request: Mapping[str, Any]) -> JobKind:
     """Return what a stored run does."""
     if CRAWL in client_request:
         return "crawl"
+    if api == WATCH or WATCH in client_request:
+        return "watch"
     return "verification" if api == VERIFY or VERIFY in client_request else "research"
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookReply:
-    """The result of one attempt.
+class DeliveryReply:
+    """The result of one attempt to deliver a message.
 
     - `is_final` is True if another attempt would not succeed.
     - `reason` is for the log, without the address.
@@ -27,5 +27,5 @@ class IWebhookSender(ABC):
         """Raise WebhookError if nothing may be sent there."""
 
     @abstractmethod
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> WebhookReply:
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryReply:
         """Send one POST request with a JSON body. Its failure is a reply, not an error."""

@@ -151,6 +151,21 @@ WEBHOOK_DELIVERIES: Final = _counter(
     "Attempts to deliver a webhook by result: delivered, retried, failed (given up).",
     "result",
 )
+WATCHES: Final = _gauge(
+    "watches", "Watched questions by state (active, paused), of all servers that share the store.", "state"
+)
+WATCH_RUNS: Final = _counter(
+    "watch_runs_total",
+    "Runs of watched questions that this server finished, by result: first (nothing to compare with), same, changed, failed, "
+    "lost (the watch was removed, or another server finished the run).",
+    "result",
+)
+WATCH_NOTICES: Final = _counter(
+    "watch_notices_total",
+    "Attempts to tell of a change by channel (webhook, mail) and result: delivered, retried, failed (given up).",
+    "channel",
+    "result",
+)
 RETRIES: Final = _counter(
     "retries_total",
     "Second tries that were due, by upstream and result: allowed, or refused because the retry budget is spent.",
@@ -206,6 +221,9 @@ SERVER_METRICS: Final = (
     RESEARCH_JOBS,
     RESEARCH_JOBS_ENDED,
     WEBHOOK_DELIVERIES,
+    WATCHES,
+    WATCH_RUNS,
+    WATCH_NOTICES,
 )
 
 WORKER_READY: Final = _gauge("worker_ready", "Whether requests are answered now.")

@@ -68,6 +68,12 @@ JOB_SPAN: Final = SpanType(
     "the request that submitted it.",
     (REQUEST_ID, ATTEMPT),
 )
+WATCH_SPAN: Final = SpanType(
+    "compare watch",
+    "internal",
+    "The comparison of a run of a watched question with the run before, from the end of the run until its changes are stored.",
+    (REQUEST_ID,),
+)
 COMMAND_SPAN: Final = SpanType(
     "command {name}",
     "internal",
@@ -102,6 +108,7 @@ SPANS: Final = (
     REQUEST_SPAN,
     MESSAGE_SPAN,
     JOB_SPAN,
+    WATCH_SPAN,
     COMMAND_SPAN,
     RESEARCH_SPAN,
     STAGE_SPAN,

@@ -22,6 +22,7 @@ from modules.llm_platform.presentation.cli.commands.search import search
 from modules.llm_platform.presentation.cli.commands.serve import serve
 from modules.llm_platform.presentation.cli.commands.store import cache_app, store_app, topics_app
 from modules.llm_platform.presentation.cli.commands.verify import verify
+from modules.llm_platform.presentation.cli.commands.watch import watch_app
 from modules.llm_platform.presentation.cli.commands.worker import worker
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.setup import CommandContext, Wiring
@@ -40,6 +41,7 @@ app = typer.Typer(
 for command in (search, research, verify, read, serve, config, doctor, documents, index, ask, mcp, worker):
     app.command(cls=options.Command)(command)
 app.add_typer(researches_app, name="researches")
+app.add_typer(watch_app, name="watch")
 app.add_typer(topics_app, name="topics")
 app.add_typer(cache_app, name="cache")
 app.add_typer(store_app, name="store")

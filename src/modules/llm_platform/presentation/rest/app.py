@@ -133,6 +133,7 @@ async def _open_platform(
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
         server.platform, server.requests.is_draining = opened, False
         opened.research_jobs.start(charge_of)
+        opened.watches.start()
         cleaning = asyncio.create_task(opened.store.clean_quietly())
         try:
             yield

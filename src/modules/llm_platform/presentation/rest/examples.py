@@ -25,7 +25,7 @@ from modules.llm_platform.application.research.events import (
     Token,
 )
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
-from modules.llm_platform.domain.dtos import research_job_dtos, verification_dtos
+from modules.llm_platform.domain.dtos import research_job_dtos, verification_dtos, watch_dtos
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.document_dtos import DocumentList, DocumentProblem, ListedDocument
@@ -247,6 +247,35 @@ VERIFICATION_EVENTS: Final = _events(
     TextVerified(request_id=REQUEST_ID, response=VERIFIED_TEXT),
 )
 
+WATCH_ID: Final = "b70d6f4d4da9355961c64bcf3467098f"
+WATCH_FEED: Final = "(an Atom feed)"
+WATCHED_AT: Final = datetime(2026, 11, 20, 12, 0, 1, tzinfo=UTC)
+ASKED_AGAIN_AT: Final = datetime(2026, 11, 21, 12, 0, 1, tzinfo=UTC)
+WATCH: Final = watch_dtos.WatchDetail(
+    id=WATCH_ID,
+    query="Which version of Python is the newest?",
+    depth="deep",
+    every_s=86_400,
+    created_at=WATCHED_AT,
+    sources=("web",),
+    next_at=ASKED_AGAIN_AT,
+    last_run_at=WATCHED_AT,
+    runs=1,
+    at_most=watch_dtos.WatchAmounts(
+        run=ReportAmounts(searches=10, pages=38), days_30=ReportAmounts(searches=300, pages=1140)
+    ),
+    last_runs=(watch_dtos.WatchRun(number=1, job_id=REQUEST_ID, at=WATCHED_AT, status="done"),),
+)
+CHANGE: Final = watch_dtos.FoundChange(
+    kind="changed",
+    fact="Python … is the newest version.",
+    was=watch_dtos.FactAt(value="3.14", quote="Python 3.14 is the newest version.", source=URL, at=WATCHED_AT),
+    now=watch_dtos.FactAt(value="3.15", quote="Python 3.15 is the newest version.", source=URL, at=ASKED_AGAIN_AT),
+    number=1,
+    run=2,
+    at=ASKED_AGAIN_AT,
+)
+
 EXAMPLES: Final[Mapping[str, Example]] = {
     "post /research": Example(
         _dump(RESEARCH_RESPONSE), {"query": QUESTION, "depth": "shallow", "sources": ["web"]}, events=RESEARCH_EVENTS
@@ -289,6 +318,15 @@ EXAMPLES: Final[Mapping[str, Example]] = {
         parameters={"request_id": REQUEST_ID},
     ),
     "post /research/{request_id}/verify": Example(_dump(VERIFIED_AGAIN), parameters={"request_id": REQUEST_ID}),
+    "post /watches": Example(_dump(WATCH), {"query": WATCH.query, "every_s": 86_400}),
+    "get /watches": Example({"watches": [_dump(WATCH, exclude={"at_most", "last_runs"})], "next": None}),
+    "get /watches/{watch_id}": Example(_dump(WATCH), parameters={"watch_id": WATCH_ID}),
+    "delete /watches/{watch_id}": Example(None, parameters={"watch_id": WATCH_ID}),
+    "post /watches/{watch_id}/run": Example(None, parameters={"watch_id": WATCH_ID}, accepted=_dump(WATCH)),
+    "get /watches/{watch_id}/changes": Example(
+        {"changes": [_dump(CHANGE)], "next": None}, parameters={"watch_id": WATCH_ID, "limit": 20}
+    ),
+    "get /watches/{watch_id}/feed.atom": Example(WATCH_FEED, parameters={"watch_id": WATCH_ID}),
     "post /llm-platform/web-search": Example(
         {
             **_dump(SEARCH_RESPONSE, include={"query", "total_matches", "provider", "degraded"}),
@@ -351,7 +389,7 @@ def add_examples(method: str, path: str, operation: dict[str, Any]) -> None:
 def _response(example: Example, media_type: str, status: int, path: str) -> Any:
     if status == HTTPStatus.ACCEPTED:
         return example.accepted or _dump(QUEUED_RESEARCH)
-    if status != HTTPStatus.OK:
+    if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
         problem = ERRORS[status].problem(instance=path, request_id=REQUEST_ID)
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
             problem = {**problem, "errors": [INVALID_FIELD]}

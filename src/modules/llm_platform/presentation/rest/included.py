@@ -19,6 +19,7 @@ from modules.llm_platform.presentation.rest import (
     search_routes,
     thread_routes,
     verify_routes,
+    watch_routes,
 )
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HostDecides
@@ -37,6 +38,7 @@ ROUTERS = (
     thread_routes.router,
     search_routes.router,
     verify_routes.router,
+    watch_routes.router,
 )
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -107,6 +109,7 @@ class IncludedServer(ServerState):
         if not self._runs_in_background and self.platform is not None:
             self._runs_in_background = True
             self.platform.research_jobs.start()
+            self.platform.watches.start()
 
 
 class _ApplicationResponse(Response):

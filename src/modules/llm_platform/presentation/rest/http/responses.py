@@ -34,8 +34,9 @@ def make_stored_response(
 
 
 def know_questions(request: Request, value: BaseModel) -> None:
-    """Redact no secret that stands in what the caller sent for these research runs and threads."""
-    stored = (value, *getattr(value, "researches", ()), *getattr(value, "threads", ()))
+    """Redact no secret that stands in what the caller sent for these research runs, threads and watches."""
+    lists = (getattr(value, name, ()) for name in ("researches", "threads", "watches"))
+    stored = (value, *(one for found in lists for one in found))
     texts = [getattr(one, name, "") for one in stored for name in ("query", "title")]
     asked = getattr(value, "request", None)
     if isinstance(asked, BaseModel):

@@ -1,0 +1,130 @@
+"""Tell of changes of watched questions, by webhook and mail, at least once (docs/howto/watch-a-question.md)."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from modules.llm_platform.application.services.webhook_service import LEASE_S, MAX_SENDING, WebhookService
+from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
+from modules.llm_platform.domain.dtos import watch_dtos as dtos
+from modules.llm_platform.domain.exceptions import StoreError
+from modules.llm_platform.domain.ports.mail_sender import IMailSender, Mail
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.watch_store import IWatchStore
+from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply
+from modules.llm_platform.domain.telemetry.metrics import WATCH_NOTICES
+
+log = logging.getLogger(__name__)
+
+TOLD_CHANGES: Final = 20  # of one run in one message; GET /watches/{id}/changes has all
+CHANGED: Final = "watch.changed"
+PAUSED: Final = "watch.paused"
+MARKS: Final[Mapping[dtos.ChangeKind, str]] = {
+    "changed": "Changed",
+    "new": "New",
+    "gone": "Gone",
+    "disputed": "Disputed",
+}
+
+
+class WatchNotices:
+    """Delivers the due notices of the store. `mail` is None if no mail is sent."""
+
+    def __init__(
+        self,
+        store: IWatchStore,
+        webhooks: WebhookService,
+        mail: IMailSender | None,
+        metrics: IMetrics = NO_METRICS,
+    ) -> None:
+        self._store = store
+        self._webhooks = webhooks
+        self._mail = mail
+        self._metrics = metrics
+
+    def list_channels(self, webhook: str | None) -> tuple[dtos.NoticeChannel, ...]:
+        """Return how the owner of a watch with this webhook is told."""
+        webhooks: tuple[dtos.NoticeChannel, ...] = ("webhook",) if webhook else ()
+        return (*webhooks, "mail") if self._mail is not None else webhooks
+
+    async def check(self, webhook: str) -> None:
+        """Raise WebhookError if no webhook can be sent there."""
+        await self._webhooks.check(webhook)
+
+    async def deliver_due(self) -> None:
+        """Try each due notice once. Raises StoreError."""
+        sending: set[asyncio.Task[None]] = set()
+        try:
+            while notice := await self._store.claim_notice(LEASE_S):
+                if len(sending) >= MAX_SENDING:
+                    _, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
+                sending.add(asyncio.create_task(self._deliver(notice)))
+            if sending:
+                await asyncio.wait(sending)
+        finally:
+            await cancel_and_wait(*sending)
+
+    async def _deliver(self, notice: dtos.WatchNotice) -> None:
+        reply = await self._send(notice)
+        status, retry_in_s = self._webhooks.plan_retry(notice.attempt, reply)
+        self._metrics.count(WATCH_NOTICES, notice.channel, "retried" if status == "pending" else status)
+        if not reply.is_delivered:
+            details = {"channel": notice.channel, "attempt": notice.attempt, "reason": reply.reason}
+            log.warning("notice not delivered", extra={**details, "watch": notice.watch.id})
+        with suppress(StoreError):  # the lease runs out, and it is delivered once more
+            await self._store.settle_notice(notice, status, retry_in_s)
+
+    async def _send(self, notice: dtos.WatchNotice) -> DeliveryReply:
+        if notice.channel == "mail":
+            if self._mail is None:
+                return DeliveryReply(is_delivered=False, reason="WATCH_SMTP_URL is not set", is_final=True)
+            return await self._mail.send(write_mail(notice))
+        if notice.url is None:
+            return DeliveryReply(is_delivered=False, reason="the watch has no webhook", is_final=True)
+        return await self._webhooks.send(notice.url, f"msg_{notice.id}", write_payload(notice))
+
+
+def _kind(notice: dtos.WatchNotice) -> str:
+    return CHANGED if notice.changes else PAUSED
+
+
+def write_payload(notice: dtos.WatchNotice) -> bytes:
+    """Return the JSON of a webhook. Unlike the answers of runs, changes are part of it: they are quotes of pages."""
+    watch = notice.watch
+    data: dict[str, Any] = {
+        "id": watch.id,
+        "query": watch.query,
+        "run": notice.run,
+        "location": f"/watches/{watch.id}/changes",
+        "changes": [change.model_dump(mode="json") for change in notice.changes[:TOLD_CHANGES]],
+        "changes_in_all": len(notice.changes),
+    }
+    if watch.state == "paused":
+        data |= {"paused_because": watch.paused_because, "problem": watch.problem, "remedy": watch.remedy}
+    at = notice.changes[0].at if notice.changes else watch.last_run_at
+    message = {"type": _kind(notice), "timestamp": at.isoformat() if at else None, "data": data}
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def write_mail(notice: dtos.WatchNotice) -> Mail:
+    watch = notice.watch
+    title = f"{len(notice.changes)} changed" if notice.changes else "paused"
+    lines = [watch.query, "", *_mail_lines(notice), f"Watch {watch.id}: /watches/{watch.id}/changes"]
+    return Mail(notice.id, f"{title}: {watch.query}", "\n".join(lines) + "\n")
+
+
+def _mail_lines(notice: dtos.WatchNotice) -> Iterator[str]:
+    for change in notice.changes[:TOLD_CHANGES]:
+        yield f"{MARKS[change.kind]}: {change.fact}"
+        for name, side in (("Before", change.was), ("Now", change.now)):
+            if side is not None:
+                yield f"  {name} ({side.at:%Y-%m-%d}): {side.quote}"
+                yield f"    {side.source}"
+        yield ""
+    if len(notice.changes) > TOLD_CHANGES:
+        yield f"{len(notice.changes) - TOLD_CHANGES} more are listed at the address below."
+    if notice.watch.state == "paused":
+        yield from filter(None, ("This watch is paused.", notice.watch.problem, notice.watch.remedy, ""))

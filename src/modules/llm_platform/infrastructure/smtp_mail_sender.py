@@ -1,0 +1,77 @@
+"""Mail through the SMTP server of WATCH_SMTP_URL, with a connection for each message."""
+
+import asyncio
+import smtplib
+import ssl
+from collections.abc import Sequence
+from email.message import EmailMessage
+from email.utils import formatdate
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from modules.llm_platform.domain.ports.mail_sender import IMailSender, Mail
+from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply
+from modules.llm_platform.infrastructure.resources import is_loopback
+
+STEP_TIMEOUT_S: Final = 10.0  # limit for each reply of the server
+SMTP_TIMEOUT_S: Final = 40.0  # limit for one attempt
+PORTS: Final = {"smtp": 587, "smtps": 465}
+MAX_SUBJECT_CHARS: Final = 150
+
+
+class SmtpMailSender(IMailSender):
+    """Sends mail in a thread, because mail is rare.
+
+    `smtps://` encrypts from the start. `smtp://` upgrades with STARTTLS, and sends nothing to a server that does not offer it,
+    unless the server is on loopback.
+    """
+
+    def __init__(self, url: str, sender: str, recipients: Sequence[str]) -> None:
+        parts = urlsplit(url)
+        self._is_encrypted = parts.scheme == "smtps"
+        self._host = parts.hostname or ""
+        self._port = parts.port or PORTS[parts.scheme]
+        self._login = (unquote(parts.username), unquote(parts.password or "")) if parts.username else None
+        self._is_local = is_loopback(url)
+        self._sender = sender
+        self._recipients = tuple(recipients)
+
+    async def send(self, mail: Mail) -> DeliveryReply:
+        try:
+            async with asyncio.timeout(SMTP_TIMEOUT_S):
+                await asyncio.to_thread(self._send, self._write(mail))
+        except TimeoutError:
+            return DeliveryReply(
+                is_delivered=False, reason=f"the mail server did not answer within {SMTP_TIMEOUT_S:g} s"
+            )
+        except smtplib.SMTPResponseException as error:  # its text may repeat the login
+            return DeliveryReply(is_delivered=False, reason=f"the mail server answered with {error.smtp_code}")
+        except smtplib.SMTPException as error:
+            return DeliveryReply(is_delivered=False, reason=f"the mail server failed: {type(error).__name__}")
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            return DeliveryReply(is_delivered=False, reason=f"the mail server cannot be reached: {reason}")
+        return DeliveryReply(is_delivered=True, reason="delivered")
+
+    def _write(self, mail: Mail) -> EmailMessage:
+        message = EmailMessage()
+        message["From"], message["To"] = self._sender, ", ".join(self._recipients)
+        message["Subject"] = " ".join(mail.subject.split())[:MAX_SUBJECT_CHARS]
+        message["Date"], message["Message-ID"] = formatdate(), f"<{mail.id}@llm-platform>"
+        message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office replies
+        message.set_content(mail.text)
+        return message
+
+    def _send(self, message: EmailMessage) -> None:
+        context = ssl.create_default_context()
+        if self._is_encrypted:
+            server: smtplib.SMTP = smtplib.SMTP_SSL(self._host, self._port, timeout=STEP_TIMEOUT_S, context=context)
+        else:
+            server = smtplib.SMTP(self._host, self._port, timeout=STEP_TIMEOUT_S)
+        with server:
+            server.ehlo()
+            if not self._is_encrypted and (not self._is_local or server.has_extn("starttls")):
+                server.starttls(context=context)
+            if self._login is not None:
+                server.login(*self._login)
+            server.send_message(message)

@@ -1,0 +1,252 @@
+"""The commands `watch`: questions that are asked again, and what changed.
+
+They read and write the store that the servers use, and run due watches in this process without a server.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from modules.llm_platform.domain.callers.api_key_label import owner_of_label
+from modules.llm_platform.domain.dtos import watch_dtos as dtos
+from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
+from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED
+from modules.llm_platform.domain.exceptions import WatchNotFoundError
+from modules.llm_platform.presentation.cli import options
+from modules.llm_platform.presentation.cli.console import Line
+from modules.llm_platform.presentation.cli.exit_codes import CommandError
+from modules.llm_platform.presentation.cli.options import reject
+from modules.llm_platform.presentation.cli.output import print_result
+from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
+from modules.llm_platform.presentation.cli.setup import (
+    command_context,
+    configure,
+    run_with_platform,
+    warn_about_keyless_search,
+)
+
+if TYPE_CHECKING:
+    from modules.llm_platform.application.platform import LLMPlatform
+
+LISTED: Final = 20  # watches or changes of a list, unless --limit says otherwise
+SHOWN_CHANGES: Final = 10
+SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_EVERY: Final = re.compile(r"(\d{1,6})([mhdw])")
+MARKS: Final = {"changed": "≠ changed", "new": "+ new", "gone": "− gone", "disputed": "⚡ disputed"}
+NOT_DUE: Final = "No watch is due."
+
+WatchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `watch list` shows it.")]
+KeyLabel = Annotated[
+    str | None,
+    typer.Option(
+        "--key", metavar="LABEL", help="Watches of the API keys with this label; default: those without a key."
+    ),
+]
+Changes = list[tuple[dtos.WatchDetail, dtos.ChangePage]]
+
+watch_app = options.command_group("Watch questions: ask them again, and tell only what has changed.")
+
+
+@watch_app.command(cls=options.Command)
+def add(
+    ctx: typer.Context,
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question to watch.")],
+    every: Annotated[
+        str,
+        typer.Option("--every", metavar="TIME", help="Time between two runs: 30m, 6h, 1d or 2w; at least 15m."),
+    ] = "1d",
+    depth: Annotated[options.DepthName, typer.Option("--depth", help="How each run researches.")] = "deep",
+    url: Annotated[
+        list[str] | None,
+        typer.Option("--url", metavar="URL", help="A page to read first; only these are read without --sources."),
+    ] = None,
+    sources: options.Sources = None,
+    language: options.Language = None,
+    webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Address to tell of changes.")] = None,
+    max_cost_usd: Annotated[
+        float | None,
+        typer.Option("--max-cost-usd", metavar="USD", help="The most that the runs of 30 days may cost."),
+    ] = None,
+    key: KeyLabel = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Watch a question. Its first run is due at once: `watch run` makes it, or a server that shares this store."""
+    request = options.build_request(
+        dtos.WatchRequest,
+        {
+            "query": question,
+            "every_s": parse_every(every),
+            "depth": depth,
+            "urls": tuple(url or ()),
+            "sources": options.split_list(sources),
+            "language": language,
+            "webhook": webhook,
+            "max_cost_usd": max_cost_usd,
+        },
+        argument="QUESTION",
+    )
+    context = command_context(ctx)
+    watch = context.run(lambda platform: platform.watches.add(request, owner=_owner(key)))
+    print_result(context.console, watch, [*_watch_lines(watch), *_amount_lines(watch)], as_json=as_json)
+
+
+@watch_app.command("list", cls=options.Command)
+def list_watches(
+    ctx: typer.Context,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many.")
+    ] = LISTED,
+    before: Annotated[
+        str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")
+    ] = None,
+    key: KeyLabel = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the watched questions, newest first."""
+    context = command_context(ctx)
+    page = context.run(lambda platform: platform.watches.list(owner=_owner(key), limit=limit, before=before))
+    lines = [line for watch in page.watches for line in _watch_lines(watch)]
+    print_result(context.console, page, lines or [Line("No question is watched.")], as_json=as_json)
+
+
+@watch_app.command(cls=options.Command)
+def show(ctx: typer.Context, watch_id: WatchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
+    """Show a watched question with its last changes, both quotes with their dates."""
+    context = command_context(ctx)
+
+    async def read(platform: LLMPlatform) -> tuple[dtos.WatchDetail, dtos.ChangePage]:
+        watches = platform.watches
+        watch = await watches.get(watch_id, owner=_owner(key))
+        return watch, await watches.changes(watch_id, owner=_owner(key), limit=SHOWN_CHANGES)
+
+    watch, page = context.run(read)
+    result = {"watch": watch.model_dump(mode="json"), **page.model_dump(mode="json")}
+    lines = [*_watch_lines(watch), *_amount_lines(watch), *(line for c in page.changes for line in change_lines(c))]
+    print_result(context.console, result, lines, as_json=as_json)
+
+
+@watch_app.command(cls=options.Command)
+def run(
+    ctx: typer.Context,
+    watch_id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="Run this watch now; default: all watches that are due.")
+    ] = None,
+    key: KeyLabel = None,
+    as_json: options.AsJson = False,
+    offline: options.Offline = False,
+) -> None:
+    """Run the watches that are due, or one watch now, in this process; print what changed, and nothing otherwise."""
+    console, wiring = command_context(ctx)
+    settings = configure(console, {"LLM_PLATFORM_OFFLINE": True} if offline else {})
+
+    async def work(platform: LLMPlatform) -> Changes:
+        watches, owner = platform.watches, _owner(key)
+        if not watches.is_available:
+            raise WatchNotFoundError
+        due = (await watches.get(watch_id, owner=owner),) if watch_id else await watches.list_due(owner=owner)
+        if watch_id is not None:
+            await watches.run_now(watch_id, owner=owner)
+        if any(watch.sources and "documents" not in watch.sources for watch in due):
+            warn_about_keyless_search(console, wiring, settings)
+        for watch in due:
+            console.print_progress(f"asking: {watch.query}")
+        if not due:
+            return []
+        watches.start()
+        return list(await watches.finish_runs(due, owner=owner))
+
+    finished = run_with_platform(wiring, settings, work)
+    result = {
+        "runs": [
+            {"watch": watch.model_dump(mode="json"), **page.model_dump(mode="json", include={"changes"})}
+            for watch, page in finished
+        ]
+    }
+    if as_json:
+        print_result(console, result, [], as_json=True)
+    elif lines := [line for watch, page in finished for line in _run_lines(watch, page)]:
+        console.print_lines(lines)
+    else:
+        console.print_progress(NOT_DUE if not finished else "Nothing has changed.")
+    if failed := [watch for watch, _ in finished if watch.problem is not None]:
+        raise CommandError(f"{plural(len(failed), 'run')} of {len(finished)} failed: {failed[0].problem}")
+
+
+@watch_app.command(cls=options.Command)
+def remove(ctx: typer.Context, watch_id: WatchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
+    """Remove a watched question with its runs and changes."""
+    context = command_context(ctx)
+    context.run(lambda platform: platform.watches.remove(watch_id, owner=_owner(key)))
+    print_result(context.console, {"removed": watch_id}, [Line(f"Watch {watch_id} was removed.")], as_json=as_json)
+
+
+def parse_every(text: str) -> int:
+    """Return the seconds of a time such as `6h`. Raises WrongUseError."""
+    found = _EVERY.fullmatch(text.strip().lower())
+    seconds = int(found[1]) * SECONDS[found[2]] if found else 0
+    if not dtos.MIN_EVERY_S <= seconds <= dtos.MAX_EVERY_S:
+        reject("--every", "must be a time such as 30m, 6h, 1d or 2w, from 15m to 366d")
+    return seconds
+
+
+def _owner(label: str | None) -> str:
+    return "" if label is None else owner_of_label(label)
+
+
+def _write_every(seconds: int) -> str:
+    unit = next((unit for unit in "wdhm" if seconds % SECONDS[unit] == 0), None)
+    return f"{seconds // SECONDS[unit]}{unit}" if unit else f"{seconds}s"
+
+
+def _watch_lines(watch: dtos.Watch) -> Iterator[Line]:
+    yield Line(" ".join(watch.query.split()), "bold")
+    state = [
+        f"every {_write_every(watch.every_s)}",
+        f"next {local_minute(watch.next_at)}" if watch.next_at else "paused",
+        plural(watch.runs, "run"),
+        plural(watch.changes, "change"),
+    ]
+    if watch.cost_usd:
+        state.append(f"${watch.cost_usd:.4f} in 30 days")
+    if watch.undelivered:
+        state.append(f"{plural(watch.undelivered, 'notice')} not delivered")
+    yield Line(f"  {watch.id}  {', '.join(state)}", "dim")
+    if watch.problem:
+        yield Line(f"  {watch.problem}", "red")
+    if watch.remedy:
+        yield Line(f"  Paused: {watch.remedy}", "yellow")
+
+
+def _amount_lines(watch: dtos.WatchDetail) -> Iterator[Line]:
+    yield Line(f"  At most for each run: {_write_amounts(watch.at_most.run)}", "dim")
+    yield Line(f"  At most in 30 days: {_write_amounts(watch.at_most.days_30)}", "dim")
+
+
+def _write_amounts(amounts: ReportAmounts) -> str:
+    parts = [plural(amounts.searches, "search", "searches"), plural(amounts.pages, "page")]
+    if amounts.llm_calls:
+        cost = "cost unknown" if amounts.cost_usd is None else f"${amounts.cost_usd:.2f}"
+        parts += [plural(amounts.llm_calls, "model call"), cost]
+    return ", ".join(parts)
+
+
+def change_lines(change: dtos.WatchChange) -> Iterator[Line]:
+    """Yield a change: its kind and fact, and below it both quotes with their dates and addresses."""
+    yield Line()
+    yield Line(f"{MARKS[change.kind]}: {change.fact}", "yellow")
+    for name, side in (("before", change.was), ("now", change.now)):
+        if side is not None:
+            yield Line(f"  {name} ({side.at.astimezone():%Y-%m-%d}): “{' '.join(side.quote.split())}”")
+            yield Line(f"    {side.source}", "dim", side.source if side.source.startswith("http") else None)
+
+
+def _run_lines(watch: dtos.WatchDetail, page: dtos.ChangePage) -> Iterator[Line]:
+    if page.changes or watch.remedy:
+        yield from _watch_lines(watch)
+        for change in reversed(page.changes):
+            yield from change_lines(change)
+        yield Line()

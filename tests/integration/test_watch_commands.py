@@ -1,0 +1,118 @@
+"""The commands `watch` as users run them: a question about a folder, offline, without a server and without a model."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+from tests.support.cases import for_each
+from tests.support.forked_command import COMMAND_LINE, run_forked
+from tests.support.watched_page import HOURS, NEW_TOLL, QUESTION, TOLL
+
+from modules.llm_platform.presentation.cli.commands.watch import parse_every
+from modules.llm_platform.presentation.cli.options import WrongUseError
+
+PATIENCE_S = 120.0
+
+
+class Commands:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.document = folder / "documents" / "bridge.md"
+        self.document.parent.mkdir()
+
+    def write(self, toll: str) -> None:
+        self.document.write_text(f"# Harbour bridge\n\n{toll}\n\n{HOURS}\n")
+
+    def run(self, *arguments: str, **env: str) -> CompletedProcess[str]:
+        own = {
+            "LLM_PLATFORM_DATA_DIR": str(self._folder / "data"),
+            "DOCUMENTS_DIR": str(self.document.parent),
+            "SEARCH_PROVIDERS": "documents",
+            "LLM_PLATFORM_OFFLINE": "true",
+        }
+        return run_forked(COMMAND_LINE, "watch", *arguments, timeout=PATIENCE_S, env={**os.environ, **own, **env})
+
+    def json(self, *arguments: str) -> Any:
+        done = self.run(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Commands:
+    commands = Commands(tmp_path)
+    commands.write(TOLL)
+    return commands
+
+
+def test_a_question_is_watched_from_the_first_run_to_its_removal(commands: Commands) -> None:
+    """`run` prints changes and nothing else; the list says when the next run is."""
+    added = commands.run("add", QUESTION, "--every", "6h", "--sources", "documents")
+    assert added.returncode == 0, added.stderr
+    assert "every 6h" in added.stdout
+    assert "At most for each run: " in added.stdout
+    [watch] = commands.json("list")["watches"]
+    first = commands.run("run")
+    assert (first.returncode, first.stdout) == (0, "")
+    assert commands.json("run") == {"runs": []}
+    commands.write(NEW_TOLL)
+    told = commands.run("run", watch["id"])
+    assert told.returncode == 0, told.stderr
+    for part in ("≠ changed", TOLL, NEW_TOLL, "doc:bridge.md", "2 runs, 1 change"):
+        assert part in told.stdout
+    shown = commands.json("show", watch["id"])
+    assert (shown["watch"]["runs"], [change["kind"] for change in shown["changes"]]) == (2, ["changed"])
+    assert NEW_TOLL in commands.run("show", watch["id"]).stdout
+    assert commands.run("remove", watch["id"]).returncode == 0
+    assert commands.run("list").stdout.strip() == "No question is watched."
+    gone = commands.run("show", watch["id"])
+    assert (gone.returncode, gone.stdout) == (1, "")
+    assert "There is no such watch" in gone.stderr
+
+
+def test_a_failed_run_ends_with_1(commands: Commands) -> None:
+    """The reason is one line, and the watch says it, too."""
+    watch = commands.json("add", QUESTION, "--url", "https://example.org/toll")
+    done = commands.run("run", watch["id"])
+    assert done.returncode == 1
+    [line] = [line for line in done.stderr.splitlines() if line.startswith("llm-platform: 1 run of 1 failed")]
+    [found] = commands.json("list")["watches"]
+    assert found["problem"]
+    assert found["problem"] in line
+
+
+def test_watches_of_a_key_are_apart(commands: Commands) -> None:
+    commands.json("add", QUESTION, "--sources", "documents", "--key", "alice")
+    assert commands.json("list")["watches"] == []
+    assert len(commands.json("list", "--key", "alice")["watches"]) == 1
+    assert commands.json("run") == {"runs": []}
+    [made] = commands.json("run", "--key", "alice")["runs"]
+    assert made["watch"]["runs"] == 1
+
+
+@for_each(
+    ("arguments", "option"),
+    [
+        ((QUESTION, "--every", "5m"), "--every"),
+        ((QUESTION, "--every", "soon"), "--every"),
+        (("a",), "QUESTION"),
+        ((QUESTION, "--url", "ftp://example.org"), "--url"),
+        ((QUESTION, "--sources", "dreams"), "--sources"),
+        ((QUESTION, "--max-cost-usd", "-1"), "--max-cost-usd"),
+    ],
+)
+def test_a_wrong_option_is_named(commands: Commands, arguments: tuple[str, ...], option: str) -> None:
+    refused = commands.run("add", *arguments)
+    assert refused.returncode == 2
+    assert option in refused.stderr
+
+
+def test_times_are_read_as_people_write_them() -> None:
+    assert [parse_every(text) for text in ("30m", "6H", " 1d ", "2w")] == [1800, 21_600, 86_400, 1_209_600]
+    with pytest.raises(WrongUseError):
+        parse_every("400d")

@@ -1,0 +1,291 @@
+"""Watched questions over true HTTP: a served page that changes, documents, notices, budgets and pauses, as all is wired."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.loopback_upstream import Loopback, serving
+from tests.support.watched_page import CHANGED, COSMETIC, FIRST, NEW_TOLL, QUESTION, SECRET, TOLL, World
+
+from modules.llm_platform import IWebSearchProvider, WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.application.platform import LLMPlatform
+from modules.llm_platform.application.services import watch_service, watch_worker
+from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain.dtos.watch_dtos import FoundChange, WatchDetail, WatchRequest
+from modules.llm_platform.domain.exceptions import (
+    BackgroundError,
+    PriceUnknownError,
+    WatchLimitError,
+    WatchNotFoundError,
+    WebSearchConnectionError,
+)
+from shared.config import Settings
+
+DAY = 86_400
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs are looked at often, so that a test takes as long as its runs."""
+    monkeypatch.setattr(watch_worker, "FIRST_LOOK_S", 0.05)
+    monkeypatch.setattr(watch_worker, "LAST_LOOK_S", 0.05)
+    monkeypatch.setattr(watch_worker, "BUSY_POLL_S", 0.05)
+    monkeypatch.setattr(watch_worker, "POLL_S", 0.05)
+    monkeypatch.setattr(watch_service, "LOOK_S", 0.05)
+
+
+class BridgeSearch(IWebSearchProvider):
+    """Finds the page of the bridge, or nothing, or fails."""
+
+    name = "found"
+
+    def __init__(self, host: Loopback) -> None:
+        self._url = f"{host.url}/bridge"
+        self.finds = self.fails = False
+        self.asked = 0
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        self.asked += 1
+        if self.fails:
+            raise WebSearchConnectionError
+        item = WebSearchResultItem(title="Harbour bridge", url=self._url, snippet="The harbour bridge and its toll.")
+        return WebSearchResponse(query=request.query, results=(item,) if self.finds else (), provider="found")
+
+
+class Watching:
+    """A platform that watches a question."""
+
+    def __init__(self, platform: LLMPlatform, host: Loopback, search: BridgeSearch) -> None:
+        self.watches = platform.watches
+        self.jobs = platform.research_jobs
+        self.host, self.search = host, search
+        self.watch: WatchDetail | None = None
+
+    @property
+    def page(self) -> str:
+        return f"{self.host.url}/bridge"
+
+    async def add(self, **fields: Any) -> None:
+        request = {"query": QUESTION, "every_s": DAY, **fields}
+        self.watch = await self.watches.add(WatchRequest.model_validate(request))
+        self.watches.start()
+
+    async def run(self) -> tuple[FoundChange, ...]:
+        """Make one run, and return what it changed."""
+        assert self.watch is not None
+        if self.watch.runs:
+            await self.watches.run_now(self.watch.id)
+        return await self.wait()
+
+    async def wait(self) -> tuple[FoundChange, ...]:
+        """Wait for the next run, and return what it changed."""
+        assert self.watch is not None
+        [(self.watch, page)] = await self.watches.finish_runs([self.watch])
+        return page.changes
+
+
+@asynccontextmanager
+async def watching(tmp_path: Path, world: World, **settings: Any) -> AsyncIterator[Watching]:
+    async with serving(world.handle) as host:
+        address = host.url.removeprefix("http://")
+        own = Settings(
+            _env_file=None,
+            **{
+                "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"),
+                "READER_ALLOWED_HOSTS": address,
+                "READERS": "direct",
+                "WEBHOOK_ALLOWED_HOSTS": address,
+                "WEBHOOK_SECRET": SECRET,
+                **settings,
+            },
+        )
+        search = BridgeSearch(host)
+        overrides = {} if "SEARCH_PROVIDERS" in settings else {IWebSearchProvider: search}
+        async with build_platform(own, overrides) as platform:
+            yield Watching(platform, host, search)
+
+
+def make_due(tmp_path: Path) -> None:
+    """Let the time of the next run come."""
+    with closing(sqlite3.connect(tmp_path / "data" / "watches.sqlite3", timeout=60)) as connection, connection:
+        assert connection.execute("UPDATE watch SET next_at = due_at - 1e6, due_at = due_at - 1e6").rowcount == 1
+
+
+async def test_ten_cosmetic_changes_are_silent_and_one_real_change_is_told(tmp_path: Path) -> None:
+    """The webhook has both quotes; nothing is sent for the first run, nor for the cosmetic ones."""
+    world = World()
+    async with watching(tmp_path, world) as watching_it:
+        await watching_it.add(urls=(watching_it.page,), webhook=f"{watching_it.host.url}/hook")
+        assert await watching_it.run() == ()
+        for number, html in enumerate(COSMETIC, 1):
+            world.html = html
+            assert await watching_it.run() == (), number
+            assert world.told == [], number
+        world.html = CHANGED
+        [change] = await watching_it.run()
+        assert (change.kind, change.was and change.was.quote, change.now and change.now.quote) == (
+            "changed",
+            TOLL,
+            NEW_TOLL,
+        )
+        assert (change.was and change.was.value, change.now and change.now.value) == ("12", "14")
+        [told] = world.told
+        assert told["type"] == "watch.changed"
+        assert told["data"]["changes"][0]["now"]["quote"] == NEW_TOLL
+        assert watching_it.search.asked == 0
+        assert await watching_it.run() == ()
+        assert len(world.told) == 1
+        runs = await watching_it.jobs.list(limit=100)
+        assert [job.status for job in runs.researches] == ["done"] * 13
+
+
+async def test_the_same_pages_come_first_though_no_search_finds_them_again(tmp_path: Path) -> None:
+    """A page is read past the cache; a search that fails does not fail the run."""
+    world = World()
+    async with watching(tmp_path, world) as watching_it:
+        watching_it.search.finds = True
+        await watching_it.add()
+        assert await watching_it.run() == ()
+        world.html, watching_it.search.finds = CHANGED, False
+        [change] = await watching_it.run()
+        assert change.now is not None
+        assert (change.kind, change.now.quote) == ("changed", NEW_TOLL)
+        world.html, watching_it.search.fails = FIRST, True
+        [change] = await watching_it.run()
+        assert change.now is not None
+        assert change.now.quote == TOLL
+
+
+async def test_three_failed_runs_pause_a_watch_and_say_so(tmp_path: Path) -> None:
+    """Its owner is told once, with the reason and the remedy; a run resumes it, and compares with the last good run."""
+    world = World()
+    async with watching(tmp_path, world) as watching_it:
+        await watching_it.add(urls=(watching_it.page,), webhook=f"{watching_it.host.url}/hook")
+        await watching_it.run()
+        world.html = None
+        for _ in range(3):
+            assert world.told == []
+            make_due(tmp_path)
+            await watching_it.wait()
+        watch = watching_it.watch
+        assert watch is not None
+        assert (watch.state, watch.paused_because, watch.refusals) == ("paused", "refused", 3)
+        assert watch.problem
+        [told] = world.told
+        assert told["type"] == "watch.paused"
+        assert told["data"]["problem"] == watch.problem
+        assert "run the watch to resume it" in told["data"]["remedy"]
+        world.html = CHANGED
+        [change] = await watching_it.run()
+        assert change.was is not None
+        assert change.was.quote == TOLL
+        assert (watching_it.watch and watching_it.watch.state) == "active"
+
+
+async def test_documents_are_watched_as_pages_are(tmp_path: Path) -> None:
+    """A document is read whole: what a search shows of it may differ from run to run."""
+    folder, filler = (
+        tmp_path / "documents",
+        "\n\n".join(f"Note {n} of the port is about berth {n}." for n in range(400)),
+    )
+    folder.mkdir()
+    (folder / "bridge.md").write_text(f"# Harbour bridge\n\n{TOLL}\n\n{filler}\n")
+    settings = {"DOCUMENTS_DIR": str(folder), "SEARCH_PROVIDERS": "documents", "LLM_PLATFORM_OFFLINE": True}
+    async with watching(tmp_path, World(), **settings) as watching_it:
+        await watching_it.add(sources=("documents",))
+        assert await watching_it.run() == ()
+        (folder / "bridge.md").write_text(f"# Harbour bridge\n\n{filler}\n\n{TOLL}\n")
+        assert await watching_it.run() == ()
+        (folder / "bridge.md").write_text(f"# Harbour bridge\n\n{filler}\n\n{NEW_TOLL}\n")
+        [change] = await watching_it.run()
+        assert change.now is not None
+        assert (change.kind, change.now.quote, change.now.source) == ("changed", NEW_TOLL, "doc:bridge.md")
+
+
+async def test_a_report_is_watched(tmp_path: Path) -> None:
+    """Each run takes nothing from the store of reports, and needs no model."""
+    world = World()
+    async with watching(tmp_path, world) as watching_it:
+        await watching_it.add(urls=(watching_it.page,), depth="report")
+        assert await watching_it.run() == ()
+        world.html = COSMETIC[0]
+        assert await watching_it.run() == ()
+        world.html = CHANGED
+        [change] = await watching_it.run()
+        assert change.now is not None
+        assert change.now.quote == NEW_TOLL
+
+
+async def test_what_a_watch_takes_is_said_beforehand(tmp_path: Path) -> None:
+    """No run takes more: neither searches, nor pages, nor calls of a model."""
+    async with watching(tmp_path, World()) as watching_it:
+        await watching_it.add(urls=(watching_it.page,))
+        assert watching_it.watch is not None
+        only_pages = watching_it.watch.at_most
+        assert (only_pages.run.searches, only_pages.run.pages, only_pages.days_30.pages) == (0, 1, 30)
+        assert (only_pages.run.llm_calls, only_pages.run.cost_usd) == (0, 0.0)
+        for depth in ("shallow", "deep"):
+            watching_it.search.finds, watching_it.search.asked = True, 0
+            await watching_it.add(depth=depth)
+            assert watching_it.watch is not None
+            at_most = watching_it.watch.at_most.run
+            for _ in range(2):
+                await watching_it.run()
+                run = watching_it.watch.last_runs[0]
+                answer = (await watching_it.jobs.get(run.job_id)).response
+                assert answer is not None
+                assert watching_it.search.asked <= at_most.searches
+                assert answer.metadata.pages_read + answer.metadata.pages_failed <= at_most.pages
+                watching_it.search.asked = 0
+
+
+async def test_a_model_without_a_price_has_no_budget(tmp_path: Path) -> None:
+    model = {"LLM_API_KEY": "none-of-yours", "LLM_MODEL": "unpriced", "LLM_BASE_URL": "http://127.0.0.1:9/v1"}
+    async with watching(tmp_path, World(), **model) as watching_it:
+        with pytest.raises(PriceUnknownError):
+            await watching_it.add(max_cost_usd=1.0)
+        await watching_it.add()
+        assert watching_it.watch is not None
+        assert watching_it.watch.at_most.run.llm_calls > 0
+        assert watching_it.watch.at_most.run.cost_usd is None
+
+
+async def test_watches_need_the_store(tmp_path: Path) -> None:
+    async with watching(tmp_path, World(), STORE_TTL_DAYS=0.0) as watching_it:
+        assert not watching_it.watches.is_available
+        with pytest.raises(BackgroundError, match="STORE_TTL_DAYS"):
+            await watching_it.add()
+        assert (await watching_it.watches.list()).watches == ()
+
+
+async def test_a_watch_runs_a_limited_number_of_times_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_service, "MAX_RUNS_A_DAY", 2)
+    async with watching(tmp_path, World()) as watching_it:
+        await watching_it.add(urls=(watching_it.page,))
+        await watching_it.run()
+        await watching_it.run()
+        with pytest.raises(WatchLimitError, match="24 hours"):
+            await watching_it.run()
+
+
+async def test_a_removed_watch_ends_with_its_run(tmp_path: Path) -> None:
+    """Whoever waits for its run is told, and nothing of it is sent."""
+    world = World()
+    world.is_silent = True
+    async with watching(tmp_path, world) as watching_it:
+        await watching_it.add(urls=(watching_it.page,), webhook=f"{watching_it.host.url}/hook")
+        assert watching_it.watch is not None
+        await asyncio.wait_for(world.reached.wait(), 60)
+        await watching_it.watches.remove(watching_it.watch.id)
+        assert await watching_it.watches.finish_runs([watching_it.watch]) == ()
+        with pytest.raises(WatchNotFoundError):
+            await watching_it.watches.get(watching_it.watch.id)
+        [job] = (await watching_it.jobs.list()).researches
+        assert job.status == "cancelled"
+        assert world.told == []
