@@ -50,7 +50,7 @@ RESEARCH_FILES: Final[Mapping[str, str]] = {
             *("steps", "summary", "texts", "thread", "underlines", "verdicts"),
             *("first_paint", "highlight", "icons", "keyboard", "problems", "theme"),
             *("choices", "choices_panel", "clipboard", "composer", "files", "kept_files", "suggestions"),
-            *("receipts", "sentences", "strip", "verification", "verified_text"),
+            *("receipts", "sentences", "strip", "verification", "verified_text", "watches"),
             *(
                 "export_files",
                 "folders",

@@ -1,8 +1,8 @@
 // What a reader does next with an answer.
 
-import { options } from "./api.js";
+import { errorParts, options } from "./api.js";
 import { copied, markedAnswer } from "./clipboard.js";
-import { announce, el } from "./dom.js";
+import { announce, el, icon } from "./dom.js";
 import { dateTime, t } from "./texts.js";
 
 const COPIED_MS = 2000;
@@ -69,7 +69,22 @@ export function actionsRow(view, response) {
     savedAddress(response) && copyButton(t("Copy the link"), () => savedAddress(response)),
     view.isRepeatable && rewriteMenu(view, response),
     view.isRepeatable && otherMenu(view, response),
+    view.isRepeatable && bell(view, response),
     isDeeper && askButton({}, t("Ask deeper"), () => askAgain(view, { depth: "deep" })));
+}
+
+/** The bell: the question is asked each day, and its reader is told what changes. */
+function bell(view, response) {
+  const note = el("span", { role: "status" });
+  const button = askButton({ class: "bell" }, [icon("bell"), t("Watch")], async () => {
+    try {
+      const { watchQuestion } = await import("./watches.js");
+      button.replaceWith(await watchQuestion(view, response));
+    } catch (error) {
+      note.replaceChildren(...errorParts(error));
+    }
+  });
+  return [button, note];
 }
 
 /** What engines and the plan suggest to ask next; a click asks it below, as a follow-up question. */

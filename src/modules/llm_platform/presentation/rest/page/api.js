@@ -162,6 +162,11 @@ export async function options(asksForKey = false, isAgain = false) {
     return (offered = askForOptions());
   }
 }
+export const addWatch = (body) => json("watches", { method: "POST", body });
+export const listWatches = (before) => soon(`watches?${new URLSearchParams({ limit: 10, ...(before && { before }) })}`);
+export const listChanges = (id, before) => soon(`watches/${encodeURIComponent(id)}/changes?${new URLSearchParams({ limit: 5, ...(before && { before }) })}`);
+export const runWatch = (id) => soon(`watches/${encodeURIComponent(id)}/run`, { method: "POST" });
+export const removeWatch = (id) => send(`watches/${encodeURIComponent(id)}`, { method: "DELETE", timeout: ANSWER_MS });
 /** The documents that the server searches, and the files that it cannot read. */
 export const listDocuments = () => soon("research/documents", { asksForKey: false });
 /** The icon of a source's site as a data: address. The policy of the page allows these and no blob:, and an image runs nothing. */

@@ -20,7 +20,7 @@
   const wanted = [stored("localStorage", "language"), ...navigator.languages.map((tag) => tag.split("-")[0].toLowerCase())];
   root.lang = wanted.find((code) => Object.hasOwn(DIRECTIONS, code)) ?? "en";
   root.dir = DIRECTIONS[root.lang];
-  root.classList.toggle("opening", location.hash.startsWith("#research/") || location.hash === "#check");
+  root.classList.toggle("opening", location.hash.startsWith("#research/") || ["#check", "#watches"].includes(location.hash));
 
   const run = /^#research\/([\w-]{1,128})$/.exec(location.hash)?.[1];
   for (const name of [...BOTH, ...(run ? READING : ASKING), ...(root.lang === "en" ? [] : [`lang/${root.lang}`])]) {

@@ -8,6 +8,7 @@ import { startTheme } from "./theme.js";
 
 const PARTS = ["ask", "result"];
 const CHECK = "#check";
+const WATCHES = "#watches";
 const RESEARCH = /^#research\/([\w-]{1,128})$/;
 let thread = null;
 let routes = 0; // counts up: only the last one goes on
@@ -86,6 +87,7 @@ async function route() {
   }
   if (location.hash === "#answer" && thread) return show("result");
   if (location.hash === CHECK) return openCheck(number);
+  if (location.hash === WATCHES) return openWatched(number);
   const { clearForm, focusForm, openThreads, refreshThreads } = await startAsking();
   if (number !== routes) return;
   if (thread?.turns[0]?.id) clearForm(); // the server has the question
@@ -103,6 +105,16 @@ async function openCheck(number) {
   leaveThread();
   show("result");
   openVerification();
+  refreshThreads("");
+}
+
+/** The watched questions are loaded when they are first opened. */
+async function openWatched(number) {
+  const [{ openWatches }, { refreshThreads }] = await Promise.all([import("./watches.js"), startAsking()]);
+  if (number !== routes) return;
+  leaveThread();
+  show("result");
+  openWatches();
   refreshThreads("");
 }
 
@@ -125,7 +137,7 @@ let language = spoken();
 onLanguage(() => {
   const before = language;
   language = spoken();
-  if (before.lang !== language.lang) translateThread(before);
+  if (before.lang !== language.lang) location.hash === WATCHES ? route() : translateThread(before);
 });
 startTheme();
 startSettings(forgetAnswers);
