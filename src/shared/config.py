@@ -217,7 +217,7 @@ class Settings(BaseSettings):
     WATCH_MAIL_FROM: types.MailAddress | None = setting(
         None,
         "Sender of this mail; default: the first address of WATCH_MAIL_TO",
-        "your mail server wants another sender",
+        "you need another sender, because your mail server refuses this one",
         example="research@example.org",
     )
     DRAIN_TIMEOUT_S: types.SecondsOrZero = setting(

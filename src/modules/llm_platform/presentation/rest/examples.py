@@ -319,7 +319,9 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     ),
     "post /research/{request_id}/verify": Example(_dump(VERIFIED_AGAIN), parameters={"request_id": REQUEST_ID}),
     "post /watches": Example(_dump(WATCH), {"query": WATCH.query, "every_s": 86_400}),
-    "get /watches": Example({"watches": [_dump(WATCH, exclude={"at_most", "last_runs"})], "next": None}),
+    "get /watches": Example(
+        {"watches": [_dump(WATCH, exclude={"at_most", "last_runs"})], "next": None}, parameters={"limit": 20}
+    ),
     "get /watches/{watch_id}": Example(_dump(WATCH), parameters={"watch_id": WATCH_ID}),
     "delete /watches/{watch_id}": Example(None, parameters={"watch_id": WATCH_ID}),
     "post /watches/{watch_id}/run": Example(None, parameters={"watch_id": WATCH_ID}, accepted=_dump(WATCH)),

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 from zlib import crc32
 
@@ -21,6 +22,7 @@ from tests.support import fuzz
 from tests.support.cases import for_each
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client, platform_of
 
+from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
 from modules.llm_platform.presentation.rest.examples import EXAMPLES, add_examples
@@ -126,12 +128,14 @@ def test_all_error_statuses_are_documented() -> None:
     for path, operations in described()["paths"].items():
         for operation in operations.values():
             statuses = set(operation["responses"])
-            assert {"200", "403", "500", "503"} <= statuses
+            assert {"403", "500", "503"} <= statuses
+            assert statuses & {"200", "201", "202", "204"}
             assert ("401" in statuses) == (path not in PROBE_PATHS)
             assert "421" in statuses
             assert ("413" in statuses) == ("415" in statuses) == ("requestBody" in operation)
             # A plan without a model is one by rules.
-            asks_upstream = "requestBody" in operation and not path.startswith(("/research/plan", "/research/threads"))
+            local = ("/research/plan", "/research/threads", "/watches")  # a watch is asked later
+            asks_upstream = "requestBody" in operation and not path.startswith(local)
             assert "502" in statuses or not asks_upstream, f"{path} needs UPSTREAM_STATUSES in `responses`"
             for status, response in operation["responses"].items():
                 if first_segment(path) in DIALECT_OF_PREFIX:  # their clients read JSON of their own
@@ -217,9 +221,11 @@ def test_research_example_has_correct_offsets() -> None:
     assert citation["source_index"] == source["index"]
 
 
-async def test_example_requests_are_accepted() -> None:
+async def test_example_requests_are_accepted(tmp_path: Path) -> None:
     """Whoever sends what the page shows gets an answer, not a refusal."""
-    async with app_client() as client:
+    services = FakeServices()
+    services.watch_store = SqliteWatchStore(tmp_path / "watches.sqlite3")
+    async with app_client(services) as client:
         for name, operation in operations():
             method, path = name.split(" ")
             parameters = {
@@ -235,6 +241,10 @@ async def test_example_requests_are_accepted() -> None:
                 assert answer.json()["code"] == "source_not_held"
             elif path in BACKGROUND:
                 assert answer.json()["code"] == "research_not_found"
+            elif "{watch_id}" in path:
+                assert answer.json()["code"] == "watch_not_found"
+            elif name == "post /watches":
+                assert answer.status_code == 201, answer.text
             elif any(name in path for name in STORED):
                 assert answer.status_code == 404
             else:
