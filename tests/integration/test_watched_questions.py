@@ -100,6 +100,7 @@ async def watching(tmp_path: Path, world: World, **settings: Any) -> AsyncIterat
                 "LLM_PLATFORM_DATA_DIR": str(tmp_path / "data"),
                 "READER_ALLOWED_HOSTS": address,
                 "READERS": "direct",
+                "READ_PAGES": 3,  # the pages of answers are cached
                 "WEBHOOK_ALLOWED_HOSTS": address,
                 "WEBHOOK_SECRET": SECRET,
                 **settings,
