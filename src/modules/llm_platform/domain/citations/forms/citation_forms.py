@@ -20,6 +20,7 @@ from modules.llm_platform.domain.citations.forms.author_year import (
     read_narrated_work,
     read_parenthesised_works,
 )
+from modules.llm_platform.domain.citations.forms.given_names import NARRATED, GivenNames
 from modules.llm_platform.domain.citations.forms.link_groups import REFERENCE_LINK, GroupedLink, read_link_group
 from modules.llm_platform.domain.citations.forms.own_export import find_export_lines
 from modules.llm_platform.domain.citations.forms.source_lists import (
@@ -68,6 +69,8 @@ _TOKEN = lazy_pattern(
     r"|(?P<sup><sup>[^<>\n]{1,60}</sup>)"
     r"|(?P<ref><ref(?:\s[^<>\n]{0,200})?(?:/>|>[^<]{0,2000}</ref>))"
     r"|(?P<cite><cite\s[^<>\n]{1,200}>(?P<said>[^<]{0,4000})</cite>)"
+    r"|(?P<cited><cite>[^<>\n]{1,200}</cite>)"
+    rf"|(?P<narrated>{NARRATED})"
     r"|(?P<parentheses>\()"
     r"|(?P<superscript>(?<![\s\d²³])[¹²³⁰⁴-⁹]{1,3}(?:[,˒⁻ ]{1,2}[¹²³⁰⁴-⁹]{1,3}){0,9})"
     r"|(?P<digits>(?:(?<=[^\W\d_][.!?])|(?<=[)\]%”\"’][.!?])|(?<=[.!?][)”\"’])|(?<=(?:19|20)\d\d\.))"
@@ -75,7 +78,7 @@ _TOKEN = lazy_pattern(
     r"|(?P<address><?https?://|(?<![\w.@/])www\.)",
     re.I,
 )
-_PARENTHESISED = re.compile(r"\([^()\n]{2,300}\)")
+_PARENTHESISED = re.compile(r"\([^()\n]{1,300}\)")
 _LINK_PARTS = re.compile(rf"\[({LINK_TEXT})\]\(({LINK_URL})")
 _REFERENCE_PARTS = re.compile(r"\[([^\[\]\n]{1,300})\]\[([^\[\]\n]{0,80})\]")
 _LABEL_NUMBER = re.compile(r"[\[\\^#(\s]*(\d{1,3})[\])\\\s]*\Z")
@@ -216,6 +219,7 @@ class _Sources:
         self._by_address: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
         self.bibliography = Bibliography()
+        self.given_names = GivenNames(given)
         self._free = count(1)
         for source in given:
             named = NamedSource(
@@ -236,7 +240,9 @@ class _Sources:
         footnotes = [entry for entry in entries if entry.label[:1] == "^" and entry.label[1:].isdigit()]
         for entry in (*numbered, *footnotes):
             number = int(entry.label.lstrip("^"))
-            if number not in self._by_number:
+            if self._is_other_given(entry, number):
+                self._renumber_given(number, self._find_given(entry))
+            elif number not in self._by_number:
                 self._add(number, self._convert_entry(entry, number))
             elif entry.label[0] != "^":
                 continue  # the first of two lists with the same numbers counts
@@ -248,6 +254,32 @@ class _Sources:
         for entry in entries:
             if id(entry) not in done:
                 self._add_names(entry, self.assign_number(entry.url, entry.title))
+
+    def _find_given(self, entry: ListedSource) -> int | None:
+        """Return the number of the given source that an entry names, by its address or its title."""
+        by_address = self._by_address.get(canonical_url(entry.url)) if entry.url else None
+        return by_address or self.find_named(entry.title)
+
+    def _is_other_given(self, entry: ListedSource, number: int) -> bool:
+        """Return whether a list of the text numbers given sources anew: this entry names another one than its number."""
+        meant = self._by_number.get(self._find_given(entry) or 0)
+        taken = self._by_number.get(number)
+        if meant is None or not meant.text or meant is taken:
+            return False
+        return bool(entry.url) if taken is None else bool(taken.text)
+
+    def _renumber_given(self, number: int, meant: int | None) -> None:
+        """Give this number to the source `meant`, and the source that had the number a free one."""
+        if meant is None:
+            return
+        source, other = self._by_number.pop(meant), self._by_number.pop(number, None)
+        places = {meant: number}
+        if other is not None:
+            places[number] = meant if meant not in self._by_number else self._find_free_number()
+            self._by_number[places[number]] = replace(other, index=places[number])
+        self._by_number[number] = replace(source, index=number)
+        for known in (self._by_address, self._by_name):
+            known.update({name: places[at] for name, at in known.items() if at in places})
 
     def _convert_entry(self, entry: ListedSource, number: int) -> NamedSource:
         """Return the source of a list entry. An entry that names a given source, such as a file, gets that source's text."""
@@ -388,6 +420,8 @@ class _Rewriter:
             return self._read_parentheses(line, token.start())
         if kind == "address":
             return self._read_address(line, token)
+        if kind == "narrated":
+            return self._read_title(line, token)
         if kind == "image":
             return _Found(end, ())
         if kind in ("link", "wrapped", "reference", "cite"):
@@ -405,6 +439,8 @@ class _Rewriter:
             return self._read_name(text)
         if kind == "ref":
             return self._wiki_reference(text)
+        if kind == "cited":
+            return sources.given_names.read_label(text[6:-7], text, "")
         listed = text.translate(_SUPERSCRIPTS) if kind == "superscript" else re.sub(r"</?sup>", "", text, flags=re.I)
         if kind == "sup" and ("](" in listed or "http" in listed):
             url = find_url(listed)
@@ -426,7 +462,18 @@ class _Rewriter:
                 return _Found(group.end, list(dict.fromkeys(numbers)))
         elif (found := _PARENTHESISED.match(line, at)) and (named := self._read_author_and_year(found[0], line[:at])):
             return _Found(found.end(), named)
+        elif found and self._sources.given_names:
+            given = self._sources.given_names.read_label(found[0][1:-1], line[:at], line[found.end() :])
+            return _Found(found.end(), given) if given else _Found(at + 1, None)
         return _Found(at + 1, None)
+
+    def _read_title(self, line: str, token: re.Match[str]) -> _Found:
+        """Read `according to the handbook` or `Source: Handbook`, if a given source has this title."""
+        found = self._sources.given_names.find_title(line, token.end())
+        if found is None:
+            return _Found(token.end(), None)
+        number, end = found
+        return _Found(end, (number,))  # The words are no part of what the source says.
 
     def _find_grouped_source(self, link: GroupedLink) -> int | None:
         """Return the number of the source that a link of a group opens."""
@@ -500,6 +547,8 @@ class _Rewriter:
         number = self._sources.find_named(token[1:-1])
         if number is not None and not token[1:-1].isdigit():
             return (number,)
+        if (given := self._sources.given_names.read_label(token[1:-1], token, "")) is not None:
+            return given
         bibliography = self._sources.bibliography
         return read_parenthesised_works(token[1:-1], bibliography) if bibliography else None
 

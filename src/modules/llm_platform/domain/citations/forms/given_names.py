@@ -1,0 +1,71 @@
+"""Citations of sources that were sent along with the text: by number in parentheses, by `Source 2`, or by their titles."""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+MIN_TITLE_CHARS: Final = 3
+MAX_TITLE_CHARS: Final = 200
+
+# Words after which the title of a given source may follow.
+NARRATED: Final = (
+    r"(?<!\w)(?:according to|as (?:stated|described|reported|noted) (?:in|by)|sources?[ ]?:|laut|quelle[ ]?:)[ ]{1,3}"
+)
+_ARTICLE: Final = re.compile(r"[*_\"“'‘`]{0,3}(?:(?:the|a|an|dem|der|den)[ ])?[*_\"“'‘`]{0,3}", re.I)
+_LABEL: Final = re.compile(
+    r"(?:(?:see|cf\.|from|per)[ ])?(?:sources?|documents?|docs?\.?|passages?|results?|refs?\.?|references?|quelle)[ ]?[:#]?[ ]*",
+    re.I,
+)
+_NUMBERS: Final = re.compile(r"#?\d{1,3}(?:[ ]?(?:[,;&–-]|and)[ ]?#?\d{1,3}){0,9}\Z")
+_NUMBER: Final = re.compile(r"\d+")
+_ENDS: Final = re.compile(r"[ ]*(?:[.,;:!?)|]|\Z)")
+
+
+class _Given(Protocol):
+    @property
+    def index(self) -> int: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def is_numbered(self) -> bool: ...
+
+
+class GivenNames:
+    """The numbers and titles of the sources that have a text of the caller."""
+
+    def __init__(self, given: Iterable[_Given]) -> None:
+        sources = [source for source in given if source.text]
+        self._numbers = {source.index for source in sources if source.is_numbered}
+        titles = {source.title.strip().casefold(): source.index for source in reversed(sources)}
+        self._titles = sorted(
+            ((title, number) for title, number in titles.items() if MIN_TITLE_CHARS <= len(title) <= MAX_TITLE_CHARS),
+            key=lambda entry: -len(entry[0]),
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self._numbers or self._titles)
+
+    def read_label(self, inside: str, before: str, behind: str) -> Sequence[int] | None:
+        """Return the sources of `(2)`, `[Source 2]`, `(Source: Title)` or `(Title)`. `inside` is the text between the brackets.
+
+        A number alone is a citation only at the end of a clause: `(1)` before a step of a list is none.
+        """
+        label = _LABEL.match(inside)
+        rest = inside[label.end() :].strip() if label else inside.strip()
+        if _NUMBERS.match(rest):
+            numbers = list(dict.fromkeys(map(int, _NUMBER.findall(rest))))
+            is_citation = label is not None or (before.strip() and _ENDS.match(behind))
+            return numbers if is_citation and self._numbers.issuperset(numbers) else None
+        title = rest.casefold()
+        return next(((number,) for known, number in self._titles if known == title), None)
+
+    def find_title(self, line: str, at: int) -> tuple[int, int] | None:
+        """Return the number of the source whose title stands at this position, and the position behind the title."""
+        start = _ARTICLE.match(line, at).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
+        following = line[start : start + MAX_TITLE_CHARS].casefold()
+        for title, number in self._titles:
+            if following.startswith(title) and not following[len(title) : len(title) + 1].isalnum():
+                return number, min(len(line), start + len(title))
+        return None
