@@ -104,7 +104,7 @@ async def test_internal_fields_are_ignored(
 def test_internal_fields_are_not_in_the_schema() -> None:
     """All other fields of the request are."""
     described = ChatApiRequest.model_json_schema()["properties"]
-    internal = {"max_tries", "data_kind", "json_schema", "is_callers_schema", "extra", "as_it_comes", "step_s"}
+    internal = {"max_tries", "data_kind", "json_schema", "is_callers_schema", "extra", "as_it_comes", "step_s", "relay"}
     assert set(described) == {"stream", *LLMRequest.model_fields} - internal
 
 

@@ -122,6 +122,13 @@ def _brings_data(part: Mapping[str, Any]) -> bool:
     return data[:5].lower() == "data:" if is_url else "://" not in data[:MAX_SCHEME_CHARS]
 
 
+class Relay(NamedTuple):
+    """What a caller reads who gets the bytes of the service's answer: a stream or one JSON object, with a chunk of usage."""
+
+    streams: bool = False
+    includes_usage: bool = False
+
+
 class LLMRequest(BaseModel, frozen=True):
     """A prompt for a language model.
 
@@ -135,6 +142,8 @@ class LLMRequest(BaseModel, frozen=True):
     - `as_it_comes` is True for a program that reads the answer as the service writes it, with its reasoning, even if it is
       empty.
     - `step_s` is the time in seconds for which the parts of a stream are gathered before they are passed on.
+    - `relay` asks for the bytes of the service's answer, in `LLMToken.raw`. The service then gets no wish of ours: it streams,
+      and counts its tokens, only if the caller wants that.
     """
 
     messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=MAX_MESSAGES)
@@ -150,6 +159,7 @@ class LLMRequest(BaseModel, frozen=True):
     extra: dict[str, Any] = Field(default_factory=dict)
     as_it_comes: bool = False
     step_s: float = Field(default=READER_STEP_S, exclude=True)  # equal requests of other steps are the same request
+    relay: SkipJsonSchema[Relay | None] = None
 
     @property
     def choices(self) -> int:
@@ -243,6 +253,8 @@ class LLMToken(BaseModel, frozen=True):
     """The next part of a streamed answer: text, or parts of `tool_calls`, which each name the `index` of their call.
 
     Of an answer as it comes also `reasoning` and `logprobs`; `choice` is its number where the caller asks for several.
+    A relayed token has in `raw` the whole events of the service, or its whole JSON object, and in `text` the text of its first
+    choice as the service wrote it.
     """
 
     text: str
@@ -250,6 +262,7 @@ class LLMToken(BaseModel, frozen=True):
     reasoning: str = ""
     logprobs: tuple[dict[str, Any], ...] = ()
     choice: int = 0
+    raw: bytes = b""
 
 
 class LLMReset(BaseModel, arbitrary_types_allowed=True, frozen=True):

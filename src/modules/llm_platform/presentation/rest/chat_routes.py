@@ -18,6 +18,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     LLMRequest,
     LLMResponse,
     LLMToken,
+    Relay,
     Spending,
 )
 from modules.llm_platform.domain.dtos.sent import SentKind
@@ -61,6 +62,7 @@ class ChatApiRequest(LLMRequest, frozen=True):
     extra: SkipJsonSchema[Annotated[dict[str, Any], _fixed({})]] = Field(default_factory=dict, exclude=True)
     as_it_comes: SkipJsonSchema[Annotated[bool, _fixed(False)]] = Field(default=False, exclude=True)
     step_s: SkipJsonSchema[Annotated[float, _fixed(READER_STEP_S)]] = Field(default=READER_STEP_S, exclude=True)
+    relay: SkipJsonSchema[Annotated[Relay | None, _fixed(None)]] = Field(default=None, exclude=True)
 
 
 class ChatApiResponse(LLMResponse, frozen=True):

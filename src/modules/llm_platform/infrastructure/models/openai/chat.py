@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import httpx2
 
 from modules.llm_platform.domain import exceptions
-from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMStreamPart
+from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMStreamPart, Relay
 from modules.llm_platform.domain.llm.model_progress import watch_model
 from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider, LLMRegistry
 from modules.llm_platform.domain.privacy.redaction import Redactor
@@ -24,6 +24,7 @@ from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection, configuration_error
 from modules.llm_platform.infrastructure.models.openai import errors, streaming
 from modules.llm_platform.infrastructure.models.openai.gathering import gather_chunks
+from modules.llm_platform.infrastructure.models.openai.relay import RelayBuilder
 from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient, begin_loading
 
 MAX_MODELS_BYTES: Final = 4 << 20  # The list of a gateway has hundreds of models.
@@ -95,7 +96,8 @@ class OpenAIProvider(ILLMProvider):
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
         body = self._body(request)
         client = await self._ensure_client()
-        answer = streaming.AnswerBuilder(self._connection, request, self._redactor)
+        builder = streaming.AnswerBuilder if request.relay is None else RelayBuilder
+        answer = builder(self._connection, request, self._redactor)
         first = _TimeLimit(self._connection.timeout)
         async with watch_model(answer.meter.progress):
             with self._translate_errors(answer):
@@ -176,7 +178,9 @@ class OpenAIProvider(ILLMProvider):
             is_strict = not request.is_callers_schema
             schema = {"name": SCHEMA_NAME, "schema": request.json_schema, "strict": is_strict}
             body["response_format"] = {"type": "json_schema", "json_schema": schema}
-        return body | request.extra | {"stream": True, "stream_options": {"include_usage": True}}
+        relay = request.relay or Relay(streams=True, includes_usage=True)
+        usage = {"stream_options": {"include_usage": True}} if relay.includes_usage else {}
+        return body | request.extra | ({"stream": True, **usage} if relay.streams else {})
 
     async def _send(
         self, client: OpenAIClient, body: dict[str, Any], request: LLMRequest, limit: _TimeLimit
@@ -215,7 +219,7 @@ class OpenAIProvider(ILLMProvider):
         async with aclosing(gather_chunks(body_chunks(response), step_s, body_end(response))) as chunks:
             while not reader.done and not answer.is_looping:
                 received = await self._next_chunk(chunks, answer, limit, tail, whole)
-                has_new, known = False, answer.meter.chars
+                has_new, known = answer.receive(received), answer.meter.chars
                 for delta in reader.feed(received) if received else reader.end():
                     answer.add(delta)
                     has_new = True

@@ -468,6 +468,10 @@ class AnswerBuilder:
         self._repetition = RepetitionDetector()
         self._refused = False
 
+    def receive(self, received: bytes) -> bool:
+        """Take bytes of the body before their deltas, empty at its end. Returns whether they are a part for the reader."""
+        return False
+
     def add(self, delta: Delta) -> None:
         """Add a delta. Raises InvalidAnswerError when the answer is longer than MAX_ANSWER_CHARS."""
         self.finish_reason = delta.finish_reason or self.finish_reason
