@@ -527,6 +527,14 @@ class Settings(BaseSettings):
         "you want the verdicts of words alone (off), or an error when the extra is missing (on)",
         example="off",
     )
+    VERIFY: Literal["off", "annotate", "mark"] = setting(
+        "off",
+        "Whether answers of language models at /v1 and /anthropic are checked against what the model was given: off, "
+        "annotate (annotations, counts and evidence beside the text), or mark (marks in the text too). The header X-Verify "
+        "of a request replaces it",
+        "your clients cannot send a header, and their answers shall be checked",
+        example="annotate",
+    )
     ANSWER_ENCODER: Literal["auto", "off", "on"] = setting(
         "auto",
         "Whether answers without a language model are chosen by meaning too: off, on (an error if the extra `meaning` is "

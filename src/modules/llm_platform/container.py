@@ -221,6 +221,7 @@ class Container(ProviderContainer):
         Singleton(build_variants, answer_tools, models, research_parts),
         Singleton(documents.build_open_files, resources, folder_embedder, Object(index.build_memory_store)),
     )
+    citation_reader = Singleton(services.build_citation_reader, resources)
     verification = Singleton(
         VerificationService,
         verified_pages,
@@ -230,9 +231,10 @@ class Container(ProviderContainer):
         ),
         Singleton(services.build_verification_options, settings),
         stored_sources,
-        read_text=Singleton(services.build_citation_reader, resources),
+        read_text=citation_reader,
         support_model=support_model,
     )
+    answer_checks = Singleton(services.build_answer_checks, settings, citation_reader, support_model, metrics)
 
     # Background runs: `wiring/research_jobs.py`. Runs of watched questions are background runs.
     watch_runs = Singleton(WatchRuns, research, verified_pages, watched_pages)
@@ -307,6 +309,7 @@ class Container(ProviderContainer):
         site_crawl=site_crawl,
         store=store,
         verification=verification,
+        answer_checks=answer_checks,
         seals=seals,
         watches=watches,
         embeddings=Singleton(EmbeddingService, embedder),

@@ -7,6 +7,7 @@ from typing import Self
 
 from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.application.services.answer_check_service import AnswerCheckService
 from modules.llm_platform.application.services.answer_service import AnswerService
 from modules.llm_platform.application.services.doctor_service import DoctorService
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
@@ -63,6 +64,7 @@ class LLMPlatform:
     site_crawl: SiteCrawlService
     store: StoreService
     verification: VerificationService
+    answer_checks: AnswerCheckService
     seals: SealService
     watches: WatchService
     embeddings: EmbeddingService

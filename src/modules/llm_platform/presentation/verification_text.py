@@ -37,6 +37,10 @@ STATES: Final[dict[SourceState, str]] = {
     "no_text": "has no text",
     "late": "was not read in time",
 }
+# Marks behind a sentence, in Markdown.
+CONTRADICTED: Final = "**✘ contradicted**"
+ABSENT: Final = "**○ not found**"
+MARKS: Final[dict[Finding, str]] = {"contradicts": CONTRADICTED, "absent": ABSENT}
 MAX_SHOWN_CHARS: Final = 300
 
 

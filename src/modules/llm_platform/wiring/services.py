@@ -6,17 +6,23 @@ from types import ModuleType
 
 from modules.llm_platform.application.platform import DocumentTitles, ListDocuments, list_no_documents, no_titles
 from modules.llm_platform.application.rag.retrieval import RetrievalService
+from modules.llm_platform.application.services.answer_check_service import CHECK_TIMEOUT_S, AnswerCheckService
 from modules.llm_platform.application.services.answer_service import AnswerOptions
 from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck, SearchProviderCheck
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.seal_service import SealTools
-from modules.llm_platform.application.services.verification_service import ReadCitations, VerificationOptions
+from modules.llm_platform.application.services.verification_service import (
+    ReadCitations,
+    VerificationOptions,
+    VerificationService,
+)
 from modules.llm_platform.domain.dtos.sealed_dtos import CheckerStamp, SealedAnswer
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
 from modules.llm_platform.domain.ports.page_reader import IPageReader
+from modules.llm_platform.domain.ports.metrics import IMetrics
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamStates
@@ -24,9 +30,15 @@ from modules.llm_platform.infrastructure.models.from_settings.chat_models import
 from modules.llm_platform.infrastructure.resources import Resources, has_documents, has_index
 from modules.llm_platform.infrastructure.search.from_settings.chain import SearchAdapters, list_searxng_names
 from modules.llm_platform.infrastructure.search.from_settings.providers import find_spec, uses_fallback
-from modules.llm_platform.infrastructure.unconfigured import Unconfigured
+from modules.llm_platform.infrastructure.unconfigured import (
+    Unconfigured,
+    unconfigured_page_reader,
+    unconfigured_web_search,
+)
 from shared.config import Settings
 from shared.setting_types import LOCAL_EMBEDDERS
+
+NOT_GIVEN = "The model was not given this address, and the gateway opens none"
 
 
 def build_citation_reader(resources: Resources) -> ReadCitations:
@@ -48,6 +60,20 @@ def build_verification_options(settings: Settings) -> VerificationOptions:
         judges_supported=settings.CITATION_JUDGE == "all",
         searches_documents=has_documents(settings),
     )
+
+
+def build_answer_checks(
+    settings: Settings, read_text: ReadCitations, support_model: ISupportModel | None, metrics: IMetrics
+) -> AnswerCheckService:
+    """Return the check of the gateway, which reads no page, searches nothing and asks no language model."""
+    verification = VerificationService(
+        unconfigured_page_reader("gateway", NOT_GIVEN),
+        unconfigured_web_search("gateway", NOT_GIVEN),
+        options=VerificationOptions(timeout_s=CHECK_TIMEOUT_S),
+        read_text=read_text,
+        support_model=support_model,
+    )
+    return AnswerCheckService(verification, settings.VERIFY, metrics, CHECK_TIMEOUT_S)
 
 
 def build_seal_tools(settings: Settings) -> SealTools:

@@ -29,6 +29,7 @@ from modules.llm_platform.application.research.events import (
     Token,
 )
 from modules.llm_platform.application.research.run import OnProgress, StoreSources, ignore_progress
+from modules.llm_platform.application.services.answer_check_service import AnswerCheckService
 from modules.llm_platform.application.services.embedding_service import EmbeddingService
 from modules.llm_platform.application.services.health_service import HealthService
 from modules.llm_platform.application.services.llm_service import LLMService
@@ -400,6 +401,7 @@ def platform_of(
         ),
         "research_jobs": jobs,
         "verification": verification_of(services),
+        "answer_checks": AnswerCheckService(verification_of(services)),
         "seals": make_seals(jobs=jobs),
         "watches": watches_of(services, jobs),
         "health": health or HealthService({"fake": object()}, {}),

@@ -119,6 +119,16 @@ LLM_COST: Final = _counter(
     "llm_cost_usd_total", "Cost in US dollars of the calls whose price is known.", "provider", "model"
 )
 
+CHECKED_SENTENCES: Final = _counter(
+    "checked_sentences_total",
+    "Sentences of language models that the gateway compared with what the model was given, by finding: supported, contradicts, "
+    "absent, unchecked.",
+    "finding",
+)
+ANSWER_CHECK_DURATION: Final = _histogram(
+    "answer_check_duration_seconds", "Time of the comparison of one answer at the gateway.", _CALL_S
+)
+
 CACHE_REQUESTS: Final = _counter("cache_requests_total", "Look-ups by cache and result (hit, miss).", "cache", "result")
 
 BREAKER_OPEN: Final = _gauge(
@@ -206,6 +216,8 @@ SERVER_METRICS: Final = (
     UPSTREAM_DURATION,
     LLM_TOKENS,
     LLM_COST,
+    CHECKED_SENTENCES,
+    ANSWER_CHECK_DURATION,
     RETRIES,
     CACHE_REQUESTS,
     BREAKER_OPEN,

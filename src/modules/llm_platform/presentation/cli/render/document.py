@@ -16,6 +16,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
+from modules.llm_platform.presentation import verification_text
 from modules.llm_platform.presentation.cli.render import terminal
 from shared.logging import printable
 
@@ -94,7 +95,7 @@ def research_html(response: ResearchResponse, more: Sequence[str] = ()) -> str:
     citations = [_html_citation(citation, response) for citation in response.citations]
     addresses = {source.url for source in response.sources}
     answer = _markdown_to_html(terminal.mark_unsupported(response), numbers, addresses)
-    for css, mark in (("unsupported", terminal.CONTRADICTED), ("absent", terminal.ABSENT)):
+    for css, mark in (("unsupported", verification_text.CONTRADICTED), ("absent", verification_text.ABSENT)):
         shown = mark.strip("*")
         answer = answer.replace(f"<strong>{shown}</strong>", f'<strong class="{css}">{shown}</strong>')
     parts = [

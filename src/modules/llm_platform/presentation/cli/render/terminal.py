@@ -26,7 +26,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse
 from modules.llm_platform.domain.text.language import language_name
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.presentation.cli.console import Line, Style
-from modules.llm_platform.presentation.verification_text import FINDINGS
+from modules.llm_platform.presentation.verification_text import ABSENT, CONTRADICTED, FINDINGS
 
 TERMINAL_QUOTE_CHARS: Final = 300  # Longer quotes are cut. --json has the whole quote.
 MAX_HOST_COLUMNS: Final = 60  # A longer host widens its own line only.
@@ -43,8 +43,6 @@ NOTHING_SENT: Final = "Nothing was sent to any host."
 NOTHING_SENT_NOW: Final = "Nothing was sent to any host for this answer now."
 NOT_RECORDED: Final = "Nothing is recorded."
 NO_EMBEDDER: Final = "none"  # The note about this component is a sentence of its own, without the component's name.
-CONTRADICTED: Final = "**✘ contradicted**"
-ABSENT: Final = "**○ not found**"
 MARKS: Final[Mapping[SentenceVerdict, tuple[str, Style]]] = {
     "supported": ("✔", "green"),
     "partial": ("~", "yellow"),

@@ -42,7 +42,7 @@ RUN, READ = "run", "read"
 READ_HEADERS = frozenset(
     b"accept access-control-request-method authorization content-encoding content-length content-type expect host "
     b"idempotency-key last-event-id origin sec-fetch-mode sec-fetch-site x-api-key x-request-id x-respond-with "
-    b"x-return-format".split()
+    b"x-return-format x-verify".split()
 )
 FORWARDED_HEADERS = frozenset((b"x-forwarded-for",))  # These are read only if there are trusted proxies.
 LIST_HEADERS = frozenset((b"accept", b"x-forwarded-for", b"x-request-id"))  # These may be sent more than once.
@@ -54,10 +54,12 @@ SECURITY_HEADERS = (  # All responses have these, unless the route sets its own.
     (b"cache-control", b"no-store"),
 )
 WRONG_KEY = "wrong-key:"  # The limiter counts wrong API keys under this prefix and the address.
-EXPOSED_HEADERS = b"X-Request-ID, X-Ignored-Fields, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
+EXPOSED_HEADERS = (
+    b"X-Request-ID, X-Evidence, X-Ignored-Fields, Location, Retry-After, RateLimit, RateLimit-Policy, Mcp-Session-Id"
+)
 ALLOWED_HEADERS = (
     b"Authorization, Content-Type, Last-Event-ID, Mcp-Method, Mcp-Name, Mcp-Protocol-Version, Mcp-Session-Id, X-API-Key, "
-    b"X-Request-ID"
+    b"X-Request-ID, X-Verify"
 )
 MAX_SENT_SECRET_BYTES = 4096  # Longer secrets are not found if two parts of a body divide them.
 NO_APIS: Mapping[str, http_access.CompatibleApi] = {}

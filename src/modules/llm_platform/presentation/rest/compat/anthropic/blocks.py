@@ -20,6 +20,7 @@ from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, page_url
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
+from modules.llm_platform.presentation.rest.compat.verified_answers import VerifiedAnswer
 
 CITED: Final = ("supported", "partial")  # verdicts of a citation: what the quote bears out, whole or in part
 OPAQUE_CHARS: Final = 24
@@ -121,18 +122,39 @@ class MessageBlocks:
         }
 
 
-def model_blocks(answer: LLMResponse, request_id: str, *, shows_thinking: bool) -> Iterator[Block]:
-    """Yield the blocks of a language model's answer: what it thought, its text, its calls of tools."""
+def model_blocks(
+    answer: LLMResponse, request_id: str, *, shows_thinking: bool, checked: VerifiedAnswer | None = None
+) -> Iterator[Block]:
+    """Yield the blocks of a language model's answer: what it thought, its text, its calls of tools.
+
+    A text that was `checked` has the citations that its material supports.
+    """
     if shows_thinking and answer.reasoning:
         yield {"type": "thinking", "thinking": answer.reasoning, "signature": ""}
     if answer.content:
-        yield {"type": "text", "text": answer.content}
+        citations = list_checked_citations(checked, request_id)
+        yield {"type": "text", "text": answer.content, **({"citations": citations} if citations else {})}
     for number, call in enumerate(answer.tool_calls):
         function = call["function"]
         yield {
             **call_block(request_id, number, call.get("id"), function["name"]),
             "input": parse_arguments(function["arguments"]),
         }
+
+
+def list_checked_citations(checked: VerifiedAnswer | None, request_id: str) -> list[Block]:
+    """Return the citations of the API: those with a supporting quote from a source with an address."""
+    if checked is None:
+        return []
+    sources = {source.index: source for source in checked.evidence.sources}
+    return [
+        _locate(citation, source.url, source.title, request_id)
+        for citation in checked.evidence.citations
+        if citation.verdict in CITED
+        and citation.quote
+        and (source := sources.get(citation.source_index)) is not None
+        and source.url
+    ]
 
 
 def call_block(request_id: str, number: int, call_id: str | None, name: str) -> Block:
@@ -163,18 +185,22 @@ def _build_cited_block(
     """Return a sentence. Only citations with a supporting quote are citations of the API. The extension has all."""
     described = [citation.model_dump(mode="json", exclude={"start", "end"}) for citation in citations]
     located = [
-        {
-            "type": "web_search_result_location",
-            "url": page_url(source.url, citation.page),
-            "title": source.title,
-            "cited_text": citation.quote,
-            "encrypted_index": _opaque(request_id, source.url, str(citation.quote_start), str(citation.quote_end)),
-        }
+        _locate(citation, source.url, source.title, request_id)
         for citation in citations
         if citation.verdict in CITED and citation.quote and (source := sources.get(citation.source_index))
     ]
     block: Block = {"type": "text", "text": text, EXTENSION: {"citations": described}}
     return {**block, "citations": located} if located else block
+
+
+def _locate(citation: Citation, url: str, title: str, request_id: str) -> Block:
+    return {
+        "type": "web_search_result_location",
+        "url": page_url(url, citation.page),
+        "title": title,
+        "cited_text": citation.quote,
+        "encrypted_index": _opaque(request_id, url, str(citation.quote_start), str(citation.quote_end)),
+    }
 
 
 def _opaque(*parts: str) -> str:

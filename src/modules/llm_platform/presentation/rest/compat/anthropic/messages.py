@@ -41,6 +41,7 @@ from modules.llm_platform.presentation.rest.compat.anthropic.stream import (
     research_end,
 )
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
+from modules.llm_platform.presentation.rest.compat.verified_answers import open_check, verify_events
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
 from modules.llm_platform.presentation.rest.http.idempotency import answer_once
@@ -176,13 +177,18 @@ async def _chat(
     llm = services(request).llm
     shows_thinking = body.shows_thinking
     ignored = tuple(body.ignored_by_llm)
+    checked = open_check(request, prompt)
     if body.stream:
-        events = chat_events(llm, prompt, head.request_id)
-        stream = await EventStream.start_soon(request, events, ChatStream(head, shows_thinking=shows_thinking))
-        return dialect.report_ignored(stream, body, *ignored)
+        events = verify_events(chat_events(llm, prompt, head.request_id), checked)
+        encoder = ChatStream(head, shows_thinking=shows_thinking, checked=checked)
+        return dialect.report_ignored(await EventStream.start_soon(request, events, encoder), body, *ignored)
     answer = await run_until_disconnect(request, llm.generate(prompt))
-    content = list(model_blocks(answer, head.request_id, shows_thinking=shows_thinking))
-    return dialect.json_answer(head.message(content, llm_end(answer)), body, *ignored)
+    if checked is not None:
+        answer = answer.model_copy(update={"content": await checked.check_whole(answer.content)})
+    content = list(model_blocks(answer, head.request_id, shows_thinking=shows_thinking, checked=checked))
+    response = dialect.json_answer(head.message(content, llm_end(answer, checked)), body, *ignored)
+    response.headers.update(checked.headers() if checked is not None else {})
+    return response
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:

@@ -17,7 +17,13 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
-from modules.llm_platform.presentation.rest.compat.anthropic.blocks import Block, MessageBlocks, call_block
+from modules.llm_platform.presentation.rest.compat.anthropic.blocks import (
+    Block,
+    MessageBlocks,
+    call_block,
+    list_checked_citations,
+)
+from modules.llm_platform.presentation.rest.compat.verified_answers import VerifiedAnswer
 from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_object
 from shared.exceptions import AppException
 
@@ -59,13 +65,14 @@ def research_end(answer: ResearchResponse, tool: str = "") -> MessageEnd:
     return MessageEnd(stop_reason, usage, chat_completions.extension(answer, has_citations=False))
 
 
-def llm_end(answer: LLMResponse) -> MessageEnd:
+def llm_end(answer: LLMResponse, checked: VerifiedAnswer | None = None) -> MessageEnd:
     counted = answer.usage
     cached = counted.cached_tokens or 0  # The vendor does not count them as input.
     usage = {"input_tokens": max(0, counted.prompt_tokens - cached), "output_tokens": counted.completion_tokens}
     if cached:
         usage["cache_read_input_tokens"] = cached
-    return MessageEnd(STOP_REASONS.get(answer.finish_reason, "end_turn"), usage, {})
+    extension = checked.fields() if checked is not None and checked.has_text else {}
+    return MessageEnd(STOP_REASONS.get(answer.finish_reason, "end_turn"), usage, extension)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,9 +177,12 @@ class ChatStream(_MessageStream):
     begins while another one is incomplete is sent at the end.
     """
 
-    def __init__(self, head: MessageHead, *, shows_thinking: bool = False) -> None:
+    def __init__(
+        self, head: MessageHead, *, shows_thinking: bool = False, checked: VerifiedAnswer | None = None
+    ) -> None:
         super().__init__(head)
         self._shows_thinking = shows_thinking
+        self._checked = checked
         self._kind = ""  # Kind of the open block.
         self._call = -1  # The number of the open call.
         self._arguments = ""  # Arguments of the open call.
@@ -191,16 +201,21 @@ class ChatStream(_MessageStream):
                 text = self._text(part.text) if part.text else b""
                 return thinking + text + b"".join(map(self._call_part, part.tool_calls))
             case ChatDone():
-                sent = self._close()
+                sent = self._cite() + self._close()
                 for number, call in sorted(self._waiting.items()):
                     opened = self._open_call(number, call["id"], call["name"])
                     sent += opened + self._fill(call["arguments"]) + self._close()
-                return sent + self.end(llm_end(event.response))
+                return sent + self.end(llm_end(event.response, self._checked))
             case _:
                 assert_never(event)
 
     def _text(self, text: str) -> bytes:
         return self._open("text", {"type": "text", "text": ""}) + self.delta({"type": "text_delta", "text": text})
+
+    def _cite(self) -> bytes:
+        """Return the citations of a text that was checked. They stand in its last block, while that is open."""
+        citations = list_checked_citations(self._checked, self._head.request_id) if self._kind == "text" else ()
+        return b"".join(self.delta({"type": "citations_delta", "citation": citation}) for citation in citations)
 
     def _call_part(self, part: Mapping[str, Any]) -> bytes:
         number, function = part["index"], part["function"]

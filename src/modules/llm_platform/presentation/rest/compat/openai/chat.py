@@ -25,6 +25,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
     ConfiguredModel,
     LLMRequest,
     LLMResponse,
+    Relay,
 )
 from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
@@ -42,7 +43,9 @@ from modules.llm_platform.presentation.rest.compat import (
 from modules.llm_platform.presentation.rest.compat.chat_completions import OpenaiMessage
 from modules.llm_platform.presentation.rest.compat.openai import models, responses, stored_responses
 from modules.llm_platform.presentation.rest.compat.openai.examples import EXAMPLES
+from modules.llm_platform.presentation.rest.compat.openai.relay import relay_stream, relay_whole
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
+from modules.llm_platform.presentation.rest.compat.verified_answers import VerifiedAnswer, open_check
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body, validate
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect, run_until_disconnect
 from modules.llm_platform.presentation.rest.http.idempotency import answer_once
@@ -300,12 +303,25 @@ async def _chat(request: Request, body: OpenaiChatRequest, model: ConfiguredMode
     if body.web_search_options is not None:
         raise chat_completions.make_refusal("web_search_options", "only the research models search")
     prompt = _prompt(model, body)
+    if (checked := open_check(request, prompt)) is not None:
+        relayed = await _relay(request, body, prompt, checked)
+        return dialect.report_ignored(relayed, body, *model.ignored_fields)
     llm = services(request).llm
     if body.stream:
         stream = await _stream(request, body, chat_events(llm, prompt, request_id(request)))
         return dialect.report_ignored(stream, body, *model.ignored_fields)
     answer = await run_until_disconnect(request, llm.generate(prompt))
     return dialect.json_answer(_whole(request, body, answer), body, *model.ignored_fields)
+
+
+async def _relay(request: Request, body: OpenaiChatRequest, prompt: LLMRequest, checked: VerifiedAnswer) -> Response:
+    """Answer with the bytes of the service, and with evidence."""
+    wish = Relay(bool(body.stream), body.includes_usage)
+    prompt = prompt.model_copy(update={"relay": wish, "step_s": 0.0})
+    if not body.stream:
+        return await relay_whole(request, prompt, checked)
+    completion = chat_completions.Completion(request_id(request), body.model, _describe)
+    return await relay_stream(request, prompt, checked, completion)
 
 
 async def _stream(request: Request, body: OpenaiChatRequest, events: AsyncGenerator[ChatEvent, None]) -> EventStream:

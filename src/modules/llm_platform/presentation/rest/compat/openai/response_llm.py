@@ -18,6 +18,7 @@ from modules.llm_platform.presentation.rest.compat.openai.response_writer import
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import ResponseEncoder
 from modules.llm_platform.presentation.rest.compat.structured import for_chat, is_schema
+from modules.llm_platform.presentation.rest.compat.verified_answers import open_check, verify_events
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, services
@@ -40,6 +41,7 @@ async def respond(request: Request, body: OpenaiResponsesRequest, model: Configu
     prompt = _prompt(model, body, before)
     turns = prompt.messages[bool(body.instructions) :]  # The next response has instructions of its own.
     writer = _writer(request, body)
+    checked = writer.checked = open_check(request, prompt)
 
     async def keep(answer: LLMResponse) -> None:
         if body.store is not False:
@@ -51,13 +53,17 @@ async def respond(request: Request, body: OpenaiResponsesRequest, model: Configu
         *(FIELDS.get(name, name) for name in model.ignored_fields),
     )
     if body.stream:
-        events = _kept(chat_events(llm, prompt, writer.id), keep)
+        events = _kept(verify_events(chat_events(llm, prompt, writer.id), checked), keep)
         return dialect.report_ignored(
             await EventStream.start_soon(request, events, ResponseEncoder(writer)), body, *ignored
         )
     answer = await run_until_disconnect(request, llm.generate(prompt))
+    if checked is not None:
+        answer = answer.model_copy(update={"content": await checked.check_whole(answer.content)})
     await keep(answer)
-    return dialect.json_answer(writer.of_llm(answer), body, *ignored)
+    response = dialect.json_answer(writer.of_llm(answer), body, *ignored)
+    response.headers.update(checked.headers() if checked is not None else {})
+    return response
 
 
 async def answer_task(request: Request, body: OpenaiResponsesRequest, task: TranscriptTask) -> Response:

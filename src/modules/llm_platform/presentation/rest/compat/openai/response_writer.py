@@ -13,6 +13,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.presentation.rest.chat_routes import ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.responses.writer import Envelope, Object, ResponseWriter, Step
+from modules.llm_platform.presentation.rest.compat.verified_answers import VerifiedAnswer
 
 SOURCES: Final = "web_search_call.action.sources"  # A value of `include`.
 # Fields that clients expect, with what they have until the end, or without a use for them.
@@ -45,6 +46,7 @@ class OpenaiResponseWriter(ResponseWriter):
     """
 
     unused = UNUSED
+    checked: VerifiedAnswer | None = None  # the check of a language model's answer, if there is one
 
     def __init__(self, response_id: str, envelope: Envelope) -> None:
         super().__init__(response_id, envelope)
@@ -154,6 +156,8 @@ class OpenaiResponseWriter(ResponseWriter):
     def _close(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         status, _ = _status(answer)
         annotations = self._annotations(answer) if isinstance(answer, ResearchResponse) else []
+        if self.checked is not None:
+            annotations = list(self.checked.url_citations())
         part = self.part(text, annotations)
         item = self.message(status, part)
         self.output[self._position or 0] = item
@@ -175,6 +179,8 @@ class OpenaiResponseWriter(ResponseWriter):
         extension = (
             chat_completions.extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}
         )
+        if self.checked is not None and self.checked.has_text:
+            extension = self.checked.fields()
         self.final = self.response(
             status,
             self.output,

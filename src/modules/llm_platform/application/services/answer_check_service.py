@@ -1,0 +1,162 @@
+"""Check the answer of a language model against what the model was given, for the gateway (docs/howto/verifying-gateway.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple
+
+from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.application.verification.given_material import link_named_addresses
+from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
+from modules.llm_platform.domain.dtos.citation_dtos import Citation
+from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.verification_dtos import (
+    MAX_VERIFIED_CHARS,
+    VerificationRequest,
+    VerifiedSentence,
+    VerifiedSource,
+)
+from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.telemetry.metrics import ANSWER_CHECK_DURATION, CHECKED_SENTENCES
+from modules.llm_platform.domain.text.sentences import sentence_spans
+from shared.exceptions import AppException
+
+VerifyMode = Literal["off", "annotate", "mark"]
+
+CHECK_TIMEOUT_S: Final = 1.0  # A client waits at most so long for the evidence after the last word.
+WARM_UP_TIMEOUT_S: Final = 5.0  # The first check of a process waits at most so long until everything is loaded.
+MAX_CONCURRENT_CHECKS: Final = 4
+LATE: Final = "timeout: the answer was not compared with the conversation in time"
+NO_MATERIAL: Final = "nothing to check against: the conversation has no tool results, documents or passages"
+TOO_LONG: Final = f"the first {MAX_VERIFIED_CHARS:,} characters of the answer are checked"
+COMPONENT: Final = "verify"
+WARM_UP: Final = "The platform checks this sentence first."
+
+
+class EvidenceCounts(NamedTuple):
+    """Sentences by what the material says of them. A sentence that states nothing, such as a question, is not counted.
+
+    `supported` includes sentences that the material supports in part.
+    """
+
+    supported: int = 0
+    contradicts: int = 0
+    absent: int = 0
+    unchecked: int = 0
+
+
+NOTHING_COUNTED: Final = EvidenceCounts()
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerEvidence:
+    """What the material of a conversation says of an answer. Offsets are code points of the answer."""
+
+    counts: EvidenceCounts = NOTHING_COUNTED
+    sentences: tuple[VerifiedSentence, ...] = ()
+    sources: tuple[VerifiedSource, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+
+    @property
+    def citations(self) -> list[Citation]:
+        return [citation for sentence in self.sentences for citation in sentence.citations]
+
+
+class AnswerCheckService:
+    """Checks answers with the words and the support model, and with no language model. It opens no address.
+
+    - `verification` reads no pages and has no judge.
+    - `default_mode` is what happens to an answer whose request does not say.
+    """
+
+    def __init__(
+        self,
+        verification: VerificationService,
+        default_mode: VerifyMode = "off",
+        metrics: IMetrics = NO_METRICS,
+        timeout_s: float = CHECK_TIMEOUT_S,
+    ) -> None:
+        self._verification = verification
+        self.default_mode = default_mode
+        self._metrics = metrics
+        self._timeout_s = timeout_s
+        self._turns = asyncio.Semaphore(MAX_CONCURRENT_CHECKS)
+        self._warming: asyncio.Task[None] | None = None
+
+    def warm_up(self) -> None:
+        """Begin to load what the first check needs, once, while the model reads its prompt."""
+        if self._warming is None:
+            self._warming = asyncio.create_task(self._warm_up())
+
+    async def _warm_up(self) -> None:
+        request = VerificationRequest.model_construct(text=WARM_UP, sources=(), find_sources=False, language=None)
+        with suppress(AppException):
+            await self._verification.run(request, given=[GivenSource(1, text=WARM_UP)])
+
+    async def check(self, answer: str, material: Awaitable[Sequence[GivenSource]]) -> AnswerEvidence:
+        """Return the evidence for an answer. What cannot be compared within the time is `unchecked`. Raises nothing.
+
+        `material` is a future that several calls may wait for.
+        """
+        began = time.perf_counter()
+        evidence = await self._compare(answer, material)
+        self._metrics.observe(ANSWER_CHECK_DURATION, time.perf_counter() - began)
+        for name, count in evidence.counts._asdict().items():
+            if count:
+                self._metrics.count(CHECKED_SENTENCES, name, by=count)
+        return evidence
+
+    async def check_part(self, text: str, material: Awaitable[Sequence[GivenSource]]) -> Sequence[VerifiedSentence]:
+        """Return the sentences of a part of an answer that is still being written. They are not counted."""
+        return (await self._compare(text, material)).sentences
+
+    async def _compare(self, answer: str, material: Awaitable[Sequence[GivenSource]]) -> AnswerEvidence:
+        text = answer[:MAX_VERIFIED_CHARS].replace("\x00", " ")
+        if not any(map(str.isalnum, text)):
+            return AnswerEvidence()
+        request = VerificationRequest.model_construct(text=text, sources=(), find_sources=False, language=None)
+        if self._warming is not None and not self._warming.done():
+            await asyncio.wait({self._warming}, timeout=WARM_UP_TIMEOUT_S)
+        try:
+            async with asyncio.timeout(self._timeout_s), self._turns:
+                given = await asyncio.shield(material)
+                if not given:
+                    return _leave_unchecked(text, NO_MATERIAL)
+                sources = (*given, *await asyncio.to_thread(link_named_addresses, text, given))
+                verified = await self._verification.run(request, given=sources)
+        except TimeoutError:
+            return _leave_unchecked(text, LATE)
+        except AppException as error:
+            return _leave_unchecked(text, f"{error.code}: {error.message}")
+        degraded = verified.degraded
+        if len(answer) > len(text):
+            degraded = (*degraded, Degraded(component=COMPONENT, reason=TOO_LONG))
+        return AnswerEvidence(count_evidence(verified.sentences), verified.sentences, verified.sources, degraded)
+
+
+def count_evidence(sentences: Sequence[VerifiedSentence]) -> EvidenceCounts:
+    counts: dict[str, int] = dict.fromkeys(EvidenceCounts._fields, 0)
+    for sentence in sentences:
+        if sentence.verdict in ("supported", "partial"):
+            counts["supported"] += 1
+        elif sentence.finding is not None:
+            counts[sentence.finding] += 1
+        elif sentence.is_cited or sentence.citations:
+            counts["unchecked"] += 1
+    return EvidenceCounts(**counts)
+
+
+def _leave_unchecked(text: str, reason: str) -> AnswerEvidence:
+    counts = EvidenceCounts(unchecked=len(sentence_spans(text)))
+    return AnswerEvidence(counts, degraded=(Degraded(component=COMPONENT, reason=reason),))
+
+
+def describe_citation(citation: Citation, sources: dict[int, VerifiedSource]) -> dict[str, Any]:
+    """Return a citation as in the answer of POST /research, with the title and the address of its source."""
+    source = sources.get(citation.source_index)
+    named = {"title": source.title, "url": source.url} if source else {"title": "", "url": None}
+    return {**citation.model_dump(mode="json"), **named}

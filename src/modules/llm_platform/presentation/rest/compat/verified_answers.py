@@ -1,0 +1,291 @@
+"""The check of a language model's answer against what the request gave the model: the gateway of /v1 and /anthropic.
+
+The header `X-Verify` of a request, or the setting VERIFY, chooses the mode: `annotate` adds evidence beside the text, `mark` also
+marks the sentences that the material contradicts or does not have. See docs/howto/verifying-gateway.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from typing import Any, Final
+
+from fastapi import Request
+
+from modules.llm_platform.application.research.events import Token
+from modules.llm_platform.application.services.answer_check_service import (
+    AnswerCheckService,
+    AnswerEvidence,
+    VerifyMode,
+    describe_citation,
+)
+from modules.llm_platform.application.verification.given_material import collect_given
+from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
+from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
+from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
+from modules.llm_platform.domain.text.sentences import sentence_spans
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
+from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
+from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
+from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.verification_text import MARKS
+
+VERIFY_HEADER: Final = "X-Verify"
+EVIDENCE_HEADER: Final = "X-Evidence"
+MODES: Final[dict[str, VerifyMode]] = {"off": "off", "annotate": "annotate", "mark": "mark"}
+MARK_WAIT_S: Final = 0.035  # A stream waits at most so long for the verdict on a sentence, once at its end.
+MAX_MARKERS_CHARS: Final = 200  # of the markers behind a sentence
+MAX_LINE_CHARS: Final = 4000  # A longer line has marks at its end alone.
+
+_MARKERS: Final = re.compile(r"(?:\s?(?:[\[【(][^\[\]()【】\n]{1,60}[\])】](?:\([^()\s]{1,500}\))?|[¹²³⁰⁴-⁹]{1,3}))*")
+STOPS: Final = re.compile(r"[.!?…。！？]")
+_OPENING: Final = ("[", "【", "(", "<")
+_TRAILING: Final = " \t|"
+
+
+class VerifiedAnswer:
+    """One answer while it is written. `evidence` is complete after `finish` or `check_whole`.
+
+    - `is_marked` is True in the mode `mark`.
+    - `is_finished` is True after `finish`.
+
+    The offsets of `evidence` count from the beginning of the text that the client gets, with its marks.
+    """
+
+    def __init__(self, service: AnswerCheckService, mode: VerifyMode, given: Awaitable[Sequence[GivenSource]]) -> None:
+        self.evidence = AnswerEvidence()
+        self.is_finished = False
+        self._service, self._given = service, given
+        self.is_marked = mode == "mark"
+        self._parts: list[str] = []  # the text as the model wrote it, without the current line if it is marked
+        self._line = ""  # the line that is being written, in the mode `mark`
+        self._line_start = 0
+        self._marked_up_to = 0
+        self._marks: list[tuple[int, str]] = []  # with their places in the text as written
+        self._is_code = False
+
+    @property
+    def has_text(self) -> bool:
+        return bool(any(self._parts) or self._line)
+
+    async def check_whole(self, text: str) -> str:
+        """Check a complete answer, and return its text, with marks in the mode `mark`."""
+        self._parts.append(text)
+        await self._check(is_streamed=False)
+        return self.mark_text(text)
+
+    async def add(self, text: str) -> str:
+        """Take the next text of a stream, and return it, with marks behind the sentences that it ends."""
+        if not self.is_marked:
+            self._parts.append(text)
+            return text
+        return "".join([await self._add_line(line) for line in text.splitlines(keepends=True)])
+
+    async def _add_line(self, text: str) -> str:
+        """Take text of one line, with its end or without."""
+        sent = self._line_start + len(self._line)
+        self._line += text
+        marks = await self._mark_sentences(sent)
+        if self._line.endswith("\n"):
+            self._is_code ^= self._line.lstrip().startswith("```")
+            self._parts.append(self._line)
+            self._line, self._line_start = "", self._line_start + len(self._line)
+        return _insert(text, sent, marks)
+
+    async def finish(self) -> str:
+        """Check the whole answer when its stream has ended. Returns the marks of the last sentence."""
+        self.is_finished = True
+        self._parts.append(self._line)
+        self._line = ""
+        text, before = "".join(self._parts), len(self._marks)
+        if any(map(str.isalnum, text)):
+            await self._check(is_streamed=True)
+        return "".join(mark for _, mark in self._marks[before:])
+
+    def mark_text(self, text: str) -> str:
+        """Return the text as the model wrote it with the marks that its stream has."""
+        return _insert(text, 0, self._marks)
+
+    def headers(self) -> dict[str, str]:
+        counts = self.evidence.counts._asdict()
+        return {EVIDENCE_HEADER: ", ".join(f"{name}={count}" for name, count in counts.items())}
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields beside the message: the citations, the counts, and what was not checked and why."""
+        sources = {source.index: source for source in self.evidence.sources}
+        degraded = [entry.model_dump(mode="json") for entry in self.evidence.degraded]
+        return {
+            "evidence": [describe_citation(citation, sources) for citation in self.evidence.citations],
+            EXTENSION: {"evidence_counts": self.evidence.counts._asdict(), "degraded": degraded},
+        }
+
+    def url_citations(self) -> Iterator[dict[str, Any]]:
+        """Yield the citations of sources with an address, as annotations of OpenAI's Responses API."""
+        sources = {source.index: source for source in self.evidence.sources}
+        for citation in self.evidence.citations:
+            source = sources.get(citation.source_index)
+            if source is not None and source.url:
+                yield {
+                    "type": "url_citation",
+                    "start_index": citation.start,
+                    "end_index": citation.end,
+                    "title": source.title,
+                    "url": source.url,
+                    EXTENSION: citation.model_dump(mode="json", exclude={"start", "end"}),
+                }
+
+    async def _check(self, *, is_streamed: bool) -> None:
+        text = "".join(self._parts)
+        evidence = await self._service.check(text, self._given)
+        if self.is_marked and is_streamed:  # Only behind the last sentence a mark can still stand.
+            last = [sentence for sentence in evidence.sentences[-1:] if sentence.end > self._marked_up_to]
+            self._marks += [(len(text), mark) for _, mark in _make_marks(text, last)]
+        elif self.is_marked:
+            self._marks = _make_marks(text, evidence.sentences)
+        self.evidence = _shift(evidence, self._marks)
+
+    async def _mark_sentences(self, sent: int) -> list[tuple[int, str]]:
+        """Return the marks of the sentences that have ended in the current line, at or behind the place `sent`."""
+        done, end = max(0, self._marked_up_to - self._line_start), self._find_end()
+        if end <= done:
+            return []
+        line, at = self._line[:end], self._line_start
+        self._marked_up_to = at + end
+        try:
+            async with asyncio.timeout(MARK_WAIT_S):
+                checked = await self._service.check_part(line, self._given)
+        except TimeoutError:
+            return []  # The evidence at the end has the verdict.
+        last = [sentence for sentence in checked if sentence.end > done]
+        marks = [(max(sent, at + place), mark) for place, mark in _make_marks(line, last)]
+        if self._line[: sent - at].endswith(" "):  # The blank before the mark has been sent.
+            marks = [(place, f"{mark.lstrip()} " if place == sent else mark) for place, mark in marks]
+        self._marks += marks
+        return marks
+
+    def _find_end(self) -> int:
+        """Return where the last complete sentence of the current line ends, with the markers behind it, or 0."""
+        line = self._line
+        if self._is_code or line.lstrip().startswith("```") or len(line) > MAX_LINE_CHARS:
+            return 0
+        if line.endswith("\n"):
+            return len(line.rstrip())
+        complete = sentence_spans(line)[:-1] if STOPS.search(line) else []
+        if not complete:
+            return 0
+        end = _MARKERS.match(line, complete[-1][1]).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
+        following = line[end:].lstrip()
+        is_open = not following or (following.startswith(_OPENING) and len(following) <= MAX_MARKERS_CHARS)
+        return 0 if is_open else end
+
+
+def read_mode(request: Request) -> VerifyMode:
+    """Return the mode of the request. Raises InvalidRequestError for a header that is none of MODES."""
+    sent = request.scope[HEADERS].get(VERIFY_HEADER.lower().encode())
+    if sent is None:
+        return services(request).answer_checks.default_mode
+    mode = MODES.get(sent.decode("latin-1").strip().lower())
+    if mode is None:
+        raise InvalidRequestError.at(("header", VERIFY_HEADER), f"must be one of {', '.join(MODES)}", "enum")
+    return mode
+
+
+def open_check(request: Request, prompt: LLMRequest) -> VerifiedAnswer | None:
+    """Return the check of the answer to a prompt, or None if it is off. An answer in JSON gets no marks, which would break it."""
+    mode = read_mode(request)
+    if mode == "off":
+        return None
+    answer_format = prompt.extra.get("response_format")
+    if isinstance(answer_format, dict) and answer_format.get("type", "text") != "text":
+        mode = "annotate"
+    checks = services(request).answer_checks
+    checks.warm_up()
+    # The material is read beside the call of the model.
+    given = asyncio.create_task(asyncio.to_thread(collect_given, prompt.messages))
+    return VerifiedAnswer(checks, mode, given)
+
+
+async def verify_events(
+    events: AsyncGenerator[ChatEvent, None], answer: VerifiedAnswer | None
+) -> AsyncGenerator[ChatEvent, None]:
+    """Yield the events of a chat, with marks in its text. The check has ended before the last event."""
+    async with aclosing(events):
+        async for event in events:
+            if answer is None:
+                yield event
+            elif isinstance(event, Token):
+                yield event.model_copy(update={"text": await answer.add(event.text)})
+            elif isinstance(event, ModelPart):
+                is_first = event.part.choice == 0 and event.part.text
+                text = await answer.add(event.part.text) if is_first else event.part.text
+                yield event.model_copy(update={"part": event.part.model_copy(update={"text": text})})
+            else:
+                async for last in _end(event, answer):
+                    yield last
+
+
+async def _end(event: ChatDone, answer: VerifiedAnswer) -> AsyncGenerator[ChatEvent, None]:
+    if marks := await answer.finish():
+        yield Token(request_id=event.request_id, text=marks)
+    content = answer.mark_text(event.response.content)
+    yield event.model_copy(update={"response": event.response.model_copy(update={"content": content})})
+
+
+def _make_marks(text: str, sentences: Sequence[VerifiedSentence]) -> list[tuple[int, str]]:
+    """Return the marks of sentences, each with its place: behind the markers of the sentence, in its line."""
+    marks = []
+    for number, sentence in enumerate(sentences):
+        if sentence.finding is None:
+            continue
+        following = sentences[number + 1].start if number + 1 < len(sentences) else len(text)
+        behind = text[sentence.end : following].partition("\n")[0].rstrip(_TRAILING)
+        place = sentence.end + (len(behind) if len(behind) <= MAX_MARKERS_CHARS else 0)
+        marks.append((place, f" {MARKS[sentence.finding]}"))
+    return marks
+
+
+def _insert(text: str, start: int, marks: Sequence[tuple[int, str]]) -> str:
+    """Return a text that begins at `start` with the marks at their places."""
+    parts, done = [], 0
+    for place, mark in marks:
+        at = max(done, place - start)
+        parts += [text[done:at], mark]
+        done = at
+    return "".join([*parts, text[done:]])
+
+
+def _shift(evidence: AnswerEvidence, marks: Sequence[tuple[int, str]]) -> AnswerEvidence:
+    """Return the evidence with offsets in the marked text."""
+    if not marks:
+        return evidence
+
+    def move(span: TextSpan) -> TextSpan:
+        before_start = sum(len(mark) for place, mark in marks if place <= span.start)
+        before_end = sum(len(mark) for place, mark in marks if place < span.end)
+        return TextSpan(start=span.start + before_start, end=span.end + before_end)
+
+    def move_citation(citation: Citation) -> Citation:
+        span = move(TextSpan(start=citation.start, end=citation.end))
+        cells = tuple(
+            cell.model_copy(update=dict(move(TextSpan(start=cell.start, end=cell.end)))) for cell in citation.cells
+        )
+        difference = citation.difference
+        if difference is not None:
+            difference = difference.model_copy(update={"claimed": move(difference.claimed)})
+        return citation.model_copy(update={**dict(span), "cells": cells, "difference": difference})
+
+    sentences = tuple(
+        sentence.model_copy(
+            update={
+                **dict(move(TextSpan(start=sentence.start, end=sentence.end))),
+                "citations": tuple(map(move_citation, sentence.citations)),
+            }
+        )
+        for sentence in evidence.sentences
+    )
+    return replace(evidence, sentences=sentences)
