@@ -177,4 +177,20 @@ def late_error():
     assert caught.body["error"]["type"] == "api_error", caught.body
 
 
+@check("a verified answer of a passthrough model, whole and streamed")
+def verified():
+    given = f"[1] asyncio https://example.org/asyncio\n{ANSWER}.\n\n{QUESTION}"
+    asked = {"model": LLM, "max_tokens": 500, "messages": [{"role": "user", "content": given}]}
+    plain = client.messages.create(**asked)
+    for mode in ("annotate", "mark"):
+        message = client.messages.create(**asked, extra_headers={"X-Verify": mode})
+        assert message.content[0].text == plain.content[0].text
+        assert message.content[0].citations[0].url == "https://example.org/asyncio"
+        assert message.evidence[0]["verdict"] == "supported"
+        with client.messages.stream(**asked, extra_headers={"X-Verify": mode}) as stream:
+            assert stream.get_final_text() == plain.content[0].text
+            assert stream.get_final_message().content[0].citations[0].cited_text
+            assert stream.get_final_message().stop_reason == "end_turn"
+
+
 main()

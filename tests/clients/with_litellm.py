@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+from pathlib import Path
+
 import litellm
 from checks import ANSWER, EMBEDDER, KEY, LLM, QUESTION, URL, check, main
+from litellm.proxy.types_utils.utils import get_instance_fn
+from litellm.types.utils import Choices, Delta, Message, ModelResponse, ModelResponseStream, StreamingChoices
 from pydantic import BaseModel
 
 
@@ -70,6 +76,34 @@ def loop():
         results = [{"role": "tool", "tool_call_id": call.id, "content": ""} for call in called.tool_calls]
         answer = litellm.completion(messages=[*messages, called, *results], **how)
         assert ANSWER in answer.choices[0].message.content
+
+
+@check("the guardrail of deploy/litellm")
+def guardrail():
+    """The proxy loads the file and calls both hooks like this."""
+    os.environ |= {"LLM_PLATFORM_URL": URL, "LLM_PLATFORM_KEY": KEY}
+    folder = Path(__file__).parents[2] / "deploy/litellm"
+    loaded = get_instance_fn("llm_platform_verify.VerifyGuardrail", config_file_path=str(folder / "config.yaml"))
+    hook = loaded(guardrail_name="llm-platform-verify", event_hook="post_call", default_on=True)
+    data = {"messages": [{"role": "user", "content": f"[1] asyncio\n{ANSWER}.\n\n{QUESTION}"}]}
+    text = f"{ANSWER} [1]."
+
+    async def chunks():
+        yield ModelResponseStream(choices=[StreamingChoices(delta=Delta(content=text))])
+        yield ModelResponseStream(choices=[StreamingChoices(delta=Delta(), finish_reason="stop")])
+
+    async def run():
+        whole = ModelResponse(choices=[Choices(message=Message(content=text))])
+        return (
+            await hook.async_post_call_success_hook(data, None, whole),
+            [chunk async for chunk in hook.async_post_call_streaming_iterator_hook(None, chunks(), data)],
+        )
+
+    answer, streamed = asyncio.run(run())
+    assert answer.choices[0].message.content == text
+    for found in (answer, streamed[-1]):
+        assert found.model_dump()["evidence_counts"] == {"supported": 1, "contradicts": 0, "absent": 0, "unchecked": 0}
+    assert streamed[0].choices[0].delta.content == text
 
 
 main()

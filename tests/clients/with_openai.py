@@ -274,4 +274,36 @@ def stream_errors():
     assert caught.body["type"] == "server_error", caught.body
 
 
+@check("a verified answer of a passthrough model, whole and streamed, with chat and responses")
+def verified():
+    """A client that knows nothing of the gateway reads the same answer; one that does finds the evidence."""
+    given = f"[1] asyncio https://example.org/asyncio\n{ANSWER}.\n\n{QUESTION}"
+    how = {"model": LLM, "messages": [{"role": "user", "content": given}]}
+    plain = client.chat.completions.create(**how)
+    for mode in ("annotate", "mark"):
+        headers = {"X-Verify": mode}
+        raw = client.chat.completions.with_raw_response.create(**how, extra_headers=headers)
+        assert raw.headers["X-Evidence"].startswith("supported=1, contradicts=0"), raw.headers
+        answer = raw.parse()
+        assert answer.choices[0].message.content == plain.choices[0].message.content
+        assert answer.choices[0].message.annotations[0].url_citation.url == "https://example.org/asyncio"
+        assert answer.evidence[0]["verdict"] == "supported"
+        with client.chat.completions.stream(**how, extra_headers=headers) as stream:
+            for _ in stream:
+                pass
+            final = stream.get_final_completion()
+        assert final.choices[0].message.content == plain.choices[0].message.content
+        assert final.choices[0].finish_reason == "stop"
+        chunks = list(client.chat.completions.create(**how, stream=True, extra_headers=headers))
+        assert chunks[-1].evidence[0]["verdict"] == "supported"
+        asked = {"model": LLM, "input": given, "extra_headers": headers}
+        response = client.responses.create(**asked)
+        assert response.output[0].content[0].annotations[0].url == "https://example.org/asyncio"
+        assert response.evidence[0]["verdict"] == "supported"
+        with client.responses.stream(**asked) as stream:
+            for _ in stream:
+                pass
+            assert stream.get_final_response().output_text == response.output_text
+
+
 main()
