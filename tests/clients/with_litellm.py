@@ -6,6 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
+import httpx
 import litellm
 from checks import ANSWER, EMBEDDER, KEY, LLM, QUESTION, URL, check, main
 from litellm.proxy.types_utils.utils import get_instance_fn
@@ -81,10 +82,11 @@ def loop():
 @check("the guardrail of deploy/litellm")
 def guardrail():
     """The proxy loads the file and calls both hooks like this."""
-    os.environ |= {"LLM_PLATFORM_URL": URL, "LLM_PLATFORM_KEY": KEY}
+    os.environ |= {"LLM_PLATFORM_URL": URL}
     folder = Path(__file__).parents[2] / "deploy/litellm"
     loaded = get_instance_fn("llm_platform_verify.VerifyGuardrail", config_file_path=str(folder / "config.yaml"))
-    hook = loaded(guardrail_name="llm-platform-verify", event_hook="post_call", default_on=True)
+    patient = httpx.AsyncClient(timeout=60, headers={"Authorization": f"Bearer {KEY}"})
+    hook = loaded(client=patient, guardrail_name="llm-platform-verify", event_hook="post_call", default_on=True)
     data = {"messages": [{"role": "user", "content": f"[1] asyncio\n{ANSWER}.\n\n{QUESTION}"}]}
     text = f"{ANSWER} [1]."
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 Ending = Literal["end", "close", "drop", "hang"]
 JSON, EVENTS, HTML = "application/json", "text/event-stream", "text/html; charset=utf-8"
 DONE = b"data: [DONE]\n\n"
+CHUNK = {"id": "c", "object": "chat.completion.chunk", "created": 1_700_000_000, "model": "small"}
 WORDS = "An event loop runs callbacks, one after another."
 
 
@@ -129,13 +130,13 @@ def completion(content: Any = WORDS, finish: Any = "stop", usage: Any = None, **
 def chunk(content: Any = None, finish: Any = None, usage: Any = None, **delta: Any) -> bytes:
     """Return one event of a streamed answer."""
     choice = {"index": 0, "delta": {"content": content, **delta}, "finish_reason": finish}
-    return b"data: " + json.dumps({"id": "c", "choices": [choice], "usage": usage}).encode() + b"\n\n"
+    return b"data: " + json.dumps({**CHUNK, "choices": [choice], "usage": usage}).encode() + b"\n\n"
 
 
 def usage_chunk(prompt_tokens: int, completion_tokens: int) -> bytes:
     """Return the last event of a stream that was asked to include its usage."""
     usage = {"prompt_tokens": prompt_tokens, "completion_tokens": completion_tokens}
-    return b"data: " + json.dumps({"choices": [], "usage": usage}).encode() + b"\n\n"
+    return b"data: " + json.dumps({**CHUNK, "choices": [], "usage": usage}).encode() + b"\n\n"
 
 
 def answer(body: bytes | None = None, **how: Any) -> Reply:

@@ -260,6 +260,16 @@ async def test_the_results_of_tools_are_material_and_calls_of_tools_are_none(tmp
     assert "annotations" not in response.json()["choices"][0]["message"]  # The source has no address.
 
 
+async def test_no_mark_stands_behind_a_call_of_a_tool(tmp_path: Path) -> None:
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    tools = [{"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}]
+    parts = [chunk(EXTRA), chunk(None, tool_calls=[call]), chunk(finish="tool_calls"), DONE]
+    async with gateway(tmp_path, ChatServer(stream(*parts))) as client:
+        response = await chat(client, "mark", stream=True, tools=tools)
+    assert response.content.startswith(b"".join(parts[:-1]))
+    assert chunks(response)[-1]["llm_platform"]["evidence_counts"]["absent"] == 1
+
+
 async def test_an_address_that_was_not_given_is_unchecked_and_not_opened(tmp_path: Path) -> None:
     upstream = ChatServer(answer())
     async with gateway(tmp_path, upstream, READER_ALLOWED_HOSTS="127.0.0.1") as client:

@@ -76,7 +76,7 @@ class VerifiedAnswer:
     async def check_whole(self, text: str) -> str:
         """Check a complete answer, and return its text, with marks in the mode `mark`."""
         self._parts.append(text)
-        await self._check(is_streamed=False)
+        await self._check(is_streamed=False, is_marked=self.is_marked)
         return self.mark_text(text)
 
     async def add(self, text: str) -> str:
@@ -97,14 +97,17 @@ class VerifiedAnswer:
             self._line, self._line_start = "", self._line_start + len(self._line)
         return _insert(text, sent, marks)
 
-    async def finish(self) -> str:
-        """Check the whole answer when its stream has ended. Returns the marks of the last sentence."""
+    async def finish(self, *, calls_tools: bool = False) -> str:
+        """Check the whole answer when its stream has ended. Returns the mark of the last sentence.
+
+        There is none if the answer `calls_tools`: a text behind the calls would be a further part of the message.
+        """
         self.is_finished = True
         self._parts.append(self._line)
         self._line = ""
         text, before = "".join(self._parts), len(self._marks)
         if any(map(str.isalnum, text)):
-            await self._check(is_streamed=True)
+            await self._check(is_streamed=True, is_marked=self.is_marked and not calls_tools)
         return "".join(mark for _, mark in self._marks[before:])
 
     def mark_text(self, text: str) -> str:
@@ -139,13 +142,13 @@ class VerifiedAnswer:
                     EXTENSION: citation.model_dump(mode="json", exclude={"start", "end"}),
                 }
 
-    async def _check(self, *, is_streamed: bool) -> None:
+    async def _check(self, *, is_streamed: bool, is_marked: bool) -> None:
         text = "".join(self._parts)
         evidence = await self._service.check(text, self._given)
-        if self.is_marked and is_streamed:  # Only behind the last sentence a mark can still stand.
+        if is_marked and is_streamed:  # Only behind the last sentence a mark can still stand.
             last = [sentence for sentence in evidence.sentences[-1:] if sentence.end > self._marked_up_to]
             self._marks += [(len(text), mark) for _, mark in _make_marks(text, last)]
-        elif self.is_marked:
+        elif is_marked:
             self._marks = _make_marks(text, evidence.sentences)
         self.evidence = _shift(evidence, self._marks)
 
@@ -230,7 +233,7 @@ async def verify_events(
 
 
 async def _end(event: ChatDone, answer: VerifiedAnswer) -> AsyncGenerator[ChatEvent, None]:
-    if marks := await answer.finish():
+    if marks := await answer.finish(calls_tools=bool(event.response.tool_calls)):
         yield Token(request_id=event.request_id, text=marks)
     content = answer.mark_text(event.response.content)
     yield event.model_copy(update={"response": event.response.model_copy(update={"content": content})})

@@ -121,9 +121,12 @@ async def _mark_events(raw: bytes, answer: VerifiedAnswer) -> AsyncGenerator[byt
         marked = text
         if isinstance(text, str) and text:
             marked = await answer.add(text)
-        if choice.get("finish_reason") and not answer.is_finished and (marks := await answer.finish()):
-            yield _make_chunk(event, {"content": marks}) if not text else b""
-            marked = f"{marked}{marks}" if text else marked
+        if (reason := choice.get("finish_reason")) and not answer.is_finished:
+            marks = await answer.finish(calls_tools=reason == "tool_calls")
+            if marks and text:
+                marked = f"{marked}{marks}"
+            elif marks:
+                yield _make_chunk(event, {"content": marks})
         if marked == text:
             yield event
         else:
