@@ -34,6 +34,7 @@ async def relay(server: ChatServer, wish: Relay, **connection: float) -> tuple[b
         finally:
             await provider.aclose()
     tokens = [part for part in parts if isinstance(part, LLMToken)]
+    assert not wish.streams or all(token.raw.endswith((b"\n\n", b"\r\n\r\n")) for token in tokens)
     assert isinstance(parts[-1], LLMResponse)
     return b"".join(token.raw for token in tokens), "".join(token.text for token in tokens), parts[-1]
 
