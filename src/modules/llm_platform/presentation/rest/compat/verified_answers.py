@@ -38,7 +38,7 @@ from modules.llm_platform.presentation.verification_text import MARKS
 VERIFY_HEADER: Final = "X-Verify"
 EVIDENCE_HEADER: Final = "X-Evidence"
 MODES: Final[dict[str, VerifyMode]] = {"off": "off", "annotate": "annotate", "mark": "mark"}
-MARK_WAIT_S: Final = 0.035  # A stream waits at most so long for the verdict on a sentence, once at its end.
+MARK_WAIT_S: Final = 0.025  # A stream waits at most so long for the verdict on a sentence, once at its end.
 MAX_MARKERS_CHARS: Final = 200  # of the markers behind a sentence
 MAX_LINE_CHARS: Final = 4000  # A longer line has marks at its end alone.
 
