@@ -11,7 +11,12 @@ from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.llm.context_budget import SOURCES_BUDGET_TOKENS, fit_to_budget, fit_to_question
+from modules.llm_platform.domain.llm.context_budget import (
+    BRIEF_SHARE,
+    SOURCES_BUDGET_TOKENS,
+    fit_to_budget,
+    fit_to_question,
+)
 from modules.llm_platform.domain.retrieval.excerpt import GAP
 from modules.llm_platform.domain.text.scripts import UNSPACED
 from modules.llm_platform.domain.text.sentences import WIDE_STOPS, sentence_spans
@@ -124,7 +129,7 @@ def is_passage(part: str, whole: str) -> bool:
 @given(TEXTS, BUDGETS, st.text(alphabet="abz АЖя 中文。 19_é-ไท", max_size=40))
 @example(texts=["1?", "1?1?1?", " 1?1??1?é"], budget=15, question="")
 def test_passages_for_a_question_fit_the_budget(texts: list[str], budget: int, question: str) -> None:
-    """Whatever the question: never over budget, every source in its place, what was cut is counted, nothing is invented, and
+    """Whatever the question: never over budget, the sources in their order, what was cut is counted, nothing is invented, and
     no word is cut.
     """
     given_sources = sources(*texts)
@@ -132,9 +137,10 @@ def test_passages_for_a_question_fit_the_budget(texts: list[str], budget: int, q
     used = sum(tokens(packed.sources))
     assert used <= budget
     assert used + packed.truncated_tokens == sum(map(count_tokens, texts))
-    assert [source.index for source in packed.sources] == [source.index for source in given_sources]
-    for kept, whole in zip(packed.sources, given_sources, strict=True):
-        assert all(is_passage(part, whole.text) for part in kept.text.split(GAP))
+    kept_numbers = [source.index for source in packed.sources]
+    assert kept_numbers == sorted(kept_numbers)
+    for kept in packed.sources:
+        assert all(is_passage(part, given_sources[kept.index - 1].text) for part in kept.text.split(GAP))
 
 
 def test_the_passage_that_fits_the_question_is_kept() -> None:
@@ -143,6 +149,41 @@ def test_the_passage_that_fits_the_question_is_kept() -> None:
     packed = fit_to_question(sources(LONG, text), "On which port does the pump listen?", 400)
     assert "port 4949" in packed.sources[1].text
     assert packed.truncated_tokens > 0
+
+
+PUMP = "The pump of the north well listens on port 4949."
+WATER = "The water of the well is cold, and the well is old. " * 20
+
+
+def test_a_few_passages_are_enough_if_they_have_every_word_of_the_question() -> None:
+    """The sources that have none of them are left out, and most of the budget stays unused."""
+    given_sources = sources(LONG, f"{LONG}\n\n{PUMP}\n\n{LONG}", WATER, LONG)
+    packed = fit_to_question(given_sources, "On which port does the pump of the north well listen?", 1000)
+    assert PUMP in packed.sources[0].text
+    assert [source.index for source in packed.sources if source.text in given_sources[0].text] == []
+    assert sum(tokens(packed.sources)) <= 1000 * BRIEF_SHARE
+    assert sum(tokens(packed.sources)) + packed.truncated_tokens == sum(count_tokens(one.text) for one in given_sources)
+
+
+@for_each(
+    "question",
+    [
+        "On which port does the pump of the south well listen?",  # no passage names the south
+        "Which pump?",  # one word: any passage about pumps has it
+    ],
+)
+def test_all_sources_stay_if_the_best_passages_may_not_answer(question: str) -> None:
+    """The budget is used up, and each source has its part."""
+    packed = fit_to_question(sources(LONG, f"{LONG}\n\n{PUMP}", WATER), question, 600)
+    assert len(packed.sources) == 3
+    assert sum(tokens(packed.sources)) > 600 * BRIEF_SHARE * 2
+
+
+def test_a_caller_can_refuse_a_few_passages() -> None:
+    """An answer that took several searches needs more than what has the words of the question."""
+    given_sources = sources(LONG, f"{LONG}\n\n{PUMP}", WATER)
+    question = "On which port does the pump of the north well listen?"
+    assert len(fit_to_question(given_sources, question, 600, may_be_brief=False).sources) == 3
 
 
 def test_better_ranked_sources_get_more_room() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.retrieval.excerpt import select_excerpt
+from modules.llm_platform.domain.retrieval.excerpt import select_best_passages, select_excerpt
 from modules.llm_platform.domain.text.language import DEFAULT_LANGUAGE
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import UNSPACED
@@ -13,6 +13,7 @@ from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_t
 
 SOURCES_BUDGET_TOKENS = 4000
 MIDDLE_CUT = "\n[… cut …]\n"  # replaces the middle of a text
+BRIEF_SHARE = 0.3  # share of the budget that is enough for a question whose words all stand in a few passages
 
 # A word, or one character of a script without blanks between words.
 _PIECE = lazy_pattern(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
@@ -31,13 +32,19 @@ def fit_to_question(
     question: str,
     budget_tokens: int = SOURCES_BUDGET_TOKENS,
     language: str = DEFAULT_LANGUAGE,
+    *,
+    may_be_brief: bool = True,
 ) -> BudgetedText:
-    """Cut the texts to `budget_tokens` together, each to the passages that fit the question best.
+    """Cut the texts to the passages that fit the question best, at most `budget_tokens` together.
 
-    The source at rank n gets a share of 1/n of the first one's, and what better ones leave: the answer mostly stands in
-    the first source, seldom at its beginning.
+    If a few passages have all words of the question, and `may_be_brief`, only BRIEF_SHARE of the budget is used, and sources
+    without such a passage are left out. Otherwise the source at rank n gets a share of 1/n of the first one's, and what better
+    ones leave: the answer mostly stands in the first source, seldom at its beginning.
     """
     sizes = [count_tokens(source.text) for source in sources]
+    brief_tokens = int(budget_tokens * BRIEF_SHARE)
+    if may_be_brief and (brief := _fit_briefly(sources, sizes, question, brief_tokens, language)):
+        return brief
     if sum(sizes) <= budget_tokens:
         return BudgetedText(tuple(sources), 0)
     excerpts = [
@@ -46,6 +53,19 @@ def fit_to_question(
     ]
     fitted = fit_to_budget(excerpts, budget_tokens)  # a best passage may be longer than its share
     return BudgetedText(fitted.sources, sum(sizes) - sum(count_tokens(source.text) for source in fitted.sources))
+
+
+def _fit_briefly(
+    sources: Sequence[Source], sizes: Sequence[int], question: str, budget_tokens: int, language: str
+) -> BudgetedText | None:
+    """Return the sources that have one of the best passages, with these alone; None if they may not answer the question."""
+    if sum(sizes) <= budget_tokens:
+        return None
+    texts = select_best_passages([(source.title, source.text) for source in sources], question, budget_tokens, language)
+    if texts is None:
+        return None
+    kept = tuple(source.model_copy(update={"text": text}) for source, text in zip(sources, texts, strict=True) if text)
+    return BudgetedText(kept, sum(sizes) - sum(count_tokens(source.text) for source in kept))
 
 
 def fit_to_budget(sources: Sequence[Source], budget_tokens: int = SOURCES_BUDGET_TOKENS) -> BudgetedText:

@@ -122,6 +122,28 @@ def test_the_sentences_of_the_ledger_stand_last_among_the_sources(questions: tup
 
 
 @both_prompts
+def test_the_rules_begin_alike_in_every_request(questions: tuple[str, ...]) -> None:
+    """What differs from request to request stands behind the rules: a server that keeps the beginning of a prompt reads it
+    once.
+    """
+    one, other = (messages(prompt(source(text), questions=questions))[0] for text in ("A pump.", "A mill."))
+    shared = next(at for at, (a, b) in enumerate(zip(one, other, strict=True)) if a != b)
+    assert shared > 0.75 * len(one)
+
+
+def test_an_answer_of_several_searches_keeps_all_sources() -> None:
+    """The words of the question stand in a passage of one source. The answer needs the other one too, if quotes say so."""
+    asked = "Which town has the mill of Ada Nordwind?"
+    mill = source("Ada Nordwind owns a mill. It grinds rye for the town. " * 60, index=1)
+    town = source("The wheel of Brill turns. " * 200, index=2)
+    quote = EvidenceQuote(url=mill.url, title=mill.title, text="Ada Nordwind owns a mill.")
+    for evidence, numbers in ((), {"[1]"}), ((EvidenceRow(question=asked, quotes=(quote,)),), {"[1]", "[2]"}):
+        request = SynthesisRequest(asked, (mill, town), "en", evidence=evidence)
+        user = messages(build_prompt(request, 32_000, 1000))[1]
+        assert set(re.findall(r"^\[\d\](?= Pumps)", user, re.MULTILINE)) == numbers
+
+
+@both_prompts
 def test_the_fence_depends_on_every_source(questions: tuple[str, ...]) -> None:
     """A page cannot hold its own fence line; the same request has the same prompt, so that its answer can be cached."""
     system, user = messages(prompt(questions=questions))
