@@ -21,8 +21,8 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.health import ICircuit, IHealthProbe
-from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.metrics import IMetrics
+from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.infrastructure.limits.upstream_states import UpstreamStates
