@@ -26,7 +26,7 @@ MAX_SOURCES = 100
 MAX_SOURCE_CHARS = 20_000
 MAX_TEXT_CHARS = 100_000
 
-ELEMENT = re.compile(r"<(document|source|passage)\b([^<>]{0,500})>(.{1,200000}?)</\1>", re.S)
+OPENING = re.compile(r"<(document|source|passage)\b([^<>]{0,500})>")
 ATTRIBUTE = re.compile(r"(\w+)=[\"']([^\"'<>]{0,300})[\"']")
 BLOCK = re.compile(r"^\[(\d{1,3})\] *([^\n]{0,300})\n", re.M)
 
@@ -47,8 +47,8 @@ class VerifyGuardrail(CustomGuardrail):
         choices = getattr(response, "choices", None) or []
         message = getattr(choices[0], "message", None) if choices else None
         text = getattr(message, "content", None)
-        if isinstance(text, str) and (verified := await self._verify(text, data.get("messages") or [])):
-            for name, value in describe_evidence(verified).items():
+        if isinstance(text, str):
+            for name, value in (await self._verify(text, data)).items():
                 setattr(response, name, value)
         return response
 
@@ -60,31 +60,27 @@ class VerifyGuardrail(CustomGuardrail):
                 said.append(text)
             last = chunk if choices else last
             yield chunk
-        if (
-            last is not None
-            and said
-            and (verified := await self._verify("".join(said), request_data.get("messages") or []))
-        ):
+        if last is not None and said and (evidence := await self._verify("".join(said), request_data)):
             end = last.model_copy(deep=True)
             end.choices[0].delta.content = None
             end.choices[0].finish_reason = None
-            for name, value in describe_evidence(verified).items():
+            for name, value in evidence.items():
                 setattr(end, name, value)
             yield end
 
-    async def _verify(self, text, messages):
-        """Return the answer of POST /verify, or None."""
-        sources = collect_sources(messages)
-        if not sources or not any(map(str.isalnum, text)):
-            return None
-        body = {"text": text[:MAX_TEXT_CHARS], "sources": sources}
+    async def _verify(self, text, data):
+        """Return what POST /verify says, as fields of the answer; empty without material, or if anything fails."""
         try:
+            sources = collect_sources(data.get("messages") or [])
+            if not sources or not any(map(str.isalnum, text)):
+                return {}
+            body = {"text": text[:MAX_TEXT_CHARS], "sources": sources}
             reply = await self._client.post(f"{self._url}/verify", json=body)
             reply.raise_for_status()
-            return reply.json()
-        except (httpx.HTTPError, ValueError) as error:
+            return describe_evidence(reply.json())
+        except Exception as error:  # noqa: BLE001  # the answer of the model must come, whatever is wrong here
             logger.warning("an answer was not verified: %s", type(error).__name__)
-            return None
+            return {}
 
 
 def describe_evidence(verified):
@@ -133,12 +129,16 @@ def read_text(content):
 
 def split_passages(text):
     """Yield number, title and text of `<source id="1" name="…">`, of `<document index="1">` and of blocks below `[1] Title`."""
-    elements = list(ELEMENT.finditer(text))
-    for element in elements:
-        values = dict(ATTRIBUTE.findall(element[2]))
+    end, closed = 0, {name: text.rfind(f"</{name}>") for name in ("document", "source", "passage")}
+    for opening in OPENING.finditer(text):
+        if not end <= opening.start() < closed[opening[1]]:  # inside the last element, or without an end
+            continue
+        values, begin = dict(ATTRIBUTE.findall(opening[2])), opening.end()
+        end = text.find(f"</{opening[1]}>", begin)
         number = values.get("id") or values.get("index") or ""
-        yield int(number) if number.isdigit() else None, values.get("name") or values.get("title") or "", element[3]
-    blocks = [] if elements else list(BLOCK.finditer(text))
+        number = int(number) if number.isdecimal() and len(number) <= 3 else None
+        yield number, values.get("name") or values.get("title") or "", text[begin:end]
+    blocks = [] if end else list(BLOCK.finditer(text))
     for block, following in zip(blocks, [*blocks[1:], None], strict=False):
         yield (
             int(block[1]),

@@ -31,17 +31,19 @@ class Filter:
 
     async def outlet(self, body: dict, __event_emitter__=None) -> dict:
         """Check the last message of a conversation against its sources and the results of its tools."""
-        messages = body.get("messages") or []
+        try:
+            await self._check(body.get("messages") or [], __event_emitter__)
+        except Exception as error:  # noqa: BLE001  # the answer stays as it is, whatever is wrong here
+            await tell(__event_emitter__, f"Not verified: {type(error).__name__}")
+        return body
+
+    async def _check(self, messages, emit):
         message = messages[-1] if messages and messages[-1].get("role") == "assistant" else None
         text = message.get("content") if message else None
         sources = collect_sources(messages)
         if not isinstance(text, str) or not sources or not any(map(str.isalnum, text)):
-            return body
-        try:
-            verified = await self._verify(text[:MAX_TEXT_CHARS], sources)
-        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
-            await tell(__event_emitter__, f"Not verified: {type(error).__name__}")
-            return body
+            return
+        verified = await self._verify(text[:MAX_TEXT_CHARS], sources)
         counts = verified["counts"]
         found = {
             "supported": counts["supported"] + counts["partial"],
@@ -49,10 +51,10 @@ class Filter:
             "not found": counts["absent"],
             "not checked": counts["unchecked"],
         }
-        await tell(__event_emitter__, ", ".join(f"{count} {name}" for name, count in found.items() if count))
+        marked = mark_text(text, verified["sentences"])
+        await tell(emit, ", ".join(f"{count} {name}" for name, count in found.items() if count))
         if self.valves.mark:
-            message["content"] = mark_text(text, verified["sentences"])
-        return body
+            message["content"] = marked
 
     async def _verify(self, text, sources):
         headers = {"Authorization": f"Bearer {self.valves.api_key}"} if self.valves.api_key else {}
@@ -78,7 +80,7 @@ def collect_sources(messages):
     for source in (messages[-1].get("sources") or []) if messages else []:
         known = source.get("source") or {}
         for document, about in zip(source.get("document") or [], source.get("metadata") or [], strict=False):
-            name = about.get("source") or known.get("id") or "N/A"
+            name = (about or {}).get("source") or known.get("id") or "N/A"
             number = numbers.setdefault(name, len(numbers) + 1)
             texts.setdefault(number, (str(known.get("name") or name), []))[1].append(str(document))
     found = [

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.support.chat_server import ChatServer, answer, error
+from tests.support.growth import is_linear
 from tests.unit.presentation.rest.fake_platform import FakeServices, platform_of
 
 from modules.llm_platform.presentation.rest.app import create_app
@@ -102,6 +103,45 @@ async def test_the_guardrail_leaves_an_answer_alone_without_material_or_server(g
             assert vars(found).keys() == {"choices"}
         called = SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content=None))])
         assert await hook.async_post_call_success_hook({}, None, called) is called
+
+
+WRONG_REPLIES = [b'{"ok": true}', b"[1]", b'"x"', b'{"sentences": [{"citations": null}], "counts": {}}', b"\xff"]
+
+
+@pytest.mark.parametrize("reply", WRONG_REPLIES)
+async def test_an_answer_comes_whatever_the_server_replies(guardrail: Any, reply: bytes) -> None:
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, content=reply))
+    async with httpx.AsyncClient(transport=transport) as client:
+        data = {"messages": [{"role": "user", "content": GIVEN}]}
+        found = await guardrail(client=client).async_post_call_success_hook(data, None, completed(TEXT))
+    assert vars(found).keys() == {"choices"}
+    module, told = _load("open-webui/llm_platform_verify.py"), list[str]()
+
+    async def emit(event: dict[str, Any]) -> None:
+        told.append(event["data"]["description"])
+
+    async with ChatServer(answer(reply)).running() as upstream:
+        hook = module.Filter()
+        hook.valves = hook.Valves(url=upstream.url.removesuffix("/v1"), mark=True)
+        message = {"role": "assistant", "content": TEXT, "sources": SOURCES}
+        await hook.outlet({"messages": [message]}, emit)
+    assert message["content"] == TEXT
+    assert [text.partition(":")[0] for text in told] == ["Not verified"]
+
+
+async def test_an_answer_comes_whatever_the_address_is(guardrail: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for url in ("localhost:1", "http://[::1", ""):
+        monkeypatch.setenv("LLM_PLATFORM_URL", url)
+        data = {"messages": [{"role": "user", "content": GIVEN}]}
+        found = await guardrail().async_post_call_success_hook(data, None, completed(TEXT))
+        assert vars(found).keys() == {"choices"}
+
+
+def test_elements_without_an_end_are_read_in_linear_time(guardrail: Any) -> None:
+    split = guardrail.async_post_call_success_hook.__globals__["split_passages"]
+    for unit in ("<source>", "<source></document>", "<passage></passage>"):
+        small, large = unit * 2_000, unit * 20_000
+        assert is_linear(lambda small=small: list(split(small)), lambda large=large: list(split(large)), 10)
 
 
 def test_the_guardrail_collects_results_of_tools_passages_and_long_texts(guardrail: Any) -> None:
