@@ -53,6 +53,16 @@ async def test_key_of_another_request_is_refused_in_the_shape_of_the_api(client:
         assert "stainless" not in response.text
 
 
+@DOORS
+async def test_another_mode_of_the_check_is_another_request(client: httpx2.AsyncClient, path: str) -> None:
+    """An answer without evidence is not sent to a client that asks for evidence now."""
+    body = {**BODIES[path], "model": "fake/fake-1"}
+    await client.post(path, json=body, headers={**KEY, "X-Verify": "off"})
+    response = await client.post(path, json=body, headers={**KEY, "X-Verify": "annotate"})
+    assert response.status_code == 400
+    assert "Idempotency-Key" in response.json()["error"]["message"]
+
+
 async def test_failure_is_not_kept(client: httpx2.AsyncClient, services: FakeServices) -> None:
     services.error = LLMUnavailableError("away")
     body = {**BODIES["/v1/chat/completions"], "model": "fake/fake-1"}

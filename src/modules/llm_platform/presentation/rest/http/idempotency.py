@@ -16,6 +16,7 @@ from modules.llm_platform.presentation.rest.http.problems import InvalidRequestE
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state
 
 IDEMPOTENCY_KEY_CHARS: Final = 255
+VERIFY_HEADER: Final = "X-Verify"  # another value asks for another answer
 
 
 async def answer_once(request: Request, body: BaseModel, answer: Callable[[], Awaitable[Response]]) -> Response:
@@ -29,7 +30,8 @@ async def answer_once(request: Request, body: BaseModel, answer: Callable[[], Aw
             ("header", IDEMPOTENCY_KEY), f"must have 1 to {IDEMPOTENCY_KEY_CHARS} visible ASCII characters"
         )
     kept, request_key = server_state(request).kept_answers, (caller_id(request), request.scope["path"], key)
-    digest = sha256(body.model_dump_json().encode()).digest()
+    verified = request.scope[HEADERS].get(VERIFY_HEADER.lower().encode(), b"")
+    digest = sha256(body.model_dump_json().encode() + b"\n" + verified).digest()
     if (again := kept.find(request_key, digest)) is not None:
         return again
     response = await answer()
