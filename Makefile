@@ -21,7 +21,7 @@ LONGER := -o faulthandler_timeout
 FUZZ := tests/security tests/e2e/test_hostile_requests.py tests/unit/presentation/rest/http/test_openapi.py tests/unit/presentation/kafka/contract/test_requests.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test suite coverage test-services services-suite test-debian-python test-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres crash-reports fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes lock clean
+.PHONY: help demo test suite coverage test-services services-suite test-debian-python test-python services-ready test-model client-table screenshots image-test release installers crash crash-postgres crash-reports fuzz soak kafka-jars kafka lint check-docs docs serve bench bench-quick worker-memory debian-docs quality strangers faq-quality manual-answers model-answers blind vendored sizes arena arena-quick arena-strangers lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -167,6 +167,16 @@ model-answers: $(READY)  ## answers of MODELS ("NAME=URL …") to 40 questions a
 
 blind: $(READY)  ## 20 questions with two answers each, to be judged blind; SHEET=FILE scores a filled-in one
 	$(BIN)/python scripts/blind.py $(if $(SHEET),score $(SHEET),write $(BLIND))
+
+# ARENA_MODEL_URL, ARENA_MODEL and more: arena/README.md
+arena: $(READY)  ## this project and others answer 60 questions over one frozen web; writes docs/reference/arena.md (hours; resumable)
+	$(BIN)/python -m arena.run --page docs/reference/arena.md
+
+arena-quick: $(READY)  ## the same with ten questions and two players
+	$(BIN)/python -m arena.run --quick
+
+arena-strangers: $(READY)  ## which players of the arena tried to reach which other servers
+	$(BIN)/python -m arena.run --strangers
 
 vendored: $(READY)  ## fetch the scripts behind /docs and the page, of the pinned versions and hashes (needs npm)
 	$(BIN)/python scripts/vendored.py

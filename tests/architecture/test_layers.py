@@ -80,7 +80,7 @@ def test_wrong_imports_are_detected(tmp_path: Path) -> None:
 def test_unit_test_folders_mirror_the_code() -> None:
     """Every folder of tests/unit has a folder of the same name in the package."""
     tests = ROOT / "tests" / "unit"
-    apart = {"scripts", "benchmarks", "deploy", "shared"}  # code beside the package
+    apart = {"scripts", "benchmarks", "arena", "deploy", "shared"}  # code beside the package
     folders = {path.parent.relative_to(tests) for path in tests.rglob("test_*.py")} - {Path(name) for name in apart}
     strays = sorted(str(folder) for folder in folders if not (ROOT / "src" / CONTEXT / folder).is_dir())
     assert not strays, f"Move the tests in {', '.join(strays)} (tests/unit) to the folder of the code that they test."

@@ -11,7 +11,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.research.long_message import LONG_MESSAGE_ABOVE_CHARS, MAX_MESSAGE_CHARS
 
 DEFINITION = "src/modules/llm_platform/domain/dtos/web_search_dtos.py"
-FOLDERS = ("src", "docs", "scripts", "benchmarks")
+FOLDERS = ("src", "docs", "scripts", "benchmarks", "arena")
 KINDS = {".py", ".js", ".html", ".md", ".sh"}
 FOREIGN = {"swagger_ui", "vendor"}
 NUMBERS = "|".join(f"{number}|{number:,}|{number:_}" for number in (MAX_QUERY_CHARS, MAX_MESSAGE_CHARS))

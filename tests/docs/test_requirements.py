@@ -17,7 +17,7 @@ UNREADABLE = re.compile(
     r"\b(?:research-bridge|mind-search|rag-core|bocha-web-search|interface|contracts|habits|house)\.md"
 )
 MIN_PLACES = 40  # places on the page; fewer would mean that the pattern finds nothing
-FOLDERS = ("src", "tests", "scripts", "benchmarks")
+FOLDERS = ("src", "tests", "scripts", "benchmarks", "arena")
 
 
 def rows() -> list[list[str]]:

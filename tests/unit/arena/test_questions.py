@@ -1,0 +1,68 @@
+"""What a key makes of an answer, and whether questions and keys are whole."""
+
+from __future__ import annotations
+
+from arena.questions import KINDS, Question, in_turn, missing_facts, read_questions, score
+from arena.web import FrozenWeb, read_written
+from tests.support.cases import for_each
+
+PORT = 8790
+
+
+def question(
+    facts: tuple[tuple[str, ...], ...] = (("7 days", "a week"),),
+    wrong: tuple[tuple[str, ...], ...] = (),
+    outdated: tuple[tuple[str, ...], ...] = (),
+) -> Question:
+    return Question("q-01", "single", "How long?", facts, wrong, outdated, ())
+
+
+@for_each(
+    ("asked", "answer", "result"),
+    [
+        (question(), "It takes **a week** [1].", "right"),
+        (question(), "It takes 17 days [1].", "wrong"),
+        (question(), "It takes 7 days.5", "wrong"),
+        (question(), "The sources do not say how long it takes.", "declined"),
+        (question(), "", "declined"),
+        (question((("18,400",), ("31,000",))), "18400 say some, 31,000 others.", "right"),
+        (question((("18,400",), ("31,000",))), "There are 18,400.", "wrong"),
+        (question(wrong=(("6 days",),)), "It takes 7 days, or 6 days.", "wrong"),
+        (question(wrong=(("6 days",),)), "The sources do not say it; others say 6 days.", "wrong"),
+        (question(outdated=(("9 days",),)), "It takes 7 days. It takes 9 days.", "wrong"),
+        (question(outdated=(("9 days",),)), "It takes 7 days. It was 9 days until May.", "right"),
+        (question(()), "The sources do not mention it.", "right"),
+        (question(()), "No sentence answers this for certain.", "right"),
+        (question(()), "It takes 7 days.", "wrong"),
+    ],
+)
+def test_a_key_scores_an_answer(asked: Question, answer: str, result: str) -> None:
+    """Each fact in one spelling and nothing wrong is right; without an answer in the pages, a refusal is."""
+    assert score(asked, answer) == result
+
+
+def test_sixty_questions_of_six_kinds() -> None:
+    """Every id is used once, and the first questions are of all kinds."""
+    questions = read_questions()
+    assert len({asked.id for asked in questions}) == len({asked.text for asked in questions}) == 60
+    assert [asked.kind for asked in in_turn(questions)[: len(KINDS)]] == list(KINDS)
+    assert sorted(in_turn(questions), key=lambda asked: asked.id) == sorted(questions, key=lambda asked: asked.id)
+
+
+def test_the_written_pages_have_the_facts_of_their_keys() -> None:
+    """A key whose page lacks the fact would call every answer wrong."""
+    web = FrozenWeb(tuple(read_written(PORT)))
+    ours = [asked for asked in read_questions() if not any(".docs.test" in page for page in asked.pages)]
+    assert len(ours) > 35
+    assert list(missing_facts(ours, web)) == []
+
+
+def test_a_missing_fact_is_named() -> None:
+    """The check of the keys can fail."""
+    web = FrozenWeb(tuple(read_written(PORT)))
+    asked = Question("q-01", "single", "?", (("8 kg",),), (), (), ("harwick-museum.test/collection/quay-bell.html",))
+    absent = Question("q-02", "single", "?", (), (), (), ("nowhere.test/",))
+    assert list(missing_facts([asked, absent], web)) == [
+        "q-01: no page has 8 kg",
+        "q-02: there is no page nowhere.test/",
+    ]
