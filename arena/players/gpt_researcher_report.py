@@ -1,7 +1,7 @@
 """gpt-researcher with its defaults (a research report), pointed at SearXNG and the model by its settings.
 
-It counts tokens with a tokenizer that it downloads from OpenAI at its first use, and ends with an error without it. Its dependency
-litellm brings the same file, and TIKTOKEN_CACHE_DIR names its folder.
+It counts tokens with a tokenizer that it downloads from OpenAI at its first use, and fails without it. Its dependency litellm
+brings the same file, and TIKTOKEN_CACHE_DIR names its folder.
 """
 
 from __future__ import annotations
