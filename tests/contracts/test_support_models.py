@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -45,6 +48,21 @@ class TestOnnxSupportModel(SupportModelContract):
         (tmp_path / onnx_support_model.WEIGHTS).write_bytes(content)
         with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
             onnx_support_model._load(tmp_path)
+
+    def test_the_runtime_keeps_no_device_id_and_sends_no_telemetry(self, tmp_path: Path) -> None:
+        """In a process of its own, since the runtime decides at its first import. It would upload what it writes here."""
+        code = f"""
+import asyncio
+from {onnx_support_model.__name__} import OnnxSupportModel
+asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 1742.")]))
+"""
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "SYSTEMROOT")}
+        folders = {"HOME": str(tmp_path), "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        source = str(Path(onnx_support_model.__file__).parents[5])
+        subprocess.run(
+            [sys.executable, "-c", code], env={**kept, **folders, "PYTHONPATH": source}, check=True, timeout=120
+        )
+        assert list(tmp_path.rglob("*")) == []
 
     async def test_the_model_reads_other_words(self, model: OnnxSupportModel) -> None:
         """It tells a paraphrase from a sentence about the same things that the passage does not say."""

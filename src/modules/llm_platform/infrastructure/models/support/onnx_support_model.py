@@ -8,6 +8,7 @@ It has two heads: whether a passage supports a claim, and whether a sentence ans
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -36,6 +37,7 @@ MAX_TEXT_CHARS: Final = 2000  # a longer text has more than MAX_TOKENS tokens
 BATCH_PAIRS: Final = 8  # scored at once, so that the next caller waits for 0.1 seconds at most
 REMEMBERED_PAIRS: Final = 4096  # at most about 5 MB
 ONE_THREAD: Final = 1
+NO_TELEMETRY: Final = "ORT_DISABLE_TELEMETRY"
 NOT_INSTALLED: Final = 'the support model needs: pip install "llm-platform[meaning]"; or set CITATION_ENCODER=off'
 DAMAGED: Final = "its weights are damaged: pip install --force-reinstall llm-platform; or set CITATION_ENCODER=off"
 
@@ -127,7 +129,12 @@ def _read(folder: Path, name: str) -> bytes:
 
 @cache
 def _load(folder: Path) -> _CrossEncoder:
-    """Return the model of a folder, which all platforms of the process share."""
+    """Return the model of a folder, which all platforms of the process share.
+
+    onnxruntime 1.29 and later send telemetry to Microsoft from Linux and macOS, and keep a device id in the user's cache, unless
+    this variable is set before the first import.
+    """
+    os.environ[NO_TELEMETRY] = "1"  # noqa: TID251  written for a library, not read
     try:
         import numpy  # noqa: F401  onnxruntime imports it by name
         from onnxruntime import InferenceSession, SessionOptions
