@@ -24,13 +24,16 @@ _PAST = re.compile(
 )
 _REFUSAL = re.compile(
     r"\b(?:do|does|did|is|are|was|were|could|can|has|have)(?:\s+not|n[’']t)\s+(?:\w+\s+){0,3}?(?:answer|contain|say|state|mention"
-    r"|specif\w*|provid\w*|include|give|given|list|find|found|stated|mentioned|known|available|disclosed?|have)\b"
+    r"|specif\w*|provid\w*|include|give|given|list|find|found|stated|mentioned|known|available|disclosed?)\b"
     r"|\bcannot\s+(?:\w+\s+){0,2}?(?:answer|find|say|determine|be (?:answered|determined|found))"
     r"|\b(?:no|any|insufficient|not enough)\s+(?:\w+\s+){0,2}?(?:information|mention|source|data|answer|evidence)"
     r"|\bI (?:do not|don[’']t) know\b|\bunable to (?:find|answer|determine)\b|\bnothing (?:in|was found|answers)\b"
     r"|\bnot (?:stated|specified|mentioned|provided|given|available|disclosed)\b|\bno sources? (?:says?|answers?|states?)\b",
     re.IGNORECASE,
 )
+_CONDITION = re.compile(
+    r"\b(?:if|when|unless|where|while)\b", re.IGNORECASE
+)  # "If nothing is specified, it is 900 seconds."
 REFUSAL_SENTENCES: Final = 2  # a refusal says so at the beginning
 
 
@@ -72,25 +75,30 @@ def in_turn(questions: Sequence[Question]) -> list[Question]:
 
 
 def score(question: Question, answer: str) -> Result:
-    """Return what an answer is by its key. A refusal of a question that the pages answer is `declined`.
+    """Return what an answer is by its key. A refusal of a question that the pages answer is `declined`, whatever follows it.
 
     For a question without an answer `right` is a refusal and everything else `wrong`.
     """
     is_refused = is_refusal(answer)
     if not question.facts:
         return "right" if is_refused else "wrong"
+    if is_refused:
+        return "wrong" if _is_misled(question, answer) else "declined"
+    is_right = has_facts(question.facts, answer) and not _is_misled(question, answer)
+    return "right" if is_right else "wrong"
+
+
+def _is_misled(question: Question, answer: str) -> bool:
+    """Return whether the answer has something wrong, or something outdated in a sentence that does not speak of the past."""
     plain = _plain(answer)
-    is_misled = any(_has(spelling, plain) for group in question.wrong for spelling in group)
-    is_outdated = any(
-        _has(spelling, _plain(sentence))
+    if any(_has(spelling, plain) for group in question.wrong for spelling in group):
+        return True
+    return any(
+        _has(spelling, _plain(sentence)) and not _PAST.search(_without(sentence, spelling))
         for group in question.outdated
         for spelling in group
         for sentence in _SENTENCE.split(answer)
-        if not _PAST.search(_without(sentence, spelling))
     )
-    if has_facts(question.facts, answer) and not is_misled and not is_outdated:
-        return "right"
-    return "declined" if is_refused and not is_misled else "wrong"
 
 
 def _without(sentence: str, spelling: str) -> str:
@@ -99,7 +107,8 @@ def _without(sentence: str, spelling: str) -> str:
 
 def is_refusal(answer: str) -> bool:
     sentences = [sentence for sentence in _SENTENCE.split(answer.strip()) if any(map(str.isalnum, sentence))]
-    return not sentences or any(_REFUSAL.search(sentence) for sentence in sentences[:REFUSAL_SENTENCES])
+    first = sentences[:REFUSAL_SENTENCES]
+    return not sentences or any(_REFUSAL.search(each) and not _CONDITION.search(each) for each in first)
 
 
 def has_facts(facts: Iterable[Sequence[str]], text: str) -> bool:

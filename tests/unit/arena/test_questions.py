@@ -25,6 +25,8 @@ def question(
         (question(), "It takes 7 days.5", "wrong"),
         (question(), "The sources do not say how long it takes.", "declined"),
         (question(), "", "declined"),
+        (question(), "The sources do not answer this. Closest passages: it takes 7 days.", "declined"),
+        (question(), "If it is not specified, it takes 7 days.", "right"),
         (question((("18,400",), ("31,000",))), "18400 say some, 31,000 others.", "right"),
         (question((("18,400",), ("31,000",))), "There are 18,400.", "wrong"),
         (question(wrong=(("6 days",),)), "It takes 7 days, or 6 days.", "wrong"),
