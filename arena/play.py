@@ -15,10 +15,14 @@ from typing import Any, Final
 
 from arena.questions import Question
 from arena.roster import PLAYERS, ROOT, Player, python_of
-from arena.server import LOOPBACK, ArenaServer, Log, Ports
+from arena.server import LOOPBACK, UNREACHABLE, ArenaServer, Log, Ports
 
 SHIM: Final = ROOT / "arena" / "shim"
 MAX_ERROR_CHARS: Final = 400
+
+
+class ModelUnreachableError(Exception):
+    """The model's server failed a call. Nothing is kept of the run: the player is not to blame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def is_done(settings: Settings, player: Player, question: Question) -> bool:
 
 
 async def play(settings: Settings, server: ArenaServer, player: Player, question: Question) -> dict[str, Any]:
-    """Ask, and write the outcome with all calls of the model beside it."""
+    """Ask, and write the outcome with all calls of the model beside it. Raises ModelUnreachableError."""
     target = path_of(settings, player, question)
     target.parent.mkdir(parents=True, exist_ok=True)
     log = server.begin()
@@ -90,6 +94,8 @@ async def play(settings: Settings, server: ArenaServer, player: Player, question
         words = [str(python_of(player, settings.home)), str(PLAYERS / player.script), *player.arguments]
         answered, error = await _run(words, given, player, environment(settings.ports, strangers, Path(folder)), folder)
         names = strangers.read_text(encoding="utf-8").split() if strangers.exists() else []
+    if any(call.get("status") == UNREACHABLE for call in log.calls):
+        raise ModelUnreachableError
     outcome = _outcome(settings, player, question, log, answered, error)
     outcome |= {"wall_s": round(time.monotonic() - began, 1), "strangers": sorted(names + log.strangers)}
     _write(

@@ -17,8 +17,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import errno
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,7 +29,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from arena.play import Settings, environment, is_done, play
+from arena.play import ModelUnreachableError, Settings, environment, is_done, play
 from arena.questions import Question, in_turn, missing_facts, read_questions, score
 from arena.report import print_strangers, print_table, write_page
 from arena.roster import LEFT_OUT, QUICK, ROOT, ROSTER, InstallError, Player, python_of
@@ -136,11 +138,21 @@ def main() -> None:
             web, ports, model_url=model_url, model=model, key=os.environ.get("ARENA_MODEL_KEY", "none"), embed=embed
         )
         began = time.monotonic()
+        for number in (signal.SIGINT, signal.SIGTERM):  # also in the background, where SIGINT is ignored
+            signal.signal(number, signal.default_int_handler)
         try:
             asyncio.run(run(settings, server, players, questions))
         except KeyboardInterrupt:
             log("stopped; the same command goes on from here")
             sys.exit(130)
+        except ModelUnreachableError:
+            raise SystemExit(
+                f"no answer from {model_url}: start the model; the same command goes on from here"
+            ) from None
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise SystemExit(f"ports {ports.pages} to {ports.wall} are not free: set ARENA_PORT") from None
         log(f"{time.monotonic() - began:.0f} s")
     if given.strangers:
         print_strangers(runs)

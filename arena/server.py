@@ -28,6 +28,7 @@ MAX_RESULTS: Final = 10  # on a page of results, as SearXNG's engines give
 SEED: Final = 7
 MAX_TOKENS: Final = 1200  # of one call: a small model that repeats itself would not end
 MODEL_TIMEOUT_S: Final = 900
+UNREACHABLE: Final = 502  # the status of a call that the model's server did not answer
 EMBEDDING_BATCH: Final = 128
 LOOPBACK: Final = "127.0.0.1"
 FRONT_PAGE: Final = "<!doctype html><html><head><title>SearXNG</title></head><body>\n"
@@ -197,8 +198,10 @@ class ArenaServer:
                 call["answer"] = "".join(written)
                 return response
         except aiohttp.ClientError as error:
-            call["status"], call["error"] = 502, type(error).__name__
-            return web.json_response({"error": {"message": f"the model failed: {type(error).__name__}"}}, status=502)
+            call["status"], call["error"] = UNREACHABLE, type(error).__name__
+            return web.json_response(
+                {"error": {"message": f"the model failed: {type(error).__name__}"}}, status=UNREACHABLE
+            )
 
     async def _make_embeddings(self, body: dict[str, Any]) -> web.Response:
         given = body.get("input", [])

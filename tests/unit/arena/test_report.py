@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 from arena.labels import Cited, agree, sample
-from arena.play import Settings, is_done, play
+from arena.play import ModelUnreachableError, Settings, is_done, play
 from arena.questions import Question
 from arena.report import BEGIN, END, Tally, interval, leads, read_tallies, where_we_lose, write_page
 from arena.roster import ROSTER, Player
@@ -17,6 +18,12 @@ from arena.web import FrozenPage, FrozenWeb
 
 WEB = FrozenWeb((FrozenPage("a.test/1.html", "A", "<p>Seven days.</p>"),))
 ASKED = Question("single-01", "single", "How long?", (("7 days", "seven days"),), (), (), ("a.test/1.html",))
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
 
 
 def outcome(player: str, answer: str, **given: Any) -> dict[str, Any]:
@@ -96,6 +103,26 @@ def test_a_sample_of_labels_has_all_players_and_agreement_is_counted() -> None:
 
 async def no_embedding(texts: list[str]) -> list[list[float]]:
     raise AssertionError("no player embeds here")
+
+
+async def test_a_model_that_does_not_answer_is_no_outcome(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The player would be blamed for a server that was stopped; it is asked again."""
+    monkeypatch.setattr("arena.play.PLAYERS", tmp_path)
+    script = """
+import json, sys, urllib.request
+given = json.load(sys.stdin)
+urllib.request.urlopen(given["model_url"] + "/chat/completions", b"{}")
+"""
+    (tmp_path / "bad.py").write_text(script, encoding="utf-8")
+    player = Player("bad", "bad", "bad.py", timeout_s=30)
+    ports = Ports(free_port(), free_port(), free_port())
+    settings = Settings(tmp_path, tmp_path / "runs", ports, "http://127.0.0.1:1", "small", WEB.digest)
+    model_url = f"http://127.0.0.1:{free_port()}/v1"
+    server = ArenaServer(WEB, ports, model_url=model_url, model="small", key="none", embed=no_embedding)
+    async with server.running():
+        with pytest.raises(ModelUnreachableError):
+            await play(settings, server, player, ASKED)
+    assert not is_done(settings, player, ASKED)
 
 
 @pytest.mark.parametrize(
