@@ -67,7 +67,7 @@ class SearchEngine:
                 norm = K1 * (1 - B + B * self._lengths[number] / self._mean)
                 scores[number] += rarity * frequency * (K1 + 1) / (frequency + norm)
         best = sorted(scores, key=lambda number: (-round(scores[number], 9), number))[:count]
-        return [Hit(self._pages[n], make_snippet(self._pages[n].text, words), scores[n]) for n in best]
+        return [Hit(self._pages[n], make_snippet(self._pages[n].running_text, words), scores[n]) for n in best]
 
 
 def make_snippet(text: str, words: Sequence[str]) -> str:

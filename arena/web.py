@@ -26,6 +26,7 @@ from markdown_it import MarkdownIt
 
 WRITTEN: Final = Path(__file__).resolve().parent / "pages"
 MAX_MANUAL_PAGES: Final = 440  # with the pages of the keys, besides those written for the arena
+SEARCH_RULES: Final = 2  # raised when the search engine changes: its results are part of the frozen web
 MAX_GIVEN_PAGES: Final = 300  # of each entry of ARENA_PAGES
 SITES: Final = {
     "git.docs.test": "git-doc",
@@ -61,6 +62,14 @@ class FrozenPage:
     def text(self) -> str:
         """What a reader sees, one block a line; hidden text is in it, as in the text that many readers extract."""
         return text_of(self.html)
+
+    @cached_property
+    def running_text(self) -> str:
+        """The text without title and date at its head, from which engines take no excerpt."""
+        lines = self.text.splitlines()
+        while lines and lines[0] in (self.title, self.date):
+            lines.pop(0)
+        return "\n".join(lines)
 
 
 def text_of(markup: str) -> str:
@@ -187,8 +196,8 @@ class FrozenWeb:
 
     @cached_property
     def digest(self) -> str:
-        """A digest of all addresses and texts: two tables compare only if it is the same."""
-        sha = hashlib.sha256()
+        """A digest of all addresses and texts, and of the search rules: two tables compare only if it is the same."""
+        sha = hashlib.sha256(f"search {SEARCH_RULES}\n".encode())
         for page in sorted(self.pages, key=lambda page: page.place):
             sha.update(f"{page.place}\n{page.date}\n{page.broken}\n{page.html}\n".encode())
         return sha.hexdigest()[:16]

@@ -74,6 +74,10 @@ async def test_search_finds_a_page_and_the_page_is_served() -> None:
             results = (await answer.json())["results"]
         async with session.get(f"{base}/search", params={"q": "Quay Bell cast"}) as answer:
             assert (await answer.text()).count("<article") == len(results)
+        bell = next(result for result in results if result["url"].endswith("/quay-bell.html"))
+        assert bell["content"].startswith("The Quay Bell rang"), (
+            "an excerpt has neither title nor date glued to its first sentence"
+        )
         address = f"http://harwick-museum.test:{ports.pages}/collection/quay-bell.html"
         assert address in [result["url"] for result in results]
         headers = {"Host": f"harwick-museum.test:{ports.pages}"}
