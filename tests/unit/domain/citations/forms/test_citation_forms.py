@@ -204,3 +204,22 @@ def read(text: str) -> None:
     """Read the citations, up to the number that a text may have."""
     with suppress(TooManyCitationsError):
         read_citations(text)
+
+
+@for_each(
+    ("text", "cited"),
+    [
+        ("The curve is f(1).", set()),
+        ("See Article 6(1).", set()),
+        ("It weighs 142 kg (1).", {"https://a.example/"}),
+        ("It weighs 142 kg <cite>1</cite>.", {"https://a.example/"}),
+        ("It weighs 142 kg (2).", set()),
+    ],
+)
+def test_a_number_in_parentheses_cites_behind_white_space(text: str, cited: set[str]) -> None:
+    """A given source whose number is not known to the author is not cited by it."""
+    given = (
+        GivenSource(1, "https://a.example/", text="It weighs 142 kg."),
+        GivenSource(2, "https://b.example/", text="It weighs 142 kg.", is_numbered=False),
+    )
+    assert bound(text, given)[0][1] == cited

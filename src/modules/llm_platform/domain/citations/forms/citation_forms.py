@@ -440,7 +440,7 @@ class _Rewriter:
         if kind == "ref":
             return self._wiki_reference(text)
         if kind == "cited":
-            return sources.given_names.read_label(text[6:-7], text, "")
+            return sources.given_names.read_label(text[6:-7])
         listed = text.translate(_SUPERSCRIPTS) if kind == "superscript" else re.sub(r"</?sup>", "", text, flags=re.I)
         if kind == "sup" and ("](" in listed or "http" in listed):
             url = find_url(listed)
@@ -463,7 +463,7 @@ class _Rewriter:
         elif (found := _PARENTHESISED.match(line, at)) and (named := self._read_author_and_year(found[0], line[:at])):
             return _Found(found.end(), named)
         elif found and self._sources.given_names:
-            given = self._sources.given_names.read_label(found[0][1:-1], line[:at], line[found.end() :])
+            given = self._sources.given_names.read_label(found[0][1:-1], (line[:at], line[found.end() :]))
             return _Found(found.end(), given) if given else _Found(at + 1, None)
         return _Found(at + 1, None)
 
@@ -547,7 +547,7 @@ class _Rewriter:
         number = self._sources.find_named(token[1:-1])
         if number is not None and not token[1:-1].isdigit():
             return (number,)
-        if (given := self._sources.given_names.read_label(token[1:-1], token, "")) is not None:
+        if (given := self._sources.given_names.read_label(token[1:-1])) is not None:
             return given
         bibliography = self._sources.bibliography
         return read_parenthesised_works(token[1:-1], bibliography) if bibliography else None

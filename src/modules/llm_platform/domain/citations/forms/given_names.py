@@ -47,16 +47,17 @@ class GivenNames:
     def __bool__(self) -> bool:
         return bool(self._numbers or self._titles)
 
-    def read_label(self, inside: str, before: str, behind: str) -> Sequence[int] | None:
+    def read_label(self, inside: str, around: tuple[str, str] | None = None) -> Sequence[int] | None:
         """Return the sources of `(2)`, `[Source 2]`, `(Source: Title)` or `(Title)`. `inside` is the text between the brackets.
 
-        A number alone is a citation only at the end of a clause: `(1)` before a step of a list is none.
+        `around` is what stands before and behind parentheses. A number alone in parentheses is a citation only behind white
+        space and at the end of a clause: `(1)` before a step of a list, `f(1)` and `Article 6(1)` are none.
         """
         label = _LABEL.match(inside)
         rest = inside[label.end() :].strip() if label else inside.strip()
         if _NUMBERS.match(rest):
             numbers = list(dict.fromkeys(map(int, _NUMBER.findall(rest))))
-            is_citation = label is not None or (before.strip() and _ENDS.match(behind))
+            is_citation = label is not None or around is None or _ends_a_clause(*around)
             return numbers if is_citation and self._numbers.issuperset(numbers) else None
         title = rest.casefold()
         return next(((number,) for known, number in self._titles if known == title), None)
@@ -69,3 +70,7 @@ class GivenNames:
             if following.startswith(title) and not following[len(title) : len(title) + 1].isalnum():
                 return number, min(len(line), start + len(title))
         return None
+
+
+def _ends_a_clause(before: str, behind: str) -> bool:
+    return before[-1:].isspace() and bool(before.strip()) and _ENDS.match(behind) is not None
