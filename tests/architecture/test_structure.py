@@ -20,6 +20,7 @@ from tests.support.cases import for_each
 LAZY_LOADING_HOOKS = ("__getattr__", "__dir__")  # PEP 562
 PACKAGE = "src/modules/llm_platform"
 OUTERMOST_HANDLERS = {  # a file, and what goes on after an unexpected error in one of these
+    f"{PACKAGE}/application/services/answer_check_service.py": "answers of the gateway, which are sent unchecked",
     f"{PACKAGE}/application/services/research_job_worker.py": "background runs",
     f"{PACKAGE}/application/services/watch_worker.py": "watched questions",
     f"{PACKAGE}/application/services/web_search_service.py": "searches by a caller's own provider",

@@ -6,7 +6,11 @@ from types import ModuleType
 
 from modules.llm_platform.application.platform import DocumentTitles, ListDocuments, list_no_documents, no_titles
 from modules.llm_platform.application.rag.retrieval import RetrievalService
-from modules.llm_platform.application.services.answer_check_service import CHECK_TIMEOUT_S, AnswerCheckService
+from modules.llm_platform.application.services.answer_check_service import (
+    CHECK_TIMEOUT_S,
+    COMPARING_SHARE,
+    AnswerCheckService,
+)
 from modules.llm_platform.application.services.answer_service import AnswerOptions
 from modules.llm_platform.application.services.doctor_service import DoctorService, IndexCheck, SearchProviderCheck
 from modules.llm_platform.application.services.health_service import HealthService
@@ -69,7 +73,7 @@ def build_answer_checks(
     verification = VerificationService(
         unconfigured_page_reader("gateway", NOT_GIVEN),
         unconfigured_web_search("gateway", NOT_GIVEN),
-        options=VerificationOptions(timeout_s=CHECK_TIMEOUT_S),
+        options=VerificationOptions(timeout_s=CHECK_TIMEOUT_S * COMPARING_SHARE),
         read_text=read_text,
         support_model=support_model,
     )

@@ -10,18 +10,25 @@ import pytest
 from tests.fakes.metrics import MemoryMetrics
 
 from modules.llm_platform.application.services.answer_check_service import (
+    BROKEN,
+    CHECK_TIMEOUT_S,
+    COMPARING_SHARE,
     LATE,
     NO_MATERIAL,
+    TOO_LONG,
     AnswerCheckService,
     EvidenceCounts,
 )
 from modules.llm_platform.application.services.verification_service import VerificationOptions, VerificationService
 from modules.llm_platform.application.verification.given_material import collect_given
-from modules.llm_platform.domain.citations.forms.citation_forms import CitedText, GivenSource
+from modules.llm_platform.domain.citations.forms.citation_forms import CitedText, GivenSource, read_citations
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
+from modules.llm_platform.domain.dtos.verification_dtos import MAX_VERIFIED_CHARS
 from modules.llm_platform.domain.exceptions import VerificationError
 from modules.llm_platform.domain.telemetry.metrics import CHECKED_SENTENCES
 from modules.llm_platform.infrastructure.unconfigured import unconfigured_page_reader, unconfigured_web_search
+from modules.llm_platform.wiring.services import build_answer_checks
+from shared.config import Settings
 
 # Title, address, the true statement of the source, and a false one.
 SOURCES = (
@@ -156,3 +163,58 @@ async def test_checks_are_counted_once_and_parts_of_an_answer_are_not() -> None:
     await checks.check("The heat pump weighs 152 kg [1]. The town has 8,400 inhabitants [2].", waiting(material()))
     assert metrics.values[CHECKED_SENTENCES.name, "contradicts"] == 1
     assert metrics.values[CHECKED_SENTENCES.name, "supported"] == 1
+
+
+async def test_an_unexpected_error_costs_no_answer() -> None:
+    async def fail(text: str, given: Sequence[GivenSource]) -> CitedText:
+        raise RuntimeError
+
+    evidence = await service(read_text=fail).check("It weighs 142 kg [1].", waiting(material()))
+    assert evidence.counts == EvidenceCounts(unchecked=1)
+    assert [part.reason for part in evidence.degraded] == [BROKEN]
+
+    async def fail_to_collect() -> Sequence[GivenSource]:
+        raise ValueError
+
+    evidence = await service().check("It is green.", asyncio.ensure_future(fail_to_collect()))
+    assert evidence.counts == EvidenceCounts(unchecked=1)
+    assert [part.reason for part in evidence.degraded] == [BROKEN]
+
+
+async def test_half_a_surrogate_pair_does_not_hinder_the_check() -> None:
+    """A reader in a process of its own gets the text as UTF-8, which has no such character."""
+
+    async def read(text: str, given: Sequence[GivenSource]) -> CitedText:
+        return read_citations(text.encode().decode(), given)
+
+    answer = "The heat pump \ud83d weighs 152 kg [1]."
+    evidence = await service(read_text=read).check(answer, waiting(material()))
+    assert evidence.counts == EvidenceCounts(contradicts=1)
+    assert evidence.sentences[0].end == answer.index(" [1]")
+
+
+@pytest.mark.parametrize("cited", ["", " [1]"])
+async def test_sentences_that_are_not_reached_in_time_are_unchecked(cited: str) -> None:
+    """The comparison has no time: none of its sentences is lost, and the reason is named."""
+    answer = " ".join(f"The heat pump weighs {number} kg{cited}." for number in range(20))
+    evidence = await service(verification_s=0.0).check(answer, waiting(material()))
+    assert sum(evidence.counts) == 20
+    assert evidence.counts.unchecked == 20
+    assert any("in time" in part.reason for part in evidence.degraded)
+
+
+def test_a_comparison_ends_before_the_client_stops_waiting() -> None:
+    checks = build_answer_checks(Settings.without_environment(), read_nothing, None, MemoryMetrics())
+    assert checks._verification._options.timeout_s == CHECK_TIMEOUT_S * COMPARING_SHARE < checks._timeout_s
+
+
+async def read_nothing(text: str, given: Sequence[GivenSource]) -> CitedText:
+    raise NotImplementedError
+
+
+async def test_sentences_behind_the_limit_are_unchecked() -> None:
+    wrong = "The heat pump weighs 152 kg [1]. "
+    answer = wrong + " " * (MAX_VERIFIED_CHARS - len(wrong)) + "It is green. It is loud."
+    evidence = await service().check(answer, waiting(material()))
+    assert evidence.counts == EvidenceCounts(contradicts=1, unchecked=2)
+    assert evidence.degraded[-1].reason == TOO_LONG

@@ -128,6 +128,12 @@ def test_the_newest_material_is_kept_within_the_limits() -> None:
         '{"content":' * 90_000,
         json.dumps([{"content": "x"}] * 60_000),
         "[1]" + " " * 1_000_000,
+        "[1]" + " " * 700 + "x" * 600,
+        "[1]" + " " * 50_000 + "x" * 600,
+        "Source 1" + " " * 50_000 + "x" * 600,
+        "\n[1]" + "\t:" * 50_000,
+        "<document>x</document>" + "<" * 50_000 + "a" * 50_000,
+        "<a" * 50_000 + "<document>x</document>",
         "Source 1: " * 100_000,
         "<url>https://a.example/" * 40_000,
     ],
@@ -146,3 +152,98 @@ def test_an_address_inside_a_given_text_has_that_text() -> None:
     )
     assert [(source.index, source.url) for source in linked] == [(2, "https://nordwind.example/warranty#terms")]
     assert linked[0].text == given[0].text
+
+
+def test_passages_of_one_long_line_keep_their_numbers() -> None:
+    long = "It is installed on level ground. " * 22
+    given = found(user(f"[1] {HANDBOOK} {long}\n[2] {ABOUT} {long}\n\nHow heavy is it?"))
+    assert [(index, *texts) for index, _, _, *texts in given] == [(1, True, False), (2, False, True)]
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '"000001' + "1" * 5000 + '"',
+        '"' + "9" * 4999 + '"',
+        "9" * 4200,
+        "9" * 5000,
+        "true",
+        "-1",
+        "1.5",
+        '"²"',
+        '"0001000"',
+    ],
+    ids=range(9),
+)
+def test_what_is_no_number_of_a_passage_is_ignored(written: str) -> None:
+    """Python refuses to convert very long numbers: one in the material is not an error of the gateway."""
+    given = collect_given([result(f'{{"text": "{HANDBOOK}", "id": {written}}}')])
+    assert (given[0].index, given[0].is_numbered, HANDBOOK in given[0].text) == (1, False, True)
+    assert collect_given([result(f"<source id='{written[:900]}'>{HANDBOOK}</source>")])[0].index == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{HANDBOOK}\n\nReferences\n[1] Smith, Heat pumps, 2020\n[2] Jones, Warranties, 2019\n",
+        f'{HANDBOOK}\n<video><source src="a.mp4">x</source></video>',
+        f"[1] Nordwind handbook\nAbout this device.\n\n{HANDBOOK}",
+    ],
+)
+def test_nothing_of_the_result_of_a_tool_is_lost(text: str) -> None:
+    assert any(has_text for *_, has_text, _ in found(call("fetch", {"url": OTHER}), result(text)))
+
+
+def test_the_rest_of_a_result_has_the_name_of_what_was_called_and_comes_last() -> None:
+    pages = [call("fetch", {"url": OTHER}), result(f"{HANDBOOK}\n[1] Smith\n{ABOUT}")]
+    assert found(*pages) == [(1, "Smith", "", False, True), (2, "", OTHER, True, False)]
+
+
+def test_json_with_further_values_is_material_as_a_whole() -> None:
+    stated = {"description": "A heat pump.", "weight": "142 kg", "results": [{"content": ABOUT}]}
+    assert any("142 kg" in source.text for source in collect_given([result(json.dumps(stated))]))
+
+
+def test_the_result_of_a_tool_takes_no_number_and_no_address_of_another_source() -> None:
+    claimed = result(f"[1] Other {URL}\n{ABOUT}")
+    mine = f"[1] Handbook {URL}\n{HANDBOOK}\n\nHow heavy is it?"
+    expected = [(1, "Handbook", URL, True, False), (2, "Other", "", False, True)]
+    assert found(user(mine), claimed) == expected
+    fetched = [call("fetch", {"url": URL}), result(HANDBOOK), result(f"[1] Other {URL}\n{ABOUT}", "c2")]
+    assert [(url, text) for _, _, url, text, _ in found(*fetched)] == [(URL, True), ("", False)]
+
+
+def test_only_sources_with_a_number_of_their_own_are_numbered() -> None:
+    given = collect_given([result(f"[3] Handbook\n{HANDBOOK}"), result(ABOUT, "c2")])
+    assert [(source.index, source.is_numbered) for source in given] == [(3, True), (1, False)]
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("https://nordwind.example/handbook-2019-archive", False),
+        ("http://www.nordwind.example/handbook/?utm_source=x", True),
+        ("www.nordwind.example/handbook", True),
+        ("https://nordwind.example/HANDBOOK", False),
+    ],
+)
+def test_addresses_in_a_text_are_compared_whole_and_in_canonical_form(text: str, is_found: bool) -> None:
+    linked = link_named_addresses(f"It weighs 142 kg ({URL}).", [GivenSource(1, text=f"See {text} for this.")])
+    assert [source.url for source in linked] == [URL] * is_found
+
+
+def test_words_of_the_model_that_a_tool_returns_are_no_material() -> None:
+    write = call("write_file", {"path": "notes.md", "content": HANDBOOK})
+    echoes = [f"Wrote notes.md: {HANDBOOK}", HANDBOOK, json.dumps({"text": HANDBOOK, "written": HANDBOOK})]
+    for echo in echoes:
+        assert not any(has_text for *_, has_text, _ in found(write, result(echo)))
+    assert [text for *_, text, _ in found(result(HANDBOOK), call("note", {"text": HANDBOOK}, "c2"))] == [True]
+    assert [text for *_, text, _ in found(call("read", {"path": "a.md"}), result(HANDBOOK))] == [True]
+
+
+def test_long_arguments_of_many_calls_take_little_time() -> None:
+    writes = [call("write", {"content": f"{number} " + "word and " * 2000}, "x") for number in range(100)]
+    many = result(json.dumps([{"text": f"word and word and {number} word"} for number in range(19_000)]))
+    began = time.process_time()
+    collect_given([*writes, many, result("word and " * 100_000)])
+    assert time.process_time() - began < 3

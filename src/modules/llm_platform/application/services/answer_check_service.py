@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Awaitable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, NamedTuple
 
-from modules.llm_platform.application.services.verification_service import VerificationService
+from modules.llm_platform.application.services.verification_service import VerificationService, has_late_sentences
 from modules.llm_platform.application.verification.given_material import link_named_addresses
 from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
@@ -22,14 +23,19 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
 )
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.telemetry.metrics import ANSWER_CHECK_DURATION, CHECKED_SENTENCES
+from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.domain.text.sentences import sentence_spans
 from shared.exceptions import AppException
+
+log = logging.getLogger(__name__)
 
 VerifyMode = Literal["off", "annotate", "mark"]
 
 CHECK_TIMEOUT_S: Final = 1.0  # A client waits at most so long for the evidence after the last word.
+COMPARING_SHARE: Final = 0.8  # of this time, after which the comparison ends and leaves the rest unchecked
 WARM_UP_TIMEOUT_S: Final = 5.0  # The first check of a process waits at most so long until everything is loaded.
 MAX_CONCURRENT_CHECKS: Final = 4
+BROKEN: Final = "internal error: the answer was not compared with the conversation"
 LATE: Final = "timeout: the answer was not compared with the conversation in time"
 NO_MATERIAL: Final = "nothing to check against: the conversation has no tool results, documents or passages"
 TOO_LONG: Final = f"the first {MAX_VERIFIED_CHARS:,} characters of the answer are checked"
@@ -40,7 +46,7 @@ WARM_UP: Final = "The platform checks this sentence first."
 class EvidenceCounts(NamedTuple):
     """Sentences by what the material says of them. A sentence that states nothing, such as a question, is not counted.
 
-    `supported` includes sentences that the material supports in part.
+    `supported` includes sentences that the material supports in part. `unchecked` includes all that were not reached.
     """
 
     supported: int = 0
@@ -69,7 +75,8 @@ class AnswerEvidence:
 class AnswerCheckService:
     """Checks answers with the words and the support model, and with no language model. It opens no address.
 
-    - `verification` reads no pages and has no judge.
+    - `verification` reads no pages and has no judge. Its own time is shorter than `timeout_s`, so that a long answer is
+      compared in part.
     - `default_mode` is what happens to an answer whose request does not say.
     """
 
@@ -115,7 +122,16 @@ class AnswerCheckService:
         return (await self._compare(text, material)).sentences
 
     async def _compare(self, answer: str, material: Awaitable[Sequence[GivenSource]]) -> AnswerEvidence:
-        text = answer[:MAX_VERIFIED_CHARS].replace("\x00", " ")
+        answer = replace_surrogates(answer).replace("\x00", " ")
+        evidence = await self._compare_text(answer[:MAX_VERIFIED_CHARS], material)
+        if len(answer) <= MAX_VERIFIED_CHARS:
+            return evidence
+        unread = len(await asyncio.to_thread(sentence_spans, answer[MAX_VERIFIED_CHARS:]))
+        counts = evidence.counts._replace(unchecked=evidence.counts.unchecked + unread)
+        degraded = (*evidence.degraded, Degraded(component=COMPONENT, reason=TOO_LONG))
+        return replace(evidence, counts=counts, degraded=degraded)
+
+    async def _compare_text(self, text: str, material: Awaitable[Sequence[GivenSource]]) -> AnswerEvidence:
         if not any(map(str.isalnum, text)):
             return AnswerEvidence()
         request = VerificationRequest.model_construct(text=text, sources=(), find_sources=False, language=None)
@@ -132,20 +148,22 @@ class AnswerCheckService:
             return _leave_unchecked(text, LATE)
         except AppException as error:
             return _leave_unchecked(text, f"{error.code}: {error.message}")
-        degraded = verified.degraded
-        if len(answer) > len(text):
-            degraded = (*degraded, Degraded(component=COMPONENT, reason=TOO_LONG))
-        return AnswerEvidence(count_evidence(verified.sentences), verified.sentences, verified.sources, degraded)
+        except Exception:
+            log.exception("an answer was not checked")
+            return _leave_unchecked(text, BROKEN)
+        counts = count_evidence(verified.sentences, is_late=has_late_sentences(verified))
+        return AnswerEvidence(counts, verified.sentences, verified.sources, verified.degraded)
 
 
-def count_evidence(sentences: Sequence[VerifiedSentence]) -> EvidenceCounts:
+def count_evidence(sentences: Sequence[VerifiedSentence], *, is_late: bool = False) -> EvidenceCounts:
+    """Count sentences by their verdicts. If the time was over, those that were not reached count, and questions with them."""
     counts: dict[str, int] = dict.fromkeys(EvidenceCounts._fields, 0)
     for sentence in sentences:
         if sentence.verdict in ("supported", "partial"):
             counts["supported"] += 1
         elif sentence.finding is not None:
             counts[sentence.finding] += 1
-        elif sentence.is_cited or sentence.citations:
+        elif is_late or sentence.is_cited or sentence.citations:
             counts["unchecked"] += 1
     return EvidenceCounts(**counts)
 

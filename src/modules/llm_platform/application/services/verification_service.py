@@ -467,6 +467,12 @@ class _TextVerification:
         return self._began + share * self._seconds
 
 
+def has_late_sentences(verified: dtos.VerifiedText) -> bool:
+    """Return whether sentences were not compared in time. Such a sentence without citations is `unchecked`."""
+    ending = NOT_COMPARED.rpartition("}")[2]
+    return any(part.component == "citations" and part.reason.endswith(ending) for part in verified.degraded)
+
+
 def list_changes(
     before: Sequence[Citation], sentences: Sequence[dtos.VerifiedSentence]
 ) -> tuple[dtos.VerificationChange, ...]:
