@@ -139,6 +139,7 @@ class Upstream:
     - `label` is the name of the upstream in messages.
     - `setting` is the variable of its address, for messages.
     - `timeout` is the deadline of a request in seconds.
+    - `read_timeout` is the wait for the next bytes in `send`, if it is another one.
     - `client` is a pooled client. Without it, each request opens a connection.
     - `rules` override rows of the table of errors, by status.
     - `errors` is the family of the errors.
@@ -153,6 +154,7 @@ class Upstream:
         *,
         setting: str,
         timeout: float,
+        read_timeout: float | None = None,
         client: httpx2.AsyncClient | None = None,
         headers: Mapping[str, str] | None = None,
         auth: tuple[str, str] | None = None,
@@ -180,7 +182,7 @@ class Upstream:
             kind: httpx2.Headers({**common, "Content-Type": kind} if kind else common) for kind in (None, FORM, JSON)
         }
         self._urls: dict[str, httpx2.URL] = {}
-        self._step_timeouts = httpx2.Timeout(timeout).as_dict()
+        self._step_timeouts = httpx2.Timeout(timeout, read=read_timeout or timeout).as_dict()
 
     async def post_form(
         self, path: str, form: Mapping[str, str], deadline: float | None = None, *, sent_kind: SentKind | None

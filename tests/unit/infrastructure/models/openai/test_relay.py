@@ -138,3 +138,65 @@ async def test_the_key_is_replaced_where_a_body_has_it_and_stops_a_stream_that_s
     beginning = chunk(f"It is {KEY[:6]}") + chunk("board") + chunk(f" and {KEY[:5]}") + chunk(finish="stop") + DONE
     raw, _, _ = await relay(ChatServer(stream(*beginning.splitlines(keepends=True))), Relay(streams=True))
     assert raw == beginning
+
+
+def _delta(choice: int = 0, **delta: object) -> bytes:
+    sent = {"id": "c", "choices": [{"index": choice, "delta": delta, "finish_reason": None}]}
+    return b"data: " + json.dumps(sent).encode() + b"\n\n"
+
+
+def _call(arguments: str) -> dict[str, object]:
+    return {"tool_calls": [{"index": 0, "function": {"name": "look", "arguments": arguments}}]}
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [_delta(1, content=KEY[:8]), _delta(1, content=KEY[8:])],
+        [_delta(refusal=KEY[:8]), _delta(refusal=KEY[8:])],
+        [_delta(reasoning=KEY[:8], reasoning_content="x"), _delta(reasoning=KEY[8:], reasoning_content="x")],
+        [_delta(**_call(KEY[:8])), _delta(**_call(KEY[8:]))],
+        [_delta(content=KEY[:8]), _delta(reasoning_content="z"), _delta(content=KEY[8:])],
+        [b"".join([*(_delta(content=sign) for sign in KEY), *[_delta(content="a ")] * 300])],
+    ],
+    ids=["choice", "refusal", "reasoning", "call", "interleaved", "one-read"],
+)
+async def test_no_field_spells_the_key_however_it_is_split(parts: list[bytes]) -> None:
+    paused = [step for part in parts for step in (part, 0.03)]
+    async with ChatServer(stream(*paused, chunk(finish="stop"), DONE)).running() as server:
+        config = LLMConnection(name="here", kind="vllm", model="small", base_url=server.url, api_key=KEY)
+        provider = OpenAIProvider(config)
+        request = LLMRequest(messages=MESSAGES, relay=Relay(streams=True), step_s=0.0, extra={"tools": [], "n": 2})
+        sent: list[bytes] = []
+        try:
+            with pytest.raises(LLMProviderException, match="its own API key"):
+                async for part in provider.stream(request):
+                    sent += [part.raw] if isinstance(part, LLMToken) else []
+        finally:
+            await provider.aclose()
+    assert KEY[:8].encode() not in b"".join(sent)
+
+
+async def test_a_whole_answer_may_take_longer_than_the_first_token_of_a_stream() -> None:
+    body = (RECORDED / sorted(path.name for path in RECORDED.glob("*.json"))[0]).read_bytes()
+    raw, _, _ = await relay(ChatServer(Reply((0.5, body))), Relay(), timeout=0.2)
+    assert raw == body
+    with pytest.raises(LLMTimeoutError):
+        await relay(ChatServer(Reply((0.5, chunk("A"), DONE), content_type=EVENTS)), Relay(streams=True), timeout=0.2)
+
+
+async def test_nothing_is_passed_on_before_the_first_content() -> None:
+    for first in (b": PROCESSING\n\n", chunk("", role="assistant")):
+        server = ChatServer(stream(first, 0.05, b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'))
+        async with server.running():
+            config = LLMConnection(name="here", kind="vllm", model="small", base_url=server.url, api_key=KEY)
+            provider = OpenAIProvider(config)
+            request = LLMRequest(messages=MESSAGES, relay=Relay(streams=True), step_s=0.0)
+            try:
+                with pytest.raises(LLMException):
+                    assert [part async for part in provider.stream(request)] == []
+                async with aclosing(provider.stream(request)) as parts:
+                    with pytest.raises(LLMException):
+                        await anext(parts)
+            finally:
+                await provider.aclose()

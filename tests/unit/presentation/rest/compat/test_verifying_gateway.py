@@ -373,3 +373,120 @@ async def test_a_long_conversation_and_deep_json_are_passed_on(tmp_path: Path) -
             response = await chat(client, content=given)
         assert response.status_code == 200
         assert "X-Evidence" in response.headers
+
+
+async def test_the_evidence_is_an_event_of_its_own_with_the_head_of_the_service(tmp_path: Path) -> None:
+    bare = b"".join(spoken(TEXT, 500)[1:3])
+    endings = {bare.rstrip(): b"\n\n", bare.rstrip() + b"\n": b"\n", bare + b": bye\n\n": b""}
+    for body, added in endings.items():
+        for mode in ("annotate", "mark"):
+            async with gateway(tmp_path, ChatServer(stream(body, ending="end"))) as client:
+                response = await chat(client, mode, stream=True)
+            events = [event for event in response.content.split(b"\n\n") if b'"evidence"' in event]
+            assert len(events) == 1
+            assert events[0].startswith(b"data: {")
+            assert json.loads(events[0][6:])["id"] == chunks(response)[0]["id"]
+            if mode == "annotate":
+                assert response.content.startswith(body + added + b"data: ")
+
+
+async def test_half_a_surrogate_pair_in_an_id_or_a_title_ends_no_stream(tmp_path: Path) -> None:
+    for mode in ("annotate", "mark"):
+        said = r"The pump weighs 152 kg [5].\n\nSources:\n[5] \ud83d page https://x.example/a"
+        event = f'{{"id":"\\ud800","choices":[{{"index":0,"delta":{{"content":"{said}"}},"finish_reason":null}}]}}'
+        parts = [f"data: {event}\n\n".encode(), b'data: {"id":"\\ud800","choices":[]}\n\n', DONE]
+        async with gateway(tmp_path, ChatServer(stream(*parts))) as client:
+            response = await chat(client, mode, stream=True)
+        assert response.content.endswith(DONE)
+        assert '"error"' not in response.text
+        assert "evidence" in chunks(response)[-1]
+
+
+async def test_an_error_before_the_first_content_is_a_status(tmp_path: Path) -> None:
+    late = b'data: {"error": {"message": "overloaded", "code": 503}}\n\n'
+    for first in (b": PROCESSING\n\n", chunk("", role="assistant")):
+        async with gateway(tmp_path, ChatServer(stream(first, 0.05, late))) as client:
+            off, on = await chat(client, "off", stream=True), await chat(client, stream=True)
+        assert on.status_code == off.status_code >= 500
+
+
+@pytest.mark.parametrize("known", ["[]", "null", "[ ]"])
+async def test_an_empty_list_of_annotations_is_replaced(tmp_path: Path, known: str) -> None:
+    body = completion(TEXT, annotations=[]).replace(b'"annotations": []', f'"annotations": {known}'.encode())
+    assert known.encode() in body
+    async with gateway(tmp_path, ChatServer(answer(body))) as client:
+        response = await chat(client)
+    assert response.content.count(b'"annotations"') == 1
+    assert len(response.json()["choices"][0]["message"]["annotations"]) == 2
+
+
+PUMP = "The Nordwind heat pump weighs 152 kg."
+
+
+@pytest.mark.parametrize(
+    ("said", "marked"),
+    [
+        (f"**{PUMP}** Next.\n", f"**{PUMP}** {CONTRADICTED} Next.\n"),
+        (f"*{PUMP}* **It** stands.\n", f"*{PUMP}* {CONTRADICTED} **It** stands.\n"),
+        (f"{PUMP}\r\nNext one.\r\n", f"{PUMP} {CONTRADICTED}\r\nNext one.\r\n"),
+        (f"~~~\n{PUMP}\n~~~\n\nNext one.\n", None),
+        (f"````\n```\n{PUMP}\n````\n\nNext one.\n", None),
+        (f"Write `{PUMP} {PUMP}` here.\n", f"Write `{PUMP} {PUMP}` here. {CONTRADICTED}\n"),
+        (f'{{"a": "{PUMP}", "b": "{PUMP} Next."}}', None),
+        (f'\n["{PUMP} Next."]', None),
+    ],
+)
+async def test_a_mark_breaks_no_form(tmp_path: Path, said: str, marked: str | None) -> None:
+    upstream = ChatServer(answer(completion(said)))
+    async with gateway(tmp_path, upstream) as client:
+        shown = [(await chat(client, "mark")).json()["choices"][0]["message"]["content"]]
+        for size in (7, 500):
+            upstream.replies = [stream(*spoken(said, size))]
+            shown.append(joined(chunks(await chat(client, "mark", stream=True))))
+    expected = (marked or said).replace(ABSENT, "")
+    assert [text.replace(f" {ABSENT}", "") for text in shown] == [expected] * 3
+    assert marked or not any(ABSENT in text for text in shown if PUMP not in text.split(ABSENT)[0])
+
+
+async def test_a_mark_stands_behind_the_target_of_a_link(tmp_path: Path) -> None:
+    said = f"The Nordwind heat pump weighs [152 kg.]({URL}) Next one.\n"
+    upstream = ChatServer(answer(completion(said)))
+    async with gateway(tmp_path, upstream) as client:
+        whole = (await chat(client, "mark")).json()["choices"][0]["message"]["content"]
+        upstream.replies = [stream(*spoken(said))]
+        streamed = joined(chunks(await chat(client, "mark", stream=True)))
+    assert f"152 kg.]({URL}) {CONTRADICTED} Next" in whole
+    assert f"[152 kg.]({URL})" in streamed
+
+
+@pytest.mark.parametrize("size", [1, 7, 500])
+async def test_a_mark_stands_inside_the_cell_of_a_table_or_nowhere(tmp_path: Path, size: int) -> None:
+    table = f"| a | b |\n|---|---|\n| x | {PUMP} |\n\nIt ends here.\n"
+    async with gateway(tmp_path, ChatServer(stream(*spoken(table, size)))) as client:
+        shown = joined(chunks(await chat(client, "mark", stream=True)))
+    assert all(line.endswith("|") for line in shown.splitlines() if line.startswith("|"))
+
+
+async def test_a_mark_in_a_stream_does_not_contradict_the_evidence(tmp_path: Path) -> None:
+    given = f"[1] Short\n{PUMP}\n\n[2] Handbook\nThe Nordwind heat pump weighs 142 kg.\n\nHow heavy?"
+    said = "The Nordwind heat pump weighs 152 kg [2]. That is all.\n"
+    async with gateway(tmp_path, ChatServer(stream(*spoken(said)))) as client:
+        shown = joined(chunks(await chat(client, "mark", content=given, stream=True)))
+    assert CONTRADICTED not in shown
+
+
+async def test_a_chunk_waits_once_for_all_its_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verified_answers, "MARK_WAIT_S", 0.2)
+    waits = []
+
+    class Service:
+        async def check_part(self, text: str, given: object) -> list[object]:
+            waits.append(text)
+            await asyncio.sleep(60)
+            return []
+
+    answer = verified_answers.VerifiedAnswer(Service(), "mark", asyncio.sleep(0))  # type: ignore[arg-type]
+    async with asyncio.timeout(2):
+        await answer.add("It is so.\n" * 100)
+    assert waits
+    answer._given.close()  # type: ignore[attr-defined]

@@ -98,7 +98,7 @@ class OpenAIProvider(ILLMProvider):
         client = await self._ensure_client()
         builder = streaming.AnswerBuilder if request.relay is None else RelayBuilder
         answer = builder(self._connection, request, self._redactor)
-        first = _TimeLimit(self._connection.timeout)
+        first = self._first_limit(request)
         async with watch_model(answer.meter.progress):
             with self._translate_errors(answer):
                 response = await self._send(client, body, request, first)
@@ -156,6 +156,12 @@ class OpenAIProvider(ILLMProvider):
         if client is not None:
             await client.aclose()
 
+    def _first_limit(self, request: LLMRequest) -> _TimeLimit:
+        """Return the wait for the first text. A relayed answer that is no stream is complete with it."""
+        if request.relay is not None and not request.relay.streams:
+            return _TimeLimit(MAX_CALL_S, TOO_LONG)
+        return _TimeLimit(self._connection.timeout)
+
     def _check_configuration(self) -> None:
         if self._configuration_error:
             raise exceptions.LLMConfigError(self._configuration_error)
@@ -205,10 +211,14 @@ class OpenAIProvider(ILLMProvider):
                 body = {name: value for name, value in sent.items() if name != "response_format"}
             elif field := errors.find_refused_field(response.status_code, content, ours):
                 self._refused.update((field, "stream_options") if field == "stream" else (field,))
-            elif errors.is_loading(response.status_code, content) and limit.left_s > LOADING_PAUSE_S:
+            elif errors.is_loading(response.status_code, content) and self._can_wait(limit):
                 await self._run_within(asyncio.sleep(LOADING_PAUSE_S), limit)
             else:
                 raise errors.status_error(self._connection, response.status_code, content, response.headers)
+
+    def _can_wait(self, limit: _TimeLimit) -> bool:
+        """Return whether a server may go on loading its model: no longer than others may take for their first text."""
+        return limit.seconds - limit.left_s + LOADING_PAUSE_S < self._connection.timeout
 
     async def _read_stream(
         self, answer: streaming.AnswerBuilder, response: httpx2.Response, step_s: float, limit: _TimeLimit
@@ -344,6 +354,7 @@ class OpenAIProvider(ILLMProvider):
             config.address or "",
             setting=config.settings.address,
             timeout=config.timeout,
+            read_timeout=MAX_CALL_S,  # Each wait has a _TimeLimit.
             client=self._shared_client or self._own_client,
             headers={
                 "User-Agent": config.user_agent or config.traits.user_agent or user_agent(),

@@ -1,6 +1,8 @@
 """Pass the answer of a service on byte for byte, while it is read for its text, its tokens and its limits."""
 
-from typing import Final
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
 
 from modules.llm_platform.domain.dtos import llm_dtos as dtos
 from modules.llm_platform.domain.privacy.redaction import MIN_SECRET_CHARS, Redactor
@@ -10,6 +12,7 @@ from modules.llm_platform.infrastructure.models.openai import streaming
 EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n")
 MAX_EVENT_END: Final = 4  # bytes of the longest end
 BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+MAX_DEPTH: Final = 20  # levels of the JSON of a chunk in which the API key is looked for
 KEY_PREFIX_CHARS: Final = 4  # A text that ends with so much of the key waits for its next part.
 WEB_PAGE: Final = "a web page instead of JSON"
 NO_STREAM: Final = "one JSON object instead of a stream"
@@ -21,7 +24,8 @@ class RelayBuilder(streaming.AnswerBuilder):
     """Builder of an answer whose parts are the bytes of the service: whole events of a stream, or one JSON object.
 
     The answer is neither cleaned nor cut: reasoning, refusals and repetitions are the caller's. Only configured secrets are
-    replaced, and a stream that spells the API key out ends with an error.
+    replaced, and a stream that spells the API key out ends with an error. The events before the first content wait for it, so
+    that an error in their place is an error of the call.
     """
 
     def __init__(self, connection: LLMConnection, request: dtos.LLMRequest, redactor: Redactor) -> None:
@@ -30,7 +34,11 @@ class RelayBuilder(streaming.AnswerBuilder):
         self._received = bytearray()
         self._whole_events = 0  # The received bytes up to here are whole events.
         self._has_begun = self._has_ended = False
+        self._has_content = False
         self._new_text: list[str] = []
+        self._events = streaming.EventDecoder()
+        self._tails: dict[tuple[Any, ...], str] = {}  # the last characters of each field of each choice
+        self._open_fields: set[tuple[Any, ...]] = set()  # those whose text ends with a beginning of the API key
 
     def receive(self, received: bytes) -> bool:
         """Raises InvalidAnswerError for a web page, and for a stream where one JSON object was asked for, or the reverse."""
@@ -40,6 +48,7 @@ class RelayBuilder(streaming.AnswerBuilder):
                 raise streaming.InvalidAnswerError(WEB_PAGE)
             if self._streams == start.startswith((b"{", b"[")):
                 raise streaming.InvalidAnswerError(NO_STREAM if self._streams else NO_OBJECT)
+        self._search_key(received)
         searched = max(self._whole_events, len(self._received) - MAX_EVENT_END)
         self._received += received
         if not received:  # The body has ended: what is left is its last event, or its only object.
@@ -52,6 +61,10 @@ class RelayBuilder(streaming.AnswerBuilder):
     def add(self, delta: streaming.Delta) -> None:
         super().add(delta)
         self.is_looping = False
+        ours = (delta, *delta.others)
+        self._has_content = self._has_content or any(
+            one.text or one.reasoning or one.tool_calls or one.refused or one.finish_reason for one in ours
+        )
         self._new_text.append(delta.text)
 
     def finish(self) -> None:
@@ -60,7 +73,8 @@ class RelayBuilder(streaming.AnswerBuilder):
 
     def new_parts(self) -> list[dtos.LLMStreamPart]:
         """Return the whole events since the last call as one token."""
-        if not self._whole_events or self._may_spell_key():
+        is_open = not self._has_content or self._open_fields
+        if not self._whole_events or (is_open and not self._has_ended):
             return []
         raw = self._redactor.data(bytes(self._received[: self._whole_events]))
         text = "".join(self._new_text)
@@ -69,15 +83,39 @@ class RelayBuilder(streaming.AnswerBuilder):
         self._new_text.clear()
         return [dtos.LLMToken(text=text, raw=raw)]
 
-    def _may_spell_key(self) -> bool:
-        """Return whether the text ends with a beginning of the API key. Raises InvalidAnswerError if it has the whole key."""
+    def _search_key(self, received: bytes) -> None:
+        """Note which fields end with a beginning of the API key. Raises InvalidAnswerError if one has the whole key."""
         key = self._connection.api_key
         if len(key) < MIN_SECRET_CHARS or not self._streams:
-            return False
-        tail = "".join(self.meter.received[-streaming.KEY_TOKENS :])[-len(key) - sum(map(len, self._new_text)) :]
+            return
+        for payload in self._events.feed(received) if received else self._events.finish():
+            chunks: list[Any] = []
+            with suppress(streaming.InvalidAnswerError):  # The reader of the stream reports it.
+                chunks = streaming.decode_chunks(payload)
+            for chunk in chunks:
+                for place, text in _each_text(chunk.get("choices") if isinstance(chunk, dict) else None):
+                    self._add_to_field(place, text, key)
+
+    def _add_to_field(self, place: tuple[Any, ...], text: str, key: str) -> None:
+        tail = self._tails.get(place, "") + text
         if key in tail:
             raise streaming.InvalidAnswerError(KEY_IN_ANSWER)
-        return not self._has_ended and any(tail.endswith(key[:size]) for size in range(KEY_PREFIX_CHARS, len(key)))
+        self._tails[place] = tail = tail[-len(key) :]
+        if any(tail.endswith(key[:size]) for size in range(KEY_PREFIX_CHARS, len(key))):
+            self._open_fields.add(place)
+        else:
+            self._open_fields.discard(place)
 
     def _problem(self, content: str, *, has_calls: bool) -> str | None:
         return None
+
+
+def _each_text(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yield the texts of JSON to MAX_DEPTH, each with its place. The `index` tells apart choices, and calls."""
+    if isinstance(value, str):
+        yield place, value
+    elif isinstance(value, dict | list) and len(place) < MAX_DEPTH:
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            if isinstance(value, list):
+                name = inner.get("index") if isinstance(inner, dict) else None
+            yield from _each_text(inner, (*place, name if isinstance(name, str | int) else 0))

@@ -100,7 +100,23 @@ def read_answer(body: bytes) -> Delta:
 
 def read_chunk(payload: bytes) -> Delta:
     """Return the content of one event of a streamed answer, or EMPTY if it has none. Raises the errors of `read_answer`."""
-    chunk = _decode(payload)
+    return _chunk_delta(_decode(payload))
+
+
+def decode_chunks(payload: bytes) -> list[Any]:
+    """Return the JSON of one event: several values if the service omits the blank lines between events.
+
+    Raises InvalidAnswerError.
+    """
+    try:
+        return [_decode(payload)]
+    except InvalidAnswerError:
+        if b"\n" not in payload:
+            raise
+        return [_decode(line) for line in payload.split(b"\n")]
+
+
+def _chunk_delta(chunk: Any) -> Delta:
     return _delta(chunk, "delta") if isinstance(chunk, dict) else EMPTY
 
 
@@ -311,17 +327,7 @@ class StreamReader:
             if not payload or payload.isspace():
                 continue
             self._has_events = True
-            yield from (delta for delta in _read(payload) if delta is not EMPTY)
-
-
-def _read(payload: bytes) -> list[Delta]:
-    """Return the deltas of one event: several if the service omits the blank lines between events."""
-    try:
-        return [read_chunk(payload)]
-    except InvalidAnswerError:
-        if b"\n" not in payload:
-            raise
-        return [read_chunk(line) for line in payload.split(b"\n")]
+            yield from (delta for delta in map(_chunk_delta, decode_chunks(payload)) if delta is not EMPTY)
 
 
 KEY_TOKENS: Final = 200  # more tokens than an API key has

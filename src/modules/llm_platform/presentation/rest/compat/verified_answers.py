@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any, Final
 
 from fastapi import Request
@@ -39,13 +42,23 @@ VERIFY_HEADER: Final = "X-Verify"
 EVIDENCE_HEADER: Final = "X-Evidence"
 MODES: Final[dict[str, VerifyMode]] = {"off": "off", "annotate": "annotate", "mark": "mark"}
 MARK_WAIT_S: Final = 0.025  # A stream waits at most so long for the verdict on a sentence, once at its end.
-MAX_MARKERS_CHARS: Final = 200  # of the markers behind a sentence
+MAX_MARKERS_CHARS: Final = 200  # of markers that are still being written behind a sentence
 MAX_LINE_CHARS: Final = 4000  # A longer line has marks at its end alone.
 
-_MARKERS: Final = re.compile(r"(?:\s?(?:[\[【(][^\[\]()【】\n]{1,60}[\])】](?:\([^()\s]{1,500}\))?|[¹²³⁰⁴-⁹]{1,3}))*")
 STOPS: Final = re.compile(r"[.!?…。！？]")
 _OPENING: Final = ("[", "【", "(", "<")
-_TRAILING: Final = " \t|"
+# What belongs to a sentence behind its full stop: the target of a link that it ends, closing signs, and markers.
+_BEHIND: Final = re.compile(
+    r"(?:\]\([^()\s]{0,500}\)|[.!?…。！？*_~\"'”’»`)\]]"
+    r"|[ \t]?(?:[\[【(][^\[\]()【】\n]{1,60}[\])】](?:\([^()\s]{1,500}\))?|[¹²³⁰⁴-⁹]{1,3}))*"
+)
+_TRAILING: Final = " \t|\r"
+_CITATION: Final = re.compile(
+    r"[\[【](?P<label>[^\[\]【】\n]{1,60})[\]】](?:\([^()\s]{1,500}\))?|(?<=[.!?,;:])[¹²³⁰⁴-⁹]{1,3}"
+)
+_FENCE: Final = re.compile(r"[ \t>]*(`{3,}|~{3,})(.*)", re.S)
+_TICKS: Final = re.compile(r"`+")
+_DATA: Final = ("{", "[")  # A text that begins so is JSON, which marks would break.
 
 
 class VerifiedAnswer:
@@ -67,7 +80,8 @@ class VerifiedAnswer:
         self._line_start = 0
         self._marked_up_to = 0
         self._marks: list[tuple[int, str]] = []  # with their places in the text as written
-        self._is_code = False
+        self._fence = ""  # that the current line stands in, in the mode `mark`
+        self._is_data: bool | None = None  # known with the first sign of the text
 
     @property
     def has_text(self) -> bool:
@@ -84,15 +98,18 @@ class VerifiedAnswer:
         if not self.is_marked:
             self._parts.append(text)
             return text
-        return "".join([await self._add_line(line) for line in text.splitlines(keepends=True)])
+        if self._is_data is None and (start := text.lstrip()):
+            self._is_data = start.startswith(_DATA)
+        until = asyncio.get_running_loop().time() + MARK_WAIT_S
+        return "".join([await self._add_line(line, until) for line in text.splitlines(keepends=True)])
 
-    async def _add_line(self, text: str) -> str:
-        """Take text of one line, with its end or without."""
+    async def _add_line(self, text: str, until: float) -> str:
+        """Take text of one line, with its end or without. A verdict is waited for `until` a time of the event loop."""
         sent = self._line_start + len(self._line)
         self._line += text
-        marks = await self._mark_sentences(sent)
+        marks = await self._mark_sentences(sent, until)
         if self._line.endswith("\n"):
-            self._is_code ^= self._line.lstrip().startswith("```")
+            self._fence = _next_fence(self._fence, self._line)
             self._parts.append(self._line)
             self._line, self._line_start = "", self._line_start + len(self._line)
         return _insert(text, sent, marks)
@@ -147,12 +164,13 @@ class VerifiedAnswer:
         evidence = await self._service.check(text, self._given)
         if is_marked and is_streamed:  # Only behind the last sentence a mark can still stand.
             last = [sentence for sentence in evidence.sentences[-1:] if sentence.end > self._marked_up_to]
-            self._marks += [(len(text), mark) for _, mark in _make_marks(text, last)]
+            made = _leave_code(text, _make_marks(text, last))
+            self._marks += [(len(text), mark) for place, mark in made if not text[place:].strip()]
         elif is_marked:
-            self._marks = _make_marks(text, evidence.sentences)
+            self._marks = _leave_code(text, _make_marks(text, evidence.sentences))
         self.evidence = _shift(evidence, self._marks)
 
-    async def _mark_sentences(self, sent: int) -> list[tuple[int, str]]:
+    async def _mark_sentences(self, sent: int, until: float) -> list[tuple[int, str]]:
         """Return the marks of the sentences that have ended in the current line, at or behind the place `sent`."""
         done, end = max(0, self._marked_up_to - self._line_start), self._find_end()
         if end <= done:
@@ -160,28 +178,50 @@ class VerifiedAnswer:
         line, at = self._line[:end], self._line_start
         self._marked_up_to = at + end
         try:
-            async with asyncio.timeout(MARK_WAIT_S):
-                checked = await self._service.check_part(line, self._given)
+            async with asyncio.timeout_at(until):
+                checked = await self._check_line(line)
         except TimeoutError:
             return []  # The evidence at the end has the verdict.
         last = [sentence for sentence in checked if sentence.end > done]
-        marks = [(max(sent, at + place), mark) for place, mark in _make_marks(line, last)]
+        marks = [
+            (max(sent, at + place), mark)
+            for place, mark in _make_marks(line, last)
+            if not line[place : sent - at].strip(" \t")  # What has been sent stays before its sentence's mark.
+        ]
         if self._line[: sent - at].endswith(" "):  # The blank before the mark has been sent.
             marks = [(place, f"{mark.lstrip()} " if place == sent else mark) for place, mark in marks]
+        code = _find_code(self._line)
+        marks = [mark for mark in marks if not any(start < mark[0] - at < end for start, end in code)]
         self._marks += marks
         return marks
+
+    async def _check_line(self, line: str) -> list[VerifiedSentence]:
+        """Return the sentences of a line, without the findings that the rest of the answer may take back.
+
+        A list of sources at its end says what the numbers mean: a source may have a sentence that seems to cite another one.
+        """
+        checked = await self._service.check_part(line, self._given)
+        bare = _blank_citations(line)
+        if bare == line or not any(sentence.finding for sentence in checked):
+            return list(checked)
+        known = [one for one in await self._service.check_part(bare, self._given) if one.finding is None]
+        return [
+            sentence
+            for sentence in checked
+            if not any(one.start < sentence.end and sentence.start < one.end for one in known)
+        ]
 
     def _find_end(self) -> int:
         """Return where the last complete sentence of the current line ends, with the markers behind it, or 0."""
         line = self._line
-        if self._is_code or line.lstrip().startswith("```") or len(line) > MAX_LINE_CHARS:
+        if self._is_data or self._fence or len(line) > MAX_LINE_CHARS or _FENCE.match(line):
             return 0
         if line.endswith("\n"):
             return len(line.rstrip())
         complete = sentence_spans(line)[:-1] if STOPS.search(line) else []
         if not complete:
             return 0
-        end = _MARKERS.match(line, complete[-1][1]).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
+        end = _BEHIND.match(line, complete[-1][1]).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
         following = line[end:].lstrip()
         is_open = not following or (following.startswith(_OPENING) and len(following) <= MAX_MARKERS_CHARS)
         return 0 if is_open else end
@@ -240,16 +280,63 @@ async def _end(event: ChatDone, answer: VerifiedAnswer) -> AsyncGenerator[ChatEv
 
 
 def _make_marks(text: str, sentences: Sequence[VerifiedSentence]) -> list[tuple[int, str]]:
-    """Return the marks of sentences, each with its place: behind the markers of the sentence, in its line."""
+    """Return the marks of sentences, each with its place: behind what belongs to the sentence, in its line and its cell."""
     marks = []
-    for number, sentence in enumerate(sentences):
+    for sentence in sentences:
         if sentence.finding is None:
             continue
-        following = sentences[number + 1].start if number + 1 < len(sentences) else len(text)
-        behind = text[sentence.end : following].partition("\n")[0].rstrip(_TRAILING)
-        place = sentence.end + (len(behind) if len(behind) <= MAX_MARKERS_CHARS else 0)
+        place = _BEHIND.match(text, sentence.end).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
+        while place > sentence.start and text[place - 1] in _TRAILING:
+            place -= 1
         marks.append((place, f" {MARKS[sentence.finding]}"))
     return marks
+
+
+def _leave_code(text: str, marks: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Return the marks that stand in no code. A text in JSON gets none."""
+    if text.lstrip().startswith(_DATA):
+        return []
+    kept, waiting, at, fence = [], deque(marks), 0, ""
+    for line in text.splitlines(keepends=True):
+        here = []
+        while waiting and waiting[0][0] < at + len(line):
+            here.append(waiting.popleft())
+        if here and not fence and not _FENCE.match(line):
+            code = _find_code(line)
+            kept += [mark for mark in here if not any(start < mark[0] - at < end for start, end in code)]
+        fence, at = _next_fence(fence, line), at + len(line)
+    return kept + ([] if fence else list(waiting))
+
+
+def _next_fence(fence: str, line: str) -> str:
+    """Return the fence of the code that goes on behind a line, or an empty text."""
+    found = _FENCE.match(line)
+    if found is None or (fence and not (found[1].startswith(fence) and not found[2].strip())):
+        return fence
+    return "" if fence else found[1]
+
+
+def _find_code(line: str) -> list[tuple[int, int]]:
+    """Return where code in a line begins and ends. Code that has no end yet reaches to the end of the line."""
+    found, opened = [], None
+    for ticks in _TICKS.finditer(line):
+        if opened is None:
+            opened = ticks
+        elif opened[0] == ticks[0]:
+            found.append((opened.start(), ticks.end()))
+            opened = None
+    return found if opened is None else [*found, (opened.start(), len(line) + 1)]
+
+
+def _blank_citations(line: str) -> str:
+    """Return the line with blanks in place of its citations, except for the words of its links."""
+    return _CITATION.sub(_blank_citation, line)
+
+
+def _blank_citation(found: re.Match[str]) -> str:
+    label = found["label"] or ""
+    words = label if " " in label else " " * len(label)
+    return f" {words}".ljust(len(found[0]))
 
 
 def _insert(text: str, start: int, marks: Sequence[tuple[int, str]]) -> str:
@@ -267,9 +354,12 @@ def _shift(evidence: AnswerEvidence, marks: Sequence[tuple[int, str]]) -> Answer
     if not marks:
         return evidence
 
+    places = [place for place, _ in marks]
+    sums = list(accumulate((len(mark) for _, mark in marks), initial=0))
+
     def move(span: TextSpan) -> TextSpan:
-        before_start = sum(len(mark) for place, mark in marks if place <= span.start)
-        before_end = sum(len(mark) for place, mark in marks if place < span.end)
+        before_start = sums[bisect_right(places, span.start)]
+        before_end = sums[bisect_left(places, span.end)]
         return TextSpan(start=span.start + before_start, end=span.end + before_end)
 
     def move_citation(citation: Citation) -> Citation:

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from typing import Any, Final, Literal
 
 from fastapi import Request, Response
 from pydantic import BaseModel
-from pydantic_core import to_json
 
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMToken
@@ -27,6 +26,7 @@ from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 _DONE: Final = re.compile(rb"^data:[ ]?\[DONE\]", re.M)
 _EVENT: Final = re.compile(rb".*?(?:\r\n\r\n|\n\n|\r\r|\Z)", re.S)
+_EVENT_ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
 _HEAD: Final = ("id", "object", "created", "model", "system_fingerprint")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder(strict=False)
@@ -77,7 +77,7 @@ async def _relay_events(
     llm: LLMService, prompt: LLMRequest, answer: VerifiedAnswer, number: str
 ) -> AsyncGenerator[RelayedPart | ChatDone, None]:
     """Yield the bytes of the service up to its `[DONE]`, the evidence, and the rest. The evidence has a chunk of its own."""
-    rest, last_chunk = b"", b""
+    rest = last_chunk = sent = b""
     async with aclosing(llm.stream(prompt)) as parts:
         async for part in parts:
             if isinstance(part, LLMResponse):
@@ -86,7 +86,7 @@ async def _relay_events(
             raw = part.raw
             if (end := _DONE.search(raw)) is not None:
                 raw, rest = raw[: end.start()], raw[end.start() :]
-            last_chunk = raw or last_chunk
+            last_chunk, sent = raw if b'"choices"' in raw else last_chunk, raw or sent
             if answer.is_marked:
                 async for event in _mark_events(raw, answer):
                     yield RelayedPart(raw=event)
@@ -99,21 +99,20 @@ async def _relay_events(
     if not answer.is_finished:
         marks = await answer.finish()
         if marks:
-            yield RelayedPart(raw=_make_chunk(last_chunk, {"content": marks}))
+            yield RelayedPart(raw=_end_event(sent) + _make_chunk(last_chunk, {"content": marks}))
+            sent = b""
     evidence = b""
     if answer.has_text:
         annotations = chat_completions.chat_annotations(answer.url_citations())
         delta = {"annotations": annotations} if annotations else {}
-        evidence = _make_chunk(last_chunk, delta, **answer.fields())
+        evidence = _end_event(sent) + _make_chunk(last_chunk, delta, **answer.fields())
     yield RelayedPart(raw=evidence + rest)
     yield done  # type: ignore[misc]  # A complete answer is always the last event.
 
 
 async def _mark_events(raw: bytes, answer: VerifiedAnswer) -> AsyncGenerator[bytes, None]:
     """Yield the events of the service, with marks in the text of the first choice."""
-    for event in _EVENT.findall(raw):
-        if not event:
-            continue
+    for event in _split_events(raw):
         chunk = _read_chunk(event)
         choice = _first_choice(chunk)
         delta = choice.get("delta")
@@ -131,7 +130,7 @@ async def _mark_events(raw: bytes, answer: VerifiedAnswer) -> AsyncGenerator[byt
             yield event
         else:
             delta["content"] = marked  # type: ignore[index]  # It has a text.
-            yield b"data: " + json.dumps(chunk, ensure_ascii=False).encode(errors="replace") + b"\n\n"
+            yield b"data: " + _encode_chunk(chunk) + b"\n\n"
 
 
 def add_evidence(raw: bytes, answer: VerifiedAnswer, marked: str | None) -> bytes:
@@ -144,17 +143,20 @@ def add_evidence(raw: bytes, answer: VerifiedAnswer, marked: str | None) -> byte
         message = _find_value(text, "choices", 0, "message")
         inserted = []
         annotations = chat_completions.chat_annotations(answer.url_citations())
-        if annotations and not _has_member(text, message, "annotations"):
-            inserted.append((message[1] - 1, message[1] - 1, b',"annotations":' + to_json(annotations)))
+        known = _find_member(text, message, "annotations")
+        if annotations and known is None:
+            inserted.append((message[1] - 1, message[1] - 1, b',"annotations":' + _encode(annotations)))
+        elif annotations and known is not None and not _DECODER.raw_decode(text, known)[0]:
+            inserted.append((known, _DECODER.raw_decode(text, known)[1], _encode(annotations)))
         if marked is not None:
             start, end = _find_value(text, "choices", 0, "message", "content")
-            inserted.append((start, end, to_json(marked)))
+            inserted.append((start, end, _encode(marked)))
         end = len(text.rstrip()) - 1
         inserted.append(
             (
                 end,
                 end,
-                b"".join(b"," + to_json(name) + b":" + to_json(value) for name, value in answer.fields().items()),
+                b"".join(b"," + _encode(name) + b":" + _encode(value) for name, value in answer.fields().items()),
             )
         )
     except (ValueError, LookupError, RecursionError):
@@ -195,12 +197,32 @@ def _each_member(text: str, at: int) -> Any:
             at = _skip(text, at + 1)
 
 
-def _has_member(text: str, span: tuple[int, int], name: str) -> bool:
-    return any(key == name for key, _ in _each_member(text, span[0]))
+def _find_member(text: str, span: tuple[int, int], name: str) -> int | None:
+    """Return where the value of a member begins, or None if the object has no such member."""
+    return next((start for key, start in _each_member(text, span[0]) if key == name), None)
 
 
 def _skip(text: str, at: int) -> int:
     return _SPACE.match(text, at).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
+
+
+def _split_events(raw: bytes) -> Iterator[bytes]:
+    """Yield the events, and the lines of an event whose service omits the blank lines."""
+    for event in filter(None, _EVENT.findall(raw)):
+        lines = event.splitlines(keepends=True)
+        if sum(line.startswith(b"data:") for line in lines) > 1 and not _read_chunk(event):
+            yield from lines
+        else:
+            yield event
+
+
+def _end_event(sent: bytes) -> bytes:
+    """Return the line ends that the last event lacks, so that a further one may follow."""
+    if not sent or sent.endswith(_EVENT_ENDS):
+        return b""
+    if sent.endswith(b"\r"):
+        return b"\r"
+    return b"\n" if sent.endswith(b"\n") else b"\n\n"
 
 
 def _read_chunk(event: bytes) -> dict[str, Any]:
@@ -221,7 +243,21 @@ def _first_choice(chunk: Mapping[str, Any]) -> dict[str, Any]:
 
 def _make_chunk(events: bytes, delta: Mapping[str, Any], **fields: Any) -> bytes:
     """Return a chunk of the gateway with the head of the last chunk of the service."""
-    known = next((chunk for event in reversed(_EVENT.findall(events)) if (chunk := _read_chunk(event))), {})
+    known = next((chunk for event in reversed(list(_split_events(events))) if (chunk := _read_chunk(event))), {})
     head: dict[str, Any] = {name: known[name] for name in _HEAD if name in known}
     choice = {"index": 0, "delta": delta, "finish_reason": None}
-    return chat_completions.data_part({**head, "choices": [choice], **fields})
+    return b"data: " + _encode({**head, "choices": [choice], **fields}) + b"\n\n"
+
+
+def _encode(value: Any) -> bytes:
+    """Return JSON. Half of a surrogate pair, which UTF-8 cannot encode, is replaced."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+
+
+def _encode_chunk(chunk: Mapping[str, Any]) -> bytes:
+    """Return the JSON of a chunk of the service. Half of a surrogate pair stays, since the next chunk has the other one."""
+    try:
+        return json.dumps(chunk, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(chunk).encode()
