@@ -34,11 +34,11 @@ from modules.llm_platform.domain.text.sentences import sentence_spans
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
 from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.idempotency import VERIFY_HEADER
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import services
 from modules.llm_platform.presentation.verification_text import MARKS
 
-VERIFY_HEADER: Final = "X-Verify"
 EVIDENCE_HEADER: Final = "X-Evidence"
 MODES: Final[dict[str, VerifyMode]] = {"off": "off", "annotate": "annotate", "mark": "mark"}
 MARK_WAIT_S: Final = 0.025  # A stream waits at most so long for the verdict on a sentence, once at its end.
