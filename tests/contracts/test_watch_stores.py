@@ -7,11 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.fakes.watch_store import MANY, WatchStoreContract, new_watch
+from tests.fakes.watch_store import ALL, DAY, MANY, WatchStoreContract, change, finish, new_watch
 from tests.support.clock import Clock
 
+from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.ports.watch_store import IWatchStore
+from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchUnreadableError
 from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
 
 
@@ -41,3 +42,47 @@ async def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="a newer version wrote it"):
         await SqliteWatchStore(file).get("", "a")
+
+
+@pytest.mark.parametrize("column", ["request", "urls"])
+async def test_an_unreadable_watch_is_leased_and_its_owner_can_see_and_remove_it(
+    tmp_path: Path, clock: Clock, column: str
+) -> None:
+    """So that it stops no other watch, and no other notice."""
+    file = tmp_path / "watches.sqlite3"
+    store = SqliteWatchStore(file, clock)
+    for watch_id in "ab":
+        await store.add(new_watch(watch_id), MANY)
+        clock.now += 1
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE watch SET {column} = '{{' WHERE id = 'a'")
+    with pytest.raises(WatchUnreadableError) as caught:
+        await store.claim("t", 60.0)
+    other = await store.claim("t", 60.0)
+    assert other is not None
+    assert (caught.value.watch.id, other.id) == ("a", "b")
+    paused = dtos.NextRun(DAY, 3, "refused")
+    await finish(store, caught.value.watch, status="failed", following=paused, notices=["webhook"])
+    await finish(store, other, change("12"), notices=["webhook"])
+    notices = [await store.claim_notice(60.0, ALL) for _ in range(2)]
+    assert [notice and notice.watch.id for notice in notices] == ["a", "b"]
+    assert len(await store.page("", MANY)) == 2
+    assert await store.remove("", "a")
+
+
+async def test_a_notice_with_an_unreadable_change_stops_no_other(tmp_path: Path, clock: Clock) -> None:
+    file = tmp_path / "watches.sqlite3"
+    store = SqliteWatchStore(file, clock)
+    for watch_id in "ab":
+        await store.add(new_watch(watch_id), MANY)
+        claimed = await store.claim("t", 60.0)
+        assert claimed is not None
+        await finish(store, claimed, change("12"), notices=["webhook"])
+        clock.now += 1
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("UPDATE watch_change SET data = '{}' WHERE watch = 1")
+    with pytest.raises(ValueError, match="FoundChange"):
+        await store.claim_notice(60.0, ALL)
+    notice = await store.claim_notice(60.0, ALL)
+    assert notice is not None
+    assert notice.watch.id == "b"

@@ -11,7 +11,7 @@ from tests.support.clock import Clock
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import FinalStatus
-from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchLeaseLostError
+from modules.llm_platform.domain.ports.watch_store import KEPT_FACTS, IWatchStore, WatchLeaseLostError, WatchSelection
 
 MANY = 1000
 DAY = 86_400
@@ -19,6 +19,7 @@ LEASE_S = 60.0
 QUESTION = ResearchRequest(query="What is the toll on the bridge?", depth="deep")
 URLS = ("https://toll.example.org/fares",)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
+ALL: tuple[dtos.NoticeChannel, ...] = ("webhook", "mail")
 NEXT_DAY = dtos.NextRun(DAY)
 
 
@@ -63,7 +64,7 @@ async def finish(
 
 
 async def claim_notice(store: IWatchStore) -> dtos.WatchNotice:
-    notice = await store.claim_notice(LEASE_S)
+    notice = await store.claim_notice(LEASE_S, ALL)
     assert notice is not None
     return notice
 
@@ -95,7 +96,7 @@ class WatchStoreContract:
         assert await store.page("", MANY) == ()
         assert await store.runs("", "a", MANY) == await store.changes("", "a", MANY) == ()
         assert await store.run_now("", "a") is await store.remove("", "a") is False
-        assert await store.claim_notice(LEASE_S) is None
+        assert await store.claim_notice(LEASE_S, ALL) is None
         assert await store.count() == {"active": 0, "paused": 0}
 
     async def test_a_new_watch_is_due_now(self, store: IWatchStore, clock: Clock) -> None:
@@ -159,6 +160,47 @@ class WatchStoreContract:
         await claim(store, "one")
         clock.now -= DAY
         assert (await claim(store, "two")).id == "a"
+
+    async def test_a_time_planned_by_a_clock_that_was_ahead_does_not_count(
+        self, store: IWatchStore, clock: Clock
+    ) -> None:
+        """The watch is due at once when the clock is right again. A time within one interval is waited for."""
+        await store.add(new_watch("a"), MANY)
+        clock.now += 100 * DAY
+        await finish(store, await claim(store))
+        assert await store.claim("t", LEASE_S) is None
+        clock.now -= 100 * DAY
+        await finish(store, await claim(store))
+        clock.now += DAY - 1
+        assert await store.claim("t", LEASE_S) is None
+
+    async def test_only_selected_watches_are_claimed(self, store: IWatchStore) -> None:
+        """An id of another owner is another watch."""
+        for watch_id, owner in (("a", "alice"), ("b", "alice"), ("c", "alice"), ("b", "bob")):
+            await store.add(new_watch(watch_id, owner), MANY)
+        assert await store.claim("t", LEASE_S, WatchSelection("alice", ())) is None
+        only = WatchSelection("alice", ("b", "c"))
+        found = [await store.claim(token, LEASE_S, only) for token in "xyz"]
+        assert [(one.owner, one.id) if one else None for one in found] == [("alice", "b"), ("alice", "c"), None]
+
+    async def test_a_question_that_could_not_be_asked_is_not_marked(self, store: IWatchStore, clock: Clock) -> None:
+        await store.add(new_watch("a"), MANY)
+        await store.wait(await claim(store), 5.0, is_asked=False)
+        assert await store.claim("t", LEASE_S) is None
+        clock.now += 5
+        assert not (await claim(store)).is_asked
+
+    async def test_the_newest_runs_keep_their_facts(self, store: IWatchStore, clock: Clock) -> None:
+        """The earlier runs stay without them."""
+        await store.add(new_watch("a"), MANY)
+        facts = (dtos.LedgerFact(quote="12", url="https://a.example"),)
+        for number in range(1, KEPT_FACTS + 3):
+            run = dtos.WatchRun(number=number, job_id="j", at=AT, status="done", cost_usd=0.5, facts=facts)
+            await store.finish(await claim(store), run, (), None, NEXT_DAY)
+            clock.now += DAY
+        runs = await store.runs("", "a", MANY)
+        assert [run.facts for run in runs] == [facts] * KEPT_FACTS + [()] * 2
+        assert (runs[-1].number, runs[-1].cost_usd) == (1, 0.5)
 
     async def test_a_run_is_looked_at_again(self, store: IWatchStore, second: IWatchStore, clock: Clock) -> None:
         """After the question was asked, any worker goes on with the same run."""
@@ -255,16 +297,16 @@ class WatchStoreContract:
         assert (notice.id, notice.channel, notice.attempt, notice.run) == ("a.2", "webhook", 1, 2)
         assert notice.url == "https://hook.example.com"
         assert [one.number for one in notice.changes] == [2, 3]
-        assert await second.claim_notice(LEASE_S) is None
+        assert await second.claim_notice(LEASE_S, ALL) is None
         await store.settle_notice(notice, "pending", 5.0)
-        assert await second.claim_notice(LEASE_S) is None
+        assert await second.claim_notice(LEASE_S, ALL) is None
         clock.now += 5
         again = await claim_notice(second)
         assert (again.id, again.attempt) == ("a.2", 2)
         assert (await watch_of(store)).undelivered == 1
         await second.settle_notice(again, "delivered")
         clock.now += LEASE_S + 1
-        assert await store.claim_notice(LEASE_S) is None
+        assert await store.claim_notice(LEASE_S, ALL) is None
         assert (await watch_of(store)).undelivered == 0
 
     async def test_a_notice_of_a_worker_that_vanished_is_sent_by_another(
@@ -280,7 +322,13 @@ class WatchStoreContract:
         again = await claim_notice(second)
         assert (again.channel, again.attempt) == (vanished.channel, 2)
         await store.settle_notice(vanished, "pending", 0.0)
-        assert await second.claim_notice(LEASE_S) is None
+        assert await second.claim_notice(LEASE_S, ALL) is None
+
+    async def test_a_notice_waits_for_a_worker_that_can_send_it(self, store: IWatchStore) -> None:
+        await store.add(new_watch("a"), MANY)
+        await finish(store, await claim(store), change("12"), notices=["mail"])
+        assert await store.claim_notice(LEASE_S, ["webhook"]) is None
+        assert (await claim_notice(store)).attempt == 1
 
     async def test_a_lost_lease_stores_no_notice(self, store: IWatchStore, clock: Clock) -> None:
         await store.add(new_watch("a"), MANY)
@@ -289,7 +337,7 @@ class WatchStoreContract:
         await claim(store, "two")
         with pytest.raises(WatchLeaseLostError):
             await finish(store, first, change("12"), notices=["webhook"])
-        assert await store.claim_notice(LEASE_S) is None
+        assert await store.claim_notice(LEASE_S, ALL) is None
 
     async def test_a_removed_watch_leaves_nothing(self, store: IWatchStore, second: IWatchStore) -> None:
         """A worker that has claimed it writes nothing more, and a new watch of this id begins anew."""
@@ -297,7 +345,7 @@ class WatchStoreContract:
         await finish(store, await claim(store), change("11"), following=dtos.NextRun(0.0), notices=["webhook"])
         claimed = await claim(store)
         assert await second.remove("", "a")
-        assert await store.claim_notice(LEASE_S) is None
+        assert await store.claim_notice(LEASE_S, ALL) is None
         with pytest.raises(WatchLeaseLostError):
             await finish(store, claimed, change("12"))
         added = await store.add(new_watch("a"), MANY)

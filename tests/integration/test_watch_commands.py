@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -24,6 +26,7 @@ class Commands:
         self._folder = folder
         self.document = folder / "documents" / "bridge.md"
         self.document.parent.mkdir()
+        self.store = folder / "data" / "watches.sqlite3"
 
     def write(self, toll: str) -> None:
         self.document.write_text(f"# Harbour bridge\n\n{toll}\n\n{HOURS}\n")
@@ -91,8 +94,21 @@ def test_watches_of_a_key_are_apart(commands: Commands) -> None:
     assert commands.json("list")["watches"] == []
     assert len(commands.json("list", "--key", "alice")["watches"]) == 1
     assert commands.json("run") == {"runs": []}
+    commands.json("add", QUESTION, "--sources", "documents", "--key", "bob")
     [made] = commands.json("run", "--key", "alice")["runs"]
     assert made["watch"]["runs"] == 1
+    [other] = commands.json("list", "--key", "bob")["watches"]
+    assert (other["runs"], other["is_running"]) == (0, False)
+    with closing(sqlite3.connect(commands.store)) as connection:
+        assert connection.execute("SELECT label FROM watch ORDER BY number").fetchall() == [("alice",), ("bob",)]
+
+
+def test_a_run_needs_background_research(commands: Commands) -> None:
+    """Otherwise the command would wait for ever."""
+    commands.json("add", QUESTION, "--sources", "documents")
+    refused = commands.run("run", MAX_BACKGROUND_RESEARCHES="0")
+    assert refused.returncode == 1
+    assert "set MAX_BACKGROUND_RESEARCHES to 1 or more" in refused.stderr
 
 
 @for_each(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,13 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, Resea
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import WATCH, ClaimedJob
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.exceptions import StoreUnavailableError, WebSearchConnectionError
+from modules.llm_platform.domain.exceptions import (
+    ResearchQueueFullError,
+    StoreUnavailableError,
+    WebSearchConnectionError,
+)
 from modules.llm_platform.domain.ports.mail_sender import IMailSender, Mail
+from modules.llm_platform.domain.ports.watch_store import WatchSelection
 from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply, IWebhookSender
 from modules.llm_platform.domain.telemetry.metrics import WATCH_NOTICES, WATCH_RUNS
 from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
@@ -99,9 +105,9 @@ class DyingStore(SqliteWatchStore):
 
     dies_in = ""
 
-    async def wait(self, watch: dtos.ClaimedWatch, in_s: float) -> None:
+    async def wait(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> None:
         self._die("wait")
-        await super().wait(watch, in_s)
+        await super().wait(watch, in_s, is_asked=is_asked)
         self._die("after:wait")
 
     async def finish(self, *arguments: Any, **options: Any) -> None:
@@ -124,7 +130,8 @@ class World:
 
     def __init__(self, tmp_path: Path, clock: Clock) -> None:
         self.clock = clock
-        self.store = DyingStore(tmp_path / "watches.sqlite3", clock)
+        self.file = tmp_path / "watches.sqlite3"
+        self.store = DyingStore(self.file, clock)
         self.job_store = MemoryResearchJobStore()
         self.runs, self.sender, self.mail = FakeRuns(), FakeSender(), FakeMail()
         self.metrics = MemoryMetrics()
@@ -277,6 +284,127 @@ async def test_a_defect_fails_its_run_alone(world: World, monkeypatch: pytest.Mo
     assert (watch.refusals, watch.problem) == (1, watch_worker.DEFECT)
 
 
+async def test_an_unreadable_question_fails_its_run_alone(world: World) -> None:
+    """The other watches go on, and three failures pause it as they pause any watch."""
+    await world.add()
+    world.clock.now += 1
+    request = ResearchRequest(query="What is the toll on the tunnel?", depth="deep")
+    await world.store.add(dtos.NewWatch("b", request, DAY), MANY)
+    with closing(sqlite3.connect(world.file)) as connection, connection:
+        connection.execute("UPDATE watch SET request = '{}' WHERE id = 'a'")
+    worker = world.worker()
+    await world.step(worker)
+    assert await world.count_jobs() == 1
+    watch = await world.complete(worker, 3)
+    assert (watch.state, watch.problem) == ("paused", watch_worker.UNREADABLE)
+
+
+async def test_a_run_that_was_removed_is_not_paid_again(world: World) -> None:
+    await world.add()
+    worker = world.worker()
+    await world.step(worker)
+    assert await world.job_store.delete("", dtos.job_id_of_run("a", 1))
+    world.clock.now += watch_worker.FIRST_LOOK_S + 1
+    await world.step(worker)
+    watch = await world.store.get("", "a")
+    assert watch is not None
+    assert (watch.runs, watch.problem, await world.count_jobs()) == (1, watch_worker.RUN_REMOVED, 0)
+
+
+async def test_a_full_queue_is_no_run(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The question is asked when there is room."""
+    await world.add()
+    worker = world.worker()
+
+    async def refuse(*arguments: object, **options: object) -> None:
+        raise ResearchQueueFullError
+
+    with monkeypatch.context() as full:
+        full.setattr(worker._tools.jobs, "submit_watched", refuse)
+        await world.step(worker)
+    watch = await world.store.get("", "a")
+    assert watch is not None
+    assert (watch.runs, watch.is_running) == (0, False)
+    assert (await world.complete(worker, 1)).problem is None
+
+
+async def test_a_watch_that_is_removed_while_its_question_is_asked_leaves_no_run(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await world.add()
+    worker = world.worker()
+    submit = worker._tools.jobs.submit_watched
+
+    async def submit_and_remove(*arguments: Any, **options: Any) -> Any:
+        job = await submit(*arguments, **options)
+        assert await world.store.remove("", "a")
+        return job
+
+    cancelled: list[str] = []
+
+    async def cancel(research_id: str, *, owner: str = "") -> None:
+        cancelled.append(research_id)
+
+    monkeypatch.setattr(worker._tools.jobs, "submit_watched", submit_and_remove)
+    monkeypatch.setattr(worker._tools.jobs, "cancel", cancel)
+    await world.step(worker)
+    assert cancelled == [dtos.job_id_of_run("a", 1)]
+
+
+async def test_a_worker_without_mail_leaves_mail_to_others(world: World) -> None:
+    world.has_mail = True
+    await world.add(webhook=None)
+    mailing = world.worker()
+    world.has_mail = False
+    other = world.worker()
+    await world.complete(mailing, 1)
+    world.runs.toll = "14"
+    await world.pass_day()
+    async with asyncio.timeout(PATIENCE_S):
+        while (watch := await world.store.get("", "a")) is None or watch.runs < 2:
+            await mailing._work()
+            world.clock.now += watch_worker.LAST_LOOK_S
+            await asyncio.sleep(0.01)
+    await other._tools.notices.deliver_due()
+    assert world.mail.sent == []
+    await mailing._tools.notices.deliver_due()
+    assert [mail.id for mail in world.mail.sent] == ["a.2"]
+
+
+async def test_a_defect_of_a_sender_is_tried_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stops no other notice."""
+    await world.add()
+    worker = world.worker()
+    await world.complete(worker, 1)
+    world.runs.toll = "14"
+    await world.pass_day()
+
+    async def breaks(*arguments: object) -> None:
+        raise ZeroDivisionError
+
+    with monkeypatch.context() as broken:
+        broken.setattr(world.sender, "send", breaks)
+        await world.complete(worker, 2)
+    assert world.metrics.values[WATCH_NOTICES.name, "webhook", "retried"] >= 1
+    world.clock.now += DAY / 2
+    await world.step(worker)
+    assert [message_id for message_id, _ in world.sender.sent] == ["msg_a.2"]
+
+
+async def test_a_worker_makes_the_runs_of_selected_watches_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch_worker, "POLL_S", 0.01)
+    await world.add(owner="alice")
+    await world.add(owner="bob")
+    worker = world.worker()
+    worker.start(WatchSelection("bob", ("a",)))
+    async with asyncio.timeout(PATIENCE_S):
+        while not await world.job_store.page("bob", MANY):
+            await asyncio.sleep(0.01)
+    await worker._work()
+    await worker.aclose()
+    assert await world.job_store.page("alice", MANY) == ()
+
+
 async def test_a_budget_pauses_a_watch(world: World) -> None:
     """The run that reaches it is the last one."""
     world.runs.cost_usd = 0.6
@@ -307,16 +435,21 @@ async def test_mail_tells_the_same_as_the_webhook(world: World) -> None:
     assert world.metrics.values[WATCH_NOTICES.name, "webhook", "retried"] >= 1
 
 
-async def test_a_store_that_is_away_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The loop goes on when it is back."""
+@pytest.mark.parametrize("error", [StoreUnavailableError(), ZeroDivisionError()])
+async def test_a_store_that_fails_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The loop goes on when it is back, even after a defect."""
     monkeypatch.setattr(watch_worker, "POLL_S", 0.01)
-    failures = [StoreUnavailableError(), StoreUnavailableError()]
+    failures = [error, error]
     claim = world.store.claim
 
-    async def claim_after_failures(token: str, lease_s: float) -> dtos.ClaimedWatch | None:
+    async def claim_after_failures(
+        token: str, lease_s: float, only: WatchSelection | None = None
+    ) -> dtos.ClaimedWatch | None:
         if failures:
             raise failures.pop()
-        return await claim(token, lease_s)
+        return await claim(token, lease_s, only)
 
     monkeypatch.setattr(world.store, "claim", claim_after_failures)
     await world.add()

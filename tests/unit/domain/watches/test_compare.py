@@ -10,6 +10,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source, TextKind
 from modules.llm_platform.domain.dtos.watch_dtos import LedgerFact, WatchChange, WatchReading
 from modules.llm_platform.domain.watches.carry_over import MAX_SOURCES, carry_over
 from modules.llm_platform.domain.watches.compare import compare_readings
+from modules.llm_platform.domain.watches.page_versions import MAX_STATEMENTS, PageVersion
 
 FIRST = datetime(2026, 11, 25, 6, tzinfo=UTC)
 LAST = FIRST + timedelta(days=1)
@@ -226,3 +227,29 @@ def test_pages_that_are_never_read_again_are_dropped_in_the_end() -> None:
     kept = carry_over(reading(FIRST, TOLL, sources=many), reading(LAST, sources=(page(OTHERS),)))
     assert len(kept.sources) == MAX_SOURCES
     assert kept.sources[0].text == OTHERS
+
+
+def test_two_facts_with_the_same_values_are_two_changes() -> None:
+    """One page may raise the toll and the fare of the ferry alike."""
+    ferry = "A ticket for the ferry to Morwen costs {} euros."
+    before = reading(FIRST, TOLL, ferry.format(12), sources=(page(f"{TOLL}\n\n{ferry.format(12)}\n\n{OTHERS}"),))
+    after = reading(LAST, HIGHER, ferry.format(14), sources=(page(f"{HIGHER}\n\n{ferry.format(14)}\n\n{OTHERS}"),))
+    found = compare_readings(before, after)
+    assert [change.was and change.was.quote for change in found] == [TOLL, ferry.format(12)]
+
+
+def test_a_page_has_a_limited_number_of_statements() -> None:
+    """A statement behind the last one that is compared is neither gone nor new."""
+    lines = [f"Hall {number} of the old harbour has a crane of its own." for number in range(MAX_STATEMENTS + 50)]
+    long = page("\n\n".join(lines))
+    assert len(PageVersion(long, FIRST, "en").statements) == MAX_STATEMENTS
+    moved = page("\n\n".join([*lines, "Fishers sell herring on the northern quay each Friday."]))
+    earlier = reading(FIRST, "Fishers sell herring on the northern quay.", sources=(moved,))
+    assert (
+        compare_readings(
+            reading(FIRST, "Fishers sell herring on the northern quay each Friday.", sources=(moved,)),
+            reading(LAST, sources=(long,)),
+        )
+        == ()
+    )
+    assert compare_readings(reading(FIRST, sources=(long,)), earlier.model_copy(update={"at": LAST})) == ()

@@ -8,7 +8,7 @@ import pytest
 
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.watch_dtos import MAX_REFUSALS, ClaimedWatch
-from modules.llm_platform.domain.watches.schedule import FIRST_RETRY_S, plan_next_run
+from modules.llm_platform.domain.watches.schedule import FIRST_RETRY_S, is_due, plan_next_run
 
 DAY = 86_400
 NOON = 1_790_000_000.0
@@ -21,6 +21,13 @@ WATCH = ClaimedWatch(
 def test_runs_keep_their_time_of_the_day(now: float, next_at: float) -> None:
     """Missed runs are not made up for."""
     assert now + plan_next_run(replace(WATCH, now=now), "done", 0.0).in_s == next_at
+
+
+def test_a_clock_that_was_ahead_silences_no_watch() -> None:
+    """A time that is more than one interval away is due now, and no run is planned for such a time."""
+    assert plan_next_run(replace(WATCH, due_at=NOON + 100 * DAY), "done", 0.0).in_s == DAY
+    times = (NOON, NOON + 1, NOON + DAY, NOON + 2 * DAY)
+    assert [is_due(next_at, DAY, NOON) for next_at in times] == [True, False, False, True]
 
 
 def test_a_failed_run_is_tried_earlier_and_then_paused() -> None:

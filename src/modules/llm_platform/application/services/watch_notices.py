@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
@@ -31,7 +31,11 @@ MARKS: Final[Mapping[dtos.ChangeKind, str]] = {
 
 
 class WatchNotices:
-    """Delivers the due notices of the store. `mail` is None if no mail is sent."""
+    """Delivers the due notices of the store. `mail` is None if no mail is sent.
+
+    A process with mail adds a mail to what its runs tell, and only such a process sends it: all processes that share the
+    store need the same settings of mail and webhooks.
+    """
 
     def __init__(
         self,
@@ -44,6 +48,11 @@ class WatchNotices:
         self._webhooks = webhooks
         self._mail = mail
         self._metrics = metrics
+        self._senders: dict[dtos.NoticeChannel, Callable[[dtos.WatchNotice], Awaitable[DeliveryReply]]] = {
+            "webhook": self._send_webhook
+        }
+        if mail is not None:
+            self._senders["mail"] = lambda notice: mail.send(write_mail(notice))
 
     def list_channels(self, webhook: str | None) -> tuple[dtos.NoticeChannel, ...]:
         """Return how the owner of a watch with this webhook is told."""
@@ -58,17 +67,26 @@ class WatchNotices:
         """Try each due notice once. Raises StoreError."""
         sending: set[asyncio.Task[None]] = set()
         try:
-            while notice := await self._store.claim_notice(LEASE_S):
+            while notice := await self._store.claim_notice(LEASE_S, tuple(self._senders)):
                 if len(sending) >= MAX_SENDING:
                     _, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
-                sending.add(asyncio.create_task(self._deliver(notice)))
+                task = asyncio.create_task(self._deliver(notice))
+                task.add_done_callback(_log_defect)
+                sending.add(task)
             if sending:
                 await asyncio.wait(sending)
         finally:
             await cancel_and_wait(*sending)
 
     async def _deliver(self, notice: dtos.WatchNotice) -> None:
-        reply = await self._send(notice)
+        try:
+            reply = await self._senders[notice.channel](notice)
+        except Exception:
+            await self._settle(notice, DeliveryReply(is_delivered=False, reason="unexpected error"))
+            raise
+        await self._settle(notice, reply)
+
+    async def _settle(self, notice: dtos.WatchNotice, reply: DeliveryReply) -> None:
         status, retry_in_s = self._webhooks.plan_retry(notice.attempt, reply)
         self._metrics.count(WATCH_NOTICES, notice.channel, "retried" if status == "pending" else status)
         if not reply.is_delivered:
@@ -77,14 +95,16 @@ class WatchNotices:
         with suppress(StoreError):  # the lease runs out, and it is delivered once more
             await self._store.settle_notice(notice, status, retry_in_s)
 
-    async def _send(self, notice: dtos.WatchNotice) -> DeliveryReply:
-        if notice.channel == "mail":
-            if self._mail is None:
-                return DeliveryReply(is_delivered=False, reason="WATCH_SMTP_URL is not set", is_final=True)
-            return await self._mail.send(write_mail(notice))
+    async def _send_webhook(self, notice: dtos.WatchNotice) -> DeliveryReply:
         if notice.url is None:
             return DeliveryReply(is_delivered=False, reason="the watch has no webhook", is_final=True)
         return await self._webhooks.send(notice.url, f"msg_{notice.id}", write_payload(notice))
+
+
+def _log_defect(task: asyncio.Task[None]) -> None:
+    """Log what ended a delivery: it stops no other one."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.error("unexpected error", exc_info=error)
 
 
 def _kind(notice: dtos.WatchNotice) -> str:

@@ -26,7 +26,8 @@ from modules.llm_platform.domain.exceptions import (
     WatchLimitError,
     WatchNotFoundError,
 )
-from modules.llm_platform.domain.ports.watch_store import IWatchStore
+from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchSelection
+from modules.llm_platform.domain.watches.schedule import is_due
 
 Found = TypeVar("Found")
 
@@ -69,10 +70,10 @@ class WatchService:
         """True if questions can be watched."""
         return self._store is not None
 
-    def start(self) -> None:
-        """Run due watches in this process, and deliver notices. A second call does nothing."""
+    def start(self, only: WatchSelection | None = None) -> None:
+        """Run due watches in this process, with `only` these, and deliver notices. A second call does nothing."""
         if self._worker is not None:
-            self._worker.start()
+            self._worker.start(only)
 
     async def aclose(self) -> None:
         """Stop working. Any process goes on with the unfinished runs."""
@@ -192,8 +193,12 @@ class WatchService:
         before: str | None = None
         while True:
             page = await self.list(owner=owner, limit=MAX_LISTED, before=before)
-            now = self._now()
-            due += [one for one in page.watches if one.next_at is not None and (one.is_running or one.next_at <= now)]
+            now = self._now().timestamp()
+            due += [
+                one
+                for one in page.watches
+                if one.next_at is not None and (one.is_running or is_due(one.next_at.timestamp(), one.every_s, now))
+            ]
             if page.next is None:
                 return tuple(due)
             before = page.next

@@ -27,7 +27,12 @@ from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.exceptions import ResearchNotFoundError, ResearchQueueFullError, StoreError
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, NO_TRACER, ITracer, running
-from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchLeaseLostError
+from modules.llm_platform.domain.ports.watch_store import (
+    IWatchStore,
+    WatchLeaseLostError,
+    WatchSelection,
+    WatchUnreadableError,
+)
 from modules.llm_platform.domain.telemetry.metrics import OK, WATCH_RUNS, WATCHES
 from modules.llm_platform.domain.telemetry.spans import REQUEST_ID, WATCH_SPAN
 from modules.llm_platform.domain.urls.canonical_url import is_web_url
@@ -51,6 +56,8 @@ FIRST: Final = "first"
 SAME: Final = "same"
 CHANGED: Final = "changed"
 FAILED: Final = "failed"
+UNREADABLE: Final = "The stored question cannot be read: remove this watch, and add it again."
+RUN_REMOVED: Final = "Its run was removed."
 DEFECT: Final = "Internal error: search the server log for the id of this watch."
 
 
@@ -98,10 +105,12 @@ class WatchWorker:
         self._busy_until = 0.0  # event loop time by which the runs that were asked for are looked at again
         self._is_closing = False
         self._store_failed = False
+        self._only: WatchSelection | None = None
 
-    def start(self) -> None:
-        """Begin to work; a second call does nothing."""
+    def start(self, only: WatchSelection | None = None) -> None:
+        """Begin to work, with `only` on these watches; a second call does nothing."""
         if self._loop is None and not self._is_closing:
+            self._only = only
             with running(NO_SPAN):  # keeps the work out of the trace of the request that starts it
                 self._loop = asyncio.create_task(self._run_loop())
             self._tools.jobs.start()
@@ -137,6 +146,8 @@ class WatchWorker:
                     if not self._store_failed:
                         log.warning("watched questions wait for the store", extra={"reason": error.message})
                     self._store_failed = True
+                except Exception as error:  # a defect must not stop the watches for ever
+                    log.error("unexpected error", exc_info=error)
                 if self._is_closing:
                     return
                 with suppress(TimeoutError):
@@ -148,12 +159,24 @@ class WatchWorker:
 
     async def _deliver(self) -> None:
         """Deliver the due notices while the loop goes on, because receivers may hang."""
-        with suppress(StoreError):  # the loop logs it
+        try:
             await self._tools.notices.deliver_due()
+        except StoreError:
+            pass  # the loop logs it
+        except Exception as error:  # a defect must not stop the notices for ever
+            log.error("unexpected error", exc_info=error)
 
     async def _work(self) -> None:
         """Work on the watches that are due now. Raises StoreError."""
-        while not self._is_closing and (watch := await self._store.claim(uuid.uuid4().hex, LEASE_S)):
+        while not self._is_closing:
+            try:
+                watch = await self._store.claim(uuid.uuid4().hex, LEASE_S, self._only)
+            except WatchUnreadableError as error:
+                log.error("a stored question cannot be read", extra={"watch": error.watch.id})
+                await self._end(error.watch, UNREADABLE)
+                continue
+            if watch is None:
+                return
             # A task for each watch, because the label and the caller belong to the context of the task.
             task = asyncio.create_task(self._advance(watch))
             try:
@@ -179,7 +202,9 @@ class WatchWorker:
 
     async def _ask_or_finish(self, watch: dtos.ClaimedWatch) -> None:
         job = await self._find_job(watch)
-        if job is None:
+        if job is None and watch.is_asked:
+            await self._end(watch, RUN_REMOVED)
+        elif job is None:
             await self._ask(watch)
         elif job.finished_at is None:
             waited_s = watch.now - watch.due_at
@@ -205,15 +230,25 @@ class WatchWorker:
                 build_request(watch, pages), pages, research_id=watch.job_id, owner=watch.owner
             )
         except ResearchQueueFullError:
-            await self._look_again(watch, QUEUE_FULL_S)
+            await self._look_again(watch, QUEUE_FULL_S, is_asked=False)
             return
         log.info("watched question asked", extra={"watch": watch.id, "run": watch.run, "research": watch.job_id})
-        await self._look_again(watch, FIRST_LOOK_S)
+        try:
+            await self._look_again(watch, FIRST_LOOK_S)
+        except WatchLeaseLostError:
+            await self._cancel_orphan(watch)
+            raise
 
-    async def _look_again(self, watch: dtos.ClaimedWatch, in_s: float) -> None:
+    async def _cancel_orphan(self, watch: dtos.ClaimedWatch) -> None:
+        """Cancel the run of a watch that was removed while its question was asked."""
+        if await self._store.get(watch.owner, watch.id) is None:
+            with suppress(ResearchNotFoundError):
+                await self._tools.jobs.cancel(watch.job_id, owner=watch.owner)
+
+    async def _look_again(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> None:
         """Leave the watch to any process until its run is looked at again."""
         self._busy_until = max(self._busy_until, asyncio.get_running_loop().time() + in_s + 2 * BUSY_POLL_S)
-        await self._store.wait(watch, in_s)
+        await self._store.wait(watch, in_s, is_asked=is_asked)
 
     async def _finish(self, watch: dtos.ClaimedWatch, job: ResearchJobDetail) -> None:
         """Compare a run that has ended with the run before, and store what changed."""

@@ -1,13 +1,33 @@
 """The port of the store of watched questions: their schedule with leases, their runs and their changes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
 
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
+
+KEPT_FACTS: Final = 10  # newest runs of a watch that keep their facts
 
 
 class WatchLeaseLostError(Exception):
     """The watch was removed, or another worker has claimed it: this one must stop."""
+
+
+class WatchUnreadableError(Exception):
+    """A watch was claimed whose question cannot be read. `watch` has the lease, and no question."""
+
+    def __init__(self, watch: dtos.ClaimedWatch) -> None:
+        super().__init__(watch.id)
+        self.watch = watch
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSelection:
+    """Some watches of one owner."""
+
+    owner: str
+    ids: tuple[str, ...]
 
 
 class IWatchStore(ABC):
@@ -55,12 +75,15 @@ class IWatchStore(ABC):
     # Workers use these methods.
 
     @abstractmethod
-    async def claim(self, token: str, lease_s: float) -> dtos.ClaimedWatch | None:
-        """Lease the watch that is due longest for `lease_s` seconds; None if none is due."""
+    async def claim(self, token: str, lease_s: float, only: WatchSelection | None = None) -> dtos.ClaimedWatch | None:
+        """Lease the watch that is due longest for `lease_s` seconds; None if none is due. With `only`, it is one of these.
+
+        Raises WatchUnreadableError after the lease is stored.
+        """
 
     @abstractmethod
-    async def wait(self, watch: dtos.ClaimedWatch, in_s: float) -> None:
-        """Record that the question was asked, and give up the lease. The watch is due again in `in_s` seconds.
+    async def wait(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> None:
+        """Record whether the question was asked, and give up the lease. The watch is due again in `in_s` seconds.
 
         Raises WatchLeaseLostError.
         """
@@ -84,11 +107,12 @@ class IWatchStore(ABC):
         - `reading` replaces what the next run is compared with; None keeps it.
         - `notices` are due at once.
         - `run.at` is replaced by the time of the store.
+        - Runs before the newest KEPT_FACTS lose their facts.
         """
 
     @abstractmethod
-    async def claim_notice(self, lease_s: float) -> dtos.WatchNotice | None:
-        """Return the notice that is due longest, for `lease_s` seconds; None if none is due.
+    async def claim_notice(self, lease_s: float, channels: Collection[dtos.NoticeChannel]) -> dtos.WatchNotice | None:
+        """Return the notice of these channels that is due longest, for `lease_s` seconds; None if none is due.
 
         First attempts come before others.
         """

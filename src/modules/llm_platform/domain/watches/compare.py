@@ -34,9 +34,11 @@ def compare_readings(was: WatchReading, now: WatchReading) -> tuple[WatchChange,
 
 
 def _key(change: WatchChange) -> tuple[str, ...]:
-    if change.was and change.now and change.was.value and change.now.value:
-        return change.kind, change.was.value.casefold(), change.now.value.casefold()
-    return change.kind, *(normalize(side.quote) if side else "" for side in (change.was, change.now))
+    """Return what is the same for a change of several pages: its values, and what is said about them."""
+    sides = [side for side in (change.was, change.now) if side is not None]
+    values = [side.value.casefold() for side in sides]
+    said = [normalize(side.quote.replace(side.value, " ", 1) if side.value else side.quote) for side in sides]
+    return change.kind, str(change.was is None), *values, *said
 
 
 class _Comparison:
@@ -104,7 +106,7 @@ class _Comparison:
             return
         other = find_other(claim, page.came, is_answer=fact.is_answer)
         if other is None:
-            if find_nearest(claim, page.came) is None and page.is_same_page:
+            if not page.now.is_cut and page.is_same_page and find_nearest(claim, page.came) is None:
                 yield WatchChange(kind="gone", fact=fact.quote, was=_fact(fact.quote, page.was, ""))
         elif self._explain(page.now, other.quote):
             now = _fact(other.quote, page.now, other.value.now)
@@ -125,7 +127,7 @@ class _Comparison:
         if other is not None and self._stands_for(fact, other.quote, page):
             was, now = _fact(other.quote, page.was, other.value.now), _fact(fact.quote, page.now, other.value.was)
             yield WatchChange(kind="changed", fact=_name_fact(now), was=was, now=now)
-        elif fact.is_answer and find_nearest(claim, page.left) is None:
+        elif fact.is_answer and not page.was.is_cut and find_nearest(claim, page.left) is None:
             yield _report_new(fact.quote, page.now)
 
     def _stands_for(self, fact: LedgerFact, left: str, page: PageDifference) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
+from typing import Final
 
 from modules.llm_platform.domain.citations.checker import NOUNS_ARE_CAPITALISED
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
@@ -17,6 +19,8 @@ from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.watches.dates_of_the_day import blank_dates_of_the_day
 from modules.llm_platform.domain.watches.statements import cut_statements
+
+MAX_STATEMENTS: Final = 500  # of one page; the time of a comparison grows with their square
 
 
 @dataclass(frozen=True)
@@ -52,9 +56,15 @@ class PageVersion:
 
     @cached_property
     def statements(self) -> dict[str, Claim]:
-        """The statements as the page writes them, and as they are compared."""
+        """The first MAX_STATEMENTS statements as the page writes them, and as they are compared."""
         sentences = (self.source.text[slice(*span)] for span in self.prepared.spans)
-        return {found: self.read_claim(found) for sentence in sentences for found in cut_statements(sentence)}
+        found = (statement for sentence in sentences for statement in cut_statements(sentence))
+        return {statement: self.read_claim(statement) for statement in islice(found, MAX_STATEMENTS)}
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether the page may have more statements: that one is not among them says nothing."""
+        return len(self.statements) >= MAX_STATEMENTS
 
     def keep(self, statements: Sequence[str]) -> PageVersion:
         """Return a version that has only these statements, each a paragraph."""

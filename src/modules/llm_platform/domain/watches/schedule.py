@@ -6,6 +6,12 @@ from modules.llm_platform.domain.dtos.research_job_dtos import FinalStatus
 from modules.llm_platform.domain.dtos.watch_dtos import MAX_REFUSALS, ClaimedWatch, NextRun
 
 FIRST_RETRY_S: Final = 15 * 60  # wait after a failed run, twice as long after each further one
+CLOCK_STEP_S: Final = 5.0  # a clock may be set back by this much
+
+
+def is_due(next_at: float, every_s: int, now: float) -> bool:
+    """Return whether a watch is due. A time that is later than it can be was planned while the clock was ahead."""
+    return next_at <= now or next_at > now + every_s + CLOCK_STEP_S
 
 
 def plan_next_run(watch: ClaimedWatch, status: FinalStatus, cost_usd: float) -> NextRun:
@@ -16,7 +22,7 @@ def plan_next_run(watch: ClaimedWatch, status: FinalStatus, cost_usd: float) -> 
     """
     refusals = watch.refusals + 1 if status == "failed" else 0
     missed = max(0, int((watch.now - watch.due_at) // watch.every_s))
-    in_s = watch.due_at + watch.every_s * (missed + 1) - watch.now
+    in_s = min(watch.every_s, watch.due_at + watch.every_s * (missed + 1) - watch.now)  # the clock may have been ahead
     if status == "failed":
         in_s = min(in_s, FIRST_RETRY_S * 2.0 ** (refusals - 1))
     if refusals >= MAX_REFUSALS:

@@ -1,13 +1,20 @@
 """Store watched questions with SQL that SQLite and PostgreSQL both understand. The driver fills in `:now` and `{skip}`."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
-from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchLeaseLostError
+from modules.llm_platform.domain.ports.watch_store import (
+    KEPT_FACTS,
+    IWatchStore,
+    WatchLeaseLostError,
+    WatchSelection,
+    WatchUnreadableError,
+)
+from modules.llm_platform.domain.watches.schedule import CLOCK_STEP_S
 from modules.llm_platform.infrastructure.stores.database.operations import (
     DAY_S,
     Operation,
@@ -18,7 +25,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
 )
 
 LONGEST_DELAY_S: Final = 2.0 * DAY_S  # more than the longest wait for a retry of a notice, 29 hours
-CLOCK_STEP_S: Final = 5.0  # a clock may be set back by this much, and leases still count
+UNREADABLE: Final = "(This question cannot be read.)"  # a newer program stored it, or the file is damaged
 _BUDGET_S: Final = dtos.BUDGET_DAYS * DAY_S
 # A lease that ends later than it can was taken while the clock was wrong: it does not count.
 _IS_LEASED: Final = f"lease_until > :now AND lease_until <= :now + :lease_s + {CLOCK_STEP_S}"
@@ -40,7 +47,8 @@ _NUMBER: Final = "(SELECT number FROM llm_platform.watch WHERE owner = :owner AN
 _CLAIM: Final = f"""
 UPDATE llm_platform.watch SET lease = :token, lease_until = :now + :lease_s
 WHERE number = (
-    SELECT number FROM llm_platform.watch WHERE paused_because IS NULL AND next_at <= :now AND NOT ({_IS_LEASED})
+    SELECT number FROM llm_platform.watch WHERE paused_because IS NULL AND NOT ({_IS_LEASED})
+    AND (next_at <= :now OR next_at > :now + every_s + {CLOCK_STEP_S}){{only}}
     ORDER BY next_at LIMIT 1 {{skip}}
 )
 RETURNING number, id, request, urls, every_s, last_run + 1, asked, due_at, :now, is_only_urls, owner, label, webhook, refusals,
@@ -50,7 +58,7 @@ _CLAIM_NOTICE: Final = f"""
 UPDATE llm_platform.watch_notice SET attempts = attempts + 1, due_at = :now + :lease_s
 WHERE number = (
     SELECT number FROM llm_platform.watch_notice
-    WHERE status = 'pending' AND (due_at <= :now OR due_at > :now + {LONGEST_DELAY_S})
+    WHERE status = 'pending' AND (due_at <= :now OR due_at > :now + {LONGEST_DELAY_S}) AND channel IN ({{channels}})
     ORDER BY attempts, due_at LIMIT 1 {{skip}}
 )
 RETURNING number, channel, attempts, watch, run
@@ -136,19 +144,25 @@ class SqlWatchStore(IWatchStore, SqlStore):
     ) -> Operation[tuple[dtos.FoundChange, ...]]:
         return tuple(map(_change, (yield _page_of("watch_change", _CHANGE, owner, watch_id, limit, before))))
 
-    @operation(empty=None)
-    def claim(self, token: str, lease_s: float) -> Operation[dtos.ClaimedWatch | None]:
-        rows = yield Statement(_CLAIM, {"token": token, "lease_s": lease_s})
-        if not rows:
+    async def claim(self, token: str, lease_s: float, only: WatchSelection | None = None) -> dtos.ClaimedWatch | None:
+        if only is not None and not only.ids:
             return None
-        [(number, watch_id, request, urls, every_s, run, asked, due_at, now, is_only_urls, *rest)] = rows
-        asks = ResearchRequest.model_validate_json(request)
-        pages = (tuple(json.loads(urls)), bool(is_only_urls))
-        return dtos.ClaimedWatch(number, token, watch_id, asks, every_s, run, bool(asked), due_at, now, *pages, *rest)
+        row = await self._claim(token, lease_s, only)
+        return None if row is None else _claimed(token, row)
+
+    @operation(empty=None)
+    def _claim(self, token: str, lease_s: float, only: WatchSelection | None) -> Operation[Row | None]:
+        condition, parameters = "", dict[str, Any]()
+        if only is not None:
+            marks, parameters = _list_marks("id", only.ids)
+            condition, parameters = f" AND owner = :owner AND id IN ({marks})", {**parameters, "owner": only.owner}
+        sql = _CLAIM.replace("{only}", condition)
+        rows = yield Statement(sql, {"token": token, "lease_s": lease_s, **parameters})
+        return rows[0] if rows else None
 
     @operation()
-    def wait(self, watch: dtos.ClaimedWatch, in_s: float) -> Operation[None]:
-        yield from _give_up_lease(watch, "asked = true, next_at = :now + :in_s", in_s=in_s)
+    def wait(self, watch: dtos.ClaimedWatch, in_s: float, *, is_asked: bool = True) -> Operation[None]:
+        yield from _give_up_lease(watch, "asked = :is_asked, next_at = :now + :in_s", is_asked=is_asked, in_s=in_s)
 
     @operation(empty=None)
     def reading(self, watch: dtos.ClaimedWatch) -> Operation[dtos.WatchReading | None]:
@@ -183,6 +197,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
             "INSERT INTO llm_platform.watch_run (watch, number, at, cost_usd, data) VALUES (:watch, :run, :now, :cost, :data)",
             {**key, "cost": run.cost_usd, "data": run.model_dump_json()},
         )
+        yield from _drop_facts(watch.number, run.number - KEPT_FACTS)
         for number, change in enumerate(changes, last - len(changes) + 1):
             yield Statement(
                 "INSERT INTO llm_platform.watch_change (watch, number, run, at, data) "
@@ -201,13 +216,23 @@ class SqlWatchStore(IWatchStore, SqlStore):
                 {"watch": watch.number, "data": reading.model_dump_json()},
             )
 
+    async def claim_notice(self, lease_s: float, channels: Collection[dtos.NoticeChannel]) -> dtos.WatchNotice | None:
+        found = await self._claim_notice(lease_s, channels)
+        if found is None:
+            return None
+        (number, channel, attempt, _, run), (url, *row), changes = found
+        return dtos.WatchNotice(number, channel, attempt, _watch(row), run, tuple(map(_change, changes)), url)
+
     @operation(empty=None)
-    def claim_notice(self, lease_s: float) -> Operation[dtos.WatchNotice | None]:
-        rows = yield Statement(_CLAIM_NOTICE, {"lease_s": lease_s})
+    def _claim_notice(
+        self, lease_s: float, channels: Collection[str]
+    ) -> Operation[tuple[Row, Row, Sequence[Row]] | None]:
+        marks, parameters = _list_marks("channel", channels)
+        rows = yield Statement(_CLAIM_NOTICE.replace("{channels}", marks), {"lease_s": lease_s, **parameters})
         if not rows:
             return None
-        [(number, channel, attempt, watch, run)] = rows
-        [(url, *row)] = yield Statement(
+        [(*_, watch, run)] = rows
+        [row] = yield Statement(
             f"SELECT webhook, {_WATCH} FROM llm_platform.watch WHERE number = :watch",  # noqa: S608
             {"watch": watch},
         )
@@ -215,7 +240,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
             f"SELECT {_CHANGE} FROM llm_platform.watch_change WHERE watch = :watch AND run = :run ORDER BY number",  # noqa: S608
             {"watch": watch, "run": run},
         )
-        return dtos.WatchNotice(number, channel, attempt, _watch(row), run, tuple(map(_change, changes)), url)
+        return rows[0], row, changes
 
     @operation()
     def settle_notice(
@@ -243,6 +268,65 @@ class SqlWatchStore(IWatchStore, SqlStore):
 def _get(key: dict[str, str]) -> Operation[dtos.Watch | None]:
     rows = yield Statement(f"SELECT {_WATCH} FROM llm_platform.watch WHERE owner = :owner AND id = :id", key)  # noqa: S608
     return _watch(rows[0]) if rows else None
+
+
+def _list_marks(name: str, values: Collection[str]) -> tuple[str, dict[str, Any]]:
+    """Return the placeholders of a list behind IN, and their values."""
+    named = {f"{name}_{number}": value for number, value in enumerate(values)}
+    return ", ".join(f":{mark}" for mark in named), named
+
+
+def _claimed(token: str, row: Row) -> dtos.ClaimedWatch:
+    """Return the watch of a row of _CLAIM. Raises WatchUnreadableError."""
+    number, watch_id, request, urls, every_s, run, asked, due_at, now, is_only_urls, *rest = row
+    asks, pages = _read_request(request), _read_urls(urls)
+    watch = dtos.ClaimedWatch(
+        number,
+        token,
+        watch_id,
+        asks or _no_request(),
+        every_s,
+        run,
+        bool(asked),
+        due_at,
+        now,
+        pages or (),
+        bool(is_only_urls),
+        *rest,
+    )
+    if asks is None or pages is None:
+        raise WatchUnreadableError(watch)
+    return watch
+
+
+def _read_request(data: str) -> ResearchRequest | None:
+    try:
+        return ResearchRequest.model_validate_json(data)
+    except ValueError:
+        return None
+
+
+def _no_request() -> ResearchRequest:
+    return ResearchRequest(query=UNREADABLE)
+
+
+def _read_urls(data: str) -> tuple[str, ...] | None:
+    try:
+        urls = json.loads(data)
+    except ValueError:
+        return None
+    return tuple(urls) if isinstance(urls, list) and all(isinstance(url, str) for url in urls) else None
+
+
+def _drop_facts(watch: int, run: int) -> Operation[None]:
+    """Remove the facts of a run."""
+    key = {"watch": watch, "run": run}
+    rows = yield Statement("SELECT data FROM llm_platform.watch_run WHERE watch = :watch AND number = :run", key)
+    for (data,) in rows:
+        yield Statement(
+            "UPDATE llm_platform.watch_run SET data = :data WHERE watch = :watch AND number = :run",
+            {**key, "data": json.dumps({**json.loads(data), "facts": []})},
+        )
 
 
 def _page_of(table: str, columns: str, owner: str, watch_id: str, limit: int, before: int | None) -> Statement:
@@ -280,7 +364,7 @@ def _change(row: Row) -> dtos.FoundChange:
 def _watch(row: Row) -> dtos.Watch:
     watch_id, request, urls, is_only_urls, every_s, created_at, paused, problem, asked_now, next_at, *numbers = row
     runs, changes, refusals, max_cost, cost, last_at, undelivered = numbers
-    asked = ResearchRequest.model_validate_json(request)
+    asked = _read_request(request) or _no_request()
     return dtos.Watch(
         id=watch_id,
         query=asked.query,
@@ -288,7 +372,7 @@ def _watch(row: Row) -> dtos.Watch:
         every_s=every_s,
         created_at=_time(created_at),
         sources=None if is_only_urls else asked.sources,
-        urls=json.loads(urls),
+        urls=_read_urls(urls) or (),
         language=asked.language,
         state="active" if paused is None else "paused",
         paused_because=paused,

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from modules.llm_platform.domain.callers.api_key_label import owner_of_label
+from modules.llm_platform.domain.callers.api_key_label import owner_of_label, set_api_key_label
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED
 from modules.llm_platform.domain.exceptions import WatchNotFoundError
+from modules.llm_platform.domain.ports.watch_store import WatchSelection
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
@@ -38,6 +39,7 @@ SECONDS: Final = {"m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _EVERY: Final = re.compile(r"(\d{1,6})([mhdw])")
 MARKS: Final = {"changed": "≠ changed", "new": "+ new", "gone": "− gone", "disputed": "⚡ disputed"}
 NOT_DUE: Final = "No watch is due."
+NO_RUNS: Final = "watches run as background research: set MAX_BACKGROUND_RESEARCHES to 1 or more"
 
 WatchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `watch list` shows it.")]
 KeyLabel = Annotated[
@@ -90,7 +92,12 @@ def add(
         argument="QUESTION",
     )
     context = command_context(ctx)
-    watch = context.run(lambda platform: platform.watches.add(request, owner=_owner(key)))
+
+    async def store(platform: LLMPlatform) -> dtos.WatchDetail:
+        set_api_key_label(key or "")  # the daily budget of this label pays for the runs
+        return await platform.watches.add(request, owner=_owner(key))
+
+    watch = context.run(store)
     print_result(context.console, watch, [*_watch_lines(watch), *_amount_lines(watch)], as_json=as_json)
 
 
@@ -142,6 +149,8 @@ def run(
     """Run the watches that are due, or one watch now, in this process; print what changed, and nothing otherwise."""
     console, wiring = command_context(ctx)
     settings = configure(console, {"LLM_PLATFORM_OFFLINE": True} if offline else {})
+    if settings.MAX_BACKGROUND_RESEARCHES == 0:
+        raise CommandError(NO_RUNS)
 
     async def work(platform: LLMPlatform) -> Changes:
         watches, owner = platform.watches, _owner(key)
@@ -156,7 +165,7 @@ def run(
             console.print_progress(f"asking: {watch.query}")
         if not due:
             return []
-        watches.start()
+        watches.start(WatchSelection(owner, tuple(watch.id for watch in due)))
         return list(await watches.finish_runs(due, owner=owner))
 
     finished = run_with_platform(wiring, settings, work)
