@@ -207,6 +207,7 @@ class Settings(BaseSettings):
         "Mail server that tells of changes of watched questions: `smtps://user:password@host`, or `smtp://…` with STARTTLS; "
         "it needs WATCH_MAIL_TO; default: no mail",
         "you want changes of watched questions by mail",
+        example="smtps://user:password@mail.example.org",
     )
     WATCH_MAIL_TO: types.MailAddressList = setting(
         (),
@@ -532,7 +533,7 @@ class Settings(BaseSettings):
         "Whether answers of language models at /v1 and /anthropic are checked against what the model was given: off, "
         "annotate (annotations, counts and evidence beside the text), or mark (marks in the text too). The header X-Verify "
         "of a request replaces it",
-        "your clients cannot send a header, and their answers shall be checked",
+        "you have clients that cannot send a header, and want their answers checked",
         example="annotate",
     )
     ANSWER_ENCODER: Literal["auto", "off", "on"] = setting(

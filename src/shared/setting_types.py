@@ -276,7 +276,7 @@ LanguageList = Annotated[tuple[LanguageTag, ...], NoDecode, BeforeValidator(_spl
 CollectionName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$")]
 Key = Annotated[SecretStr, BeforeValidator(_clean_key)]
 SmtpUrl = Annotated[SecretStr, BeforeValidator(_clean_smtp_url)]
-MailAddress = Annotated[str, Field(pattern=r"^[^@\s,;<>\x00-\x1f]{1,64}@[A-Za-z0-9.-]{1,253}$")]
+MailAddress = Annotated[str, Field(pattern=r"^[^@\s,:;<>()\[\]\\\"\x00-\x1f\x7f]{1,64}@[A-Za-z0-9.-]{1,253}$")]
 MailAddressList = Annotated[tuple[MailAddress, ...], NoDecode, BeforeValidator(_split_list), Field(max_length=20)]
 SealKey = Annotated[Key, AfterValidator(_check_seal_key)]
 # Secret as a whole, since it holds the password.

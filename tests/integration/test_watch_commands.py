@@ -78,6 +78,19 @@ def test_a_question_is_watched_from_the_first_run_to_its_removal(commands: Comma
     assert "There is no such watch" in gone.stderr
 
 
+@for_each("arguments", [("run",), ("list",), ("show", "a" * 32), ("run", "a" * 32)])
+def test_without_a_store_each_command_says_so(commands: Commands, arguments: tuple[str, ...]) -> None:
+    refused = commands.run(*arguments, STORE_TTL_DAYS="0")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "STORE_TTL_DAYS" in refused.stderr
+
+
+def test_what_is_no_id_is_no_place_in_the_list(commands: Commands) -> None:
+    refused = commands.run("list", "--before", "zzz")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "--before" in refused.stderr
+
+
 def test_a_failed_run_ends_with_1(commands: Commands) -> None:
     """The reason is one line, and the watch says it, too."""
     watch = commands.json("add", QUESTION, "--url", "https://example.org/toll")

@@ -262,7 +262,9 @@ async def test_watches_need_the_store(tmp_path: Path) -> None:
         assert not watching_it.watches.is_available
         with pytest.raises(BackgroundError, match="STORE_TTL_DAYS"):
             await watching_it.add()
-        assert (await watching_it.watches.list()).watches == ()
+        for refused in (watching_it.watches.list(), watching_it.watches.list_due(), watching_it.watches.get("a" * 32)):
+            with pytest.raises(BackgroundError, match="STORE_TTL_DAYS"):
+                await refused
 
 
 async def test_a_watch_runs_a_limited_number_of_times_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

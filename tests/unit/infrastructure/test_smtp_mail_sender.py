@@ -19,6 +19,8 @@ PASSWORD = "s3cret-of-the-mail"
 class MailServer:
     """Takes mail. `refuses` is a command that it refuses, and `is_silent` that it never greets."""
 
+    refused_recipient = "nobody"
+
     def __init__(self, refuses: str = "", *, is_silent: bool = False, offers: str = "AUTH PLAIN") -> None:
         self.refuses, self.is_silent, self.offers = refuses, is_silent, offers
         self.commands: list[str] = []
@@ -40,7 +42,7 @@ class MailServer:
         while line := (await reader.readline()).decode().strip():
             command = line.split()[0].upper()
             self.commands.append(line)
-            if command == self.refuses:
+            if command == self.refuses or f"<{self.refused_recipient}>" in line:
                 writer.write(b"554 no: " + line.encode() + b"\r\n")
             elif command == "EHLO":
                 writer.write(f"250-here\r\n250 {self.offers}\r\n".encode())
@@ -88,6 +90,20 @@ async def test_a_refusal_is_a_reply_without_the_login(command: str) -> None:
         reply = await sender.send(MAIL)
     assert not reply.is_delivered
     assert PASSWORD not in reply.reason
+
+
+async def test_a_refused_recipient_is_logged_while_another_one_has_the_mail(caplog: pytest.LogCaptureFixture) -> None:
+    """The mail is delivered then: a repetition would reach the other one again. The log has no address."""
+    server = MailServer()
+    server.refused_recipient = "a@example.org"
+    async with serving(server) as sender:
+        reply = await sender.send(MAIL)
+    assert reply.is_delivered
+    assert b"14 euros" in server.mail
+    [record] = caplog.records
+    assert record.__dict__["refused"] == 1
+    assert record.__dict__["statuses"] == (554,)
+    assert "example.org" not in str(record.__dict__)
 
 
 async def test_a_silent_server_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

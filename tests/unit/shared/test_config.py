@@ -471,3 +471,9 @@ class TestWithoutEnvironment:
             Settings.without_environment(LLM_PLATFORM_PORT="not a number")
         with pytest.raises(ValidationError, match="SEARXNG_ADDRESS"):
             Settings.without_environment(SEARXNG_ADDRESS="x")
+
+
+@pytest.mark.parametrize("address", ["a:b@x.org", "a b@x.org", '"a"@x.org', "a(b)@x.org", "a@[::1]", "a@x.org,b"])
+def test_what_is_no_address_of_mail_is_refused(address: str) -> None:
+    with pytest.raises(ValidationError, match="WATCH_MAIL_FROM"):
+        Settings(_env_file=None, WATCH_MAIL_FROM=address)

@@ -1,6 +1,7 @@
 """Mail through the SMTP server of WATCH_SMTP_URL, with a connection for each message."""
 
 import asyncio
+import logging
 import smtplib
 import ssl
 from collections.abc import Sequence
@@ -12,6 +13,8 @@ from urllib.parse import unquote, urlsplit
 from modules.llm_platform.domain.ports.mail_sender import IMailSender, Mail
 from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply
 from modules.llm_platform.infrastructure.resources import is_loopback
+
+log = logging.getLogger(__name__)
 
 STEP_TIMEOUT_S: Final = 10.0  # limit for each reply of the server
 SMTP_TIMEOUT_S: Final = 40.0  # limit for one attempt
@@ -39,7 +42,7 @@ class SmtpMailSender(IMailSender):
     async def send(self, mail: Mail) -> DeliveryReply:
         try:
             async with asyncio.timeout(SMTP_TIMEOUT_S):
-                await asyncio.to_thread(self._send, self._write(mail))
+                refused = await asyncio.to_thread(self._send, self._write(mail))
         except TimeoutError:
             return DeliveryReply(
                 is_delivered=False, reason=f"the mail server did not answer within {SMTP_TIMEOUT_S:g} s"
@@ -51,6 +54,8 @@ class SmtpMailSender(IMailSender):
         except OSError as error:
             reason = error.strerror or type(error).__name__
             return DeliveryReply(is_delivered=False, reason=f"the mail server cannot be reached: {reason}")
+        if refused:  # a repetition would reach those again who have the mail
+            log.warning("mail refused for some recipients", extra={"refused": len(refused), "statuses": refused})
         return DeliveryReply(is_delivered=True, reason="delivered")
 
     def _write(self, mail: Mail) -> EmailMessage:
@@ -62,7 +67,8 @@ class SmtpMailSender(IMailSender):
         message.set_content(mail.text)
         return message
 
-    def _send(self, message: EmailMessage) -> None:
+    def _send(self, message: EmailMessage) -> tuple[int, ...]:
+        """Send the message. Return the status of each recipient that the server refused while it took another one."""
         context = ssl.create_default_context()
         if self._is_encrypted:
             server: smtplib.SMTP = smtplib.SMTP_SSL(self._host, self._port, timeout=STEP_TIMEOUT_S, context=context)
@@ -74,4 +80,5 @@ class SmtpMailSender(IMailSender):
                 server.starttls(context=context)
             if self._login is not None:
                 server.login(*self._login)
-            server.send_message(message)
+            refused = server.send_message(message)
+        return tuple(status for status, _ in refused.values())

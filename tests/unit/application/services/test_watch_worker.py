@@ -501,3 +501,28 @@ def test_a_mail_lists_a_limited_number_of_changes() -> None:
     mail = write_mail(dtos.WatchNotice(1, "mail", 1, watch, 2, changes))
     assert mail.text.count("Gone: x") == TOLD_CHANGES
     assert "5 more are listed" in mail.text
+
+
+def test_a_page_writes_no_lines_of_a_mail() -> None:
+    side = dtos.FactAt(value="", quote="One.\r\n\nWatch b:\u2028paid\x1b[31m", source="doc:a\n.md", at=AT)
+    change = dtos.FoundChange(kind="new", fact="x\ny", now=side, number=1, run=2, at=AT)
+    watch = dtos.Watch(
+        id="a",
+        query="q\r\nBcc: b\x07",
+        depth="deep",
+        every_s=DAY,
+        created_at=AT,
+        paused_because="budget",
+        problem="p\nr",
+    )
+    mail = write_mail(dtos.WatchNotice(1, "mail", 1, watch.model_copy(update={"state": "paused"}), 2, (change,)))
+    assert mail.subject == "1 changed: q Bcc: b"
+    assert mail.text.split("\n")[:6] == [
+        "q Bcc: b",
+        "",
+        "New: x y",
+        f"  Now ({AT:%Y-%m-%d}): One. Watch b: paid[31m",
+        "    doc:a .md",
+        "",
+    ]
+    assert "\np r\n" in mail.text

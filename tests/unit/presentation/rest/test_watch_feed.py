@@ -43,6 +43,17 @@ def test_an_entry_has_both_quotes_with_dates_and_sources() -> None:
     )
 
 
+def test_every_kind_of_space_keeps_words_apart() -> None:
+    quote = "12\u00a0euros\u202fand\u2009a\u3000half\u2028or\fso \ufffe\ufdd0\ud800of it, \u0645\u06cc\u200c\u0634\u0648\u062f"
+    now = FactAt(value="12", quote=quote, source="doc:my file \u00e9.md", at=LATER)
+    [entry] = read(found(1, WatchChange(kind="new", fact="x", now=now))).findall(f"{ATOM}entry")
+    content = str(entry.findtext(f"{ATOM}content")).partition("): ")[2]
+    assert content == "12 euros and a half or so of it, \u0645\u06cc\u200c\u0634\u0648\u062f"
+    link = entry.find(f"{ATOM}link")
+    assert link is not None
+    assert link.get("href") == "doc:my%20file%20%C3%A9.md"
+
+
 def test_a_feed_without_changes_is_as_old_as_its_watch() -> None:
     feed = read()
     assert feed.findtext(f"{ATOM}updated") == "2026-11-25T06:00:00+00:00"

@@ -156,8 +156,18 @@ async def test_a_caller_has_a_limited_number_of_watches(
 
 async def test_without_a_store_nothing_is_watched() -> None:
     async with app_client() as client:
-        refused = await client.post("/watches", json=BODY)
-        assert (refused.status_code, refused.json()["code"]) == (422, "background")
-        assert "STORE_TTL_DAYS" in refused.json()["detail"]
-        assert (await client.get("/watches")).json() == {"watches": [], "next": None}
-        assert (await client.get("/watches/abc")).status_code == 404
+        for refused in (
+            await client.post("/watches", json=BODY),
+            await client.get("/watches"),
+            await client.get("/watches/abc"),
+            await client.post("/watches/abc/run"),
+        ):
+            assert (refused.status_code, refused.json()["code"]) == (422, "background")
+            assert "STORE_TTL_DAYS" in refused.json()["detail"]
+
+
+async def test_what_is_no_id_is_no_place_in_the_list(services: FakeServices) -> None:
+    async with app_client(services) as client:
+        refused = await client.get("/watches?before=zz")
+        assert refused.status_code == 422
+        assert "before" in refused.text

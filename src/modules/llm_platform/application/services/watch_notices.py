@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -132,19 +133,26 @@ def write_payload(notice: dtos.WatchNotice) -> bytes:
 def write_mail(notice: dtos.WatchNotice) -> Mail:
     watch = notice.watch
     title = f"{len(notice.changes)} changed" if notice.changes else "paused"
-    lines = [watch.query, "", *_mail_lines(notice), f"Watch {watch.id}: /watches/{watch.id}/changes"]
-    return Mail(notice.id, f"{title}: {watch.query}", "\n".join(lines) + "\n")
+    lines = [_one_line(watch.query), "", *_mail_lines(notice), f"Watch {watch.id}: /watches/{watch.id}/changes"]
+    return Mail(notice.id, f"{title}: {_one_line(watch.query)}", "\n".join(lines) + "\n")
+
+
+def _one_line(text: str) -> str:
+    """Return the text of a page or a caller in one line, without control characters: it writes no lines of its own."""
+    line = " ".join(text.split())
+    return "".join(char for char in line if unicodedata.category(char) not in ("Cc", "Cs"))
 
 
 def _mail_lines(notice: dtos.WatchNotice) -> Iterator[str]:
     for change in notice.changes[:TOLD_CHANGES]:
-        yield f"{MARKS[change.kind]}: {change.fact}"
+        yield f"{MARKS[change.kind]}: {_one_line(change.fact)}"
         for name, side in (("Before", change.was), ("Now", change.now)):
             if side is not None:
-                yield f"  {name} ({side.at:%Y-%m-%d}): {side.quote}"
-                yield f"    {side.source}"
+                yield f"  {name} ({side.at:%Y-%m-%d}): {_one_line(side.quote)}"
+                yield f"    {_one_line(side.source)}"
         yield ""
     if len(notice.changes) > TOLD_CHANGES:
         yield f"{len(notice.changes) - TOLD_CHANGES} more are listed at the address below."
     if notice.watch.state == "paused":
-        yield from filter(None, ("This watch is paused.", notice.watch.problem, notice.watch.remedy, ""))
+        why = filter(None, (notice.watch.problem, notice.watch.remedy))
+        yield from ("This watch is paused.", *map(_one_line, why))

@@ -126,8 +126,10 @@ class WatchService:
         return dtos.WatchDetail.model_validate({**dict(watch), "at_most": amounts, "last_runs": runs})
 
     async def list(self, *, owner: str = "", limit: int = 20, before: str | None = None) -> dtos.WatchPage:
-        """Return a page of the owner's watches, newest first. `before` is `next` of the page before."""
-        if self._store is None or (before is not None and not is_request_id(before)):
+        """Return a page of the owner's watches, newest first. `before` is `next` of the page before. Raises BackgroundError."""
+        if self._store is None:
+            raise BackgroundError(NO_STORE)
+        if before is not None and not is_request_id(before):
             return dtos.WatchPage(watches=())
         limit = max(1, min(limit, MAX_LISTED))
         found = await self._store.page(owner, limit + 1, before)
@@ -222,7 +224,9 @@ class WatchService:
             self._worker.wake()
 
     def _find_store(self, watch_id: str) -> IWatchStore:
-        if self._store is None or not is_request_id(watch_id):
+        if self._store is None:
+            raise BackgroundError(NO_STORE)
+        if not is_request_id(watch_id):
             raise WatchNotFoundError
         return self._store
 

@@ -23,6 +23,7 @@ PauseReason = Literal["refused", "budget"]
 NoticeChannel = Literal["webhook", "mail"]
 NoticeStatus = Literal["pending", "delivered", "failed"]
 
+WATCH_ID_PATTERN: Final = r"^[0-9a-f]{32}$"
 MIN_EVERY_S: Final = 15 * 60  # shortest time from one run of a watch to the next
 MAX_EVERY_S: Final = 366 * 24 * 3600
 MAX_REFUSALS: Final = 3  # failed runs in a row after which a watch is paused

@@ -20,4 +20,7 @@ class IMailSender(ABC):
 
     @abstractmethod
     async def send(self, mail: Mail) -> DeliveryReply:
-        """Send the mail once. Its failure is a reply, not an error."""
+        """Send the mail once. Its failure is a reply, not an error.
+
+        It is delivered if the server takes it for one recipient: the others are logged, and not tried again.
+        """

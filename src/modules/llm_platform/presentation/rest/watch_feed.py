@@ -1,13 +1,16 @@
 """The changes of a watched question as an Atom feed (RFC 4287)."""
 
+import unicodedata
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
+from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from modules.llm_platform.domain.dtos.watch_dtos import ChangeKind, FoundChange, Watch
 
 ATOM_TYPE: Final = "application/atom+xml"
+_OF_ADDRESSES: Final = "%/:?#[]@!$&'()*+,;=~"  # what RFC 3986 allows in an address, beside letters and digits
 _TITLES: Final[dict[ChangeKind, str]] = {
     "changed": "Changed",
     "new": "New",
@@ -41,7 +44,7 @@ def _render_entry(watch: Watch, change: FoundChange) -> str:
     return (
         f"<entry><id>urn:llm-platform:watch:{escape(watch.id)}:{change.number}</id>"
         f"<title>{_TITLES[change.kind]}: {_clean(change.fact)}</title><updated>{_time(change.at)}</updated>"
-        f'<link href={quoteattr(sides[-1][1].source)}/><content type="text">{_clean(quotes)}</content></entry>'
+        f'<link href={_address(sides[-1][1].source)}/><content type="text">{_clean(quotes)}</content></entry>'
     )
 
 
@@ -54,9 +57,21 @@ def _render_pause(watch: Watch, at: datetime, address: str) -> str:
     )
 
 
+def _address(source: str) -> str:
+    """Return the address of a source as an attribute. The name of a document may have blanks."""
+    return quoteattr(quote(source, safe=_OF_ADDRESSES, errors="replace"))
+
+
 def _clean(text: str) -> str:
-    """Return the text for XML, which takes no control characters but blanks."""
-    return escape("".join(char for char in text if char.isprintable() or char in "\t\n"))
+    """Return the text for XML. Every kind of space is a space there, so that words stay apart."""
+    spaced = (" " if char.isspace() and char not in "\t\n" else char for char in text)
+    return escape("".join(filter(_is_of_xml, spaced)))
+
+
+def _is_of_xml(char: str) -> bool:
+    """Return whether XML takes the character: no control character but blanks, no surrogate, no non-character."""
+    is_non_character = ord(char) & 0xFFFE == 0xFFFE or "\ufdd0" <= char <= "\ufdef"
+    return char in "\t\n" or not (is_non_character or unicodedata.category(char) in ("Cc", "Cs"))
 
 
 def _time(at: datetime) -> str:

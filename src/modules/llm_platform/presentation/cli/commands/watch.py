@@ -42,6 +42,12 @@ NOT_DUE: Final = "No watch is due."
 NO_RUNS: Final = "watches run as background research: set MAX_BACKGROUND_RESEARCHES to 1 or more"
 
 WatchId = Annotated[str, typer.Argument(metavar="ID", help="Its id, as `watch list` shows it.")]
+KeyOfNew = Annotated[
+    str | None,
+    typer.Option(
+        "--key", metavar="LABEL", help="Label of the API key that the watch belongs to; default: it has no key."
+    ),
+]
 KeyLabel = Annotated[
     str | None,
     typer.Option(
@@ -73,7 +79,7 @@ def add(
         float | None,
         typer.Option("--max-cost-usd", metavar="USD", help="The most that the runs of 30 days may cost."),
     ] = None,
-    key: KeyLabel = None,
+    key: KeyOfNew = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Watch a question. Its first run is due at once: `watch run` makes it, or a server that shares this store."""
@@ -114,6 +120,8 @@ def list_watches(
     as_json: options.AsJson = False,
 ) -> None:
     """List the watched questions, newest first."""
+    if before is not None and not re.fullmatch(dtos.WATCH_ID_PATTERN, before):
+        reject("--before", "must be the id of a watch, as `watch list` shows it")
     context = command_context(ctx)
     page = context.run(lambda platform: platform.watches.list(owner=_owner(key), limit=limit, before=before))
     lines = [line for watch in page.watches for line in _watch_lines(watch)]
@@ -121,14 +129,22 @@ def list_watches(
 
 
 @watch_app.command(cls=options.Command)
-def show(ctx: typer.Context, watch_id: WatchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
+def show(
+    ctx: typer.Context,
+    watch_id: WatchId,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many changes.")
+    ] = SHOWN_CHANGES,
+    key: KeyLabel = None,
+    as_json: options.AsJson = False,
+) -> None:
     """Show a watched question with its last changes, both quotes with their dates."""
     context = command_context(ctx)
 
     async def read(platform: LLMPlatform) -> tuple[dtos.WatchDetail, dtos.ChangePage]:
         watches = platform.watches
         watch = await watches.get(watch_id, owner=_owner(key))
-        return watch, await watches.changes(watch_id, owner=_owner(key), limit=SHOWN_CHANGES)
+        return watch, await watches.changes(watch_id, owner=_owner(key), limit=limit)
 
     watch, page = context.run(read)
     result = {"watch": watch.model_dump(mode="json"), **page.model_dump(mode="json")}
@@ -154,8 +170,6 @@ def run(
 
     async def work(platform: LLMPlatform) -> Changes:
         watches, owner = platform.watches, _owner(key)
-        if not watches.is_available:
-            raise WatchNotFoundError
         due = (await watches.get(watch_id, owner=owner),) if watch_id else await watches.list_due(owner=owner)
         if watch_id is not None:
             await watches.run_now(watch_id, owner=owner)

@@ -38,17 +38,33 @@ async function fill(list, isShown, before = null) {
   if (!isShown()) return;
   if (!before) list.replaceChildren();
   if (!before && !page.watches.length) list.append(el("p", { class: "hint" }, t("Nothing is watched yet. The bell below an answer watches its question.")));
-  for (const watch of page.watches) list.append(await watchCard(watch));
-  if (page.next) {
-    const more = el("button", { type: "button", onclick: async () => {
-      more.remove();
-      await fill(list, isShown, page.next);
-    } }, t("Show more"));
-    list.append(more);
-  }
+  const cards = page.watches.map(watchCard);
+  list.append(...cards.map(([card]) => card));
+  if (page.next) list.append(moreButton(() => fill(list, isShown, page.next)));
+  await Promise.all(cards.map(([, filled]) => filled));
 }
 
-async function watchCard(watch) {
+/** A button that goes when it has shown more, and stays, with the reason beside it, when it could not. */
+function moreButton(showMore) {
+  const failed = el("p", { role: "status" });
+  const button = el("button", { type: "button", onclick: async () => {
+    button.disabled = true;
+    failed.replaceChildren();
+    try {
+      await showMore();
+      place.remove();
+    } catch (error) {
+      failed.replaceChildren(...errorParts(error));
+      button.disabled = false;
+    }
+  } }, t("Show more"));
+  const place = el("div", {}, button, failed);
+  return place;
+}
+
+/** The card of a watch, and the promise of its changes. It keeps its place and says so if they cannot be read. */
+
+function watchCard(watch) {
   const state = el("p", { class: "muted" }, watch.next_at
     ? t("Next: {time}", { time: dateTime(watch.next_at) })
     : t("Paused"), ` · ${t("Runs: {count}", { count: number(watch.runs) })}`);
@@ -75,21 +91,15 @@ async function watchCard(watch) {
         await removeWatch(watch.id);
         card.remove();
       })), failed);
-  await showChanges(changes, watch.id);
-  return card;
+  const filled = showChanges(changes, watch.id).catch((error) => changes.replaceChildren(...errorParts(error)));
+  return [card, filled];
 }
 
 async function showChanges(place, id, before = null) {
   const page = await listChanges(id, before);
   if (!before && !page.changes.length) place.append(el("p", { class: "hint" }, t("No change yet")));
   for (const change of page.changes) place.append(changeTable(change));
-  if (page.next) {
-    const more = el("button", { type: "button", onclick: async () => {
-      more.remove();
-      await showChanges(place, id, page.next);
-    } }, t("Show more"));
-    place.append(more);
-  }
+  if (page.next) place.append(moreButton(() => showChanges(place, id, page.next)));
 }
 
 /** Both quotes side by side; the side that a change does not have stays empty. */
