@@ -15,7 +15,6 @@ from modules.llm_platform.domain.callers.api_key_label import owner_of_label, se
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED
-from modules.llm_platform.domain.exceptions import WatchNotFoundError
 from modules.llm_platform.domain.ports.watch_store import WatchSelection
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Line
