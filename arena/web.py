@@ -159,18 +159,21 @@ def read_given(path: Path, limit: int = MAX_GIVEN_PAGES) -> list[FrozenPage]:
         for line in lines:
             if len(pages) == limit:
                 break
-            pages.append(_given(json.loads(line), name))
+            if page := _given(json.loads(line), name):
+                pages.append(page)
     return pages
 
 
-def _given(row: dict[str, Any], name: str) -> FrozenPage:
-    """Read a row with `url` or `claim` and `html` or `source`, or with `doc_id`, `title` and `text`."""
+def _given(row: dict[str, Any], name: str) -> FrozenPage | None:
+    """Read a row with `url` or `claim` and `html` or `source`, or with `doc_id`, `title` and `text`. None: it has no page."""
     url, markup = row.get("url") or row.get("claim"), row.get("html") or row.get("source")
     if url and markup:
         place = place_of(url)
         host, _, path = place.partition("/")
         return _page(f"{host}.given.test/{path}", markup)
-    title, text = str(row.get("title", "")), str(row["text"])
+    title, text = str(row.get("title") or ""), str(row.get("text") or "")
+    if not text:
+        return None
     markup = f"<html><head><title>{html.escape(title)}</title></head><body><h1>{html.escape(title)}</h1>"
     markup += "".join(f"<p>{html.escape(line)}</p>" for line in text.splitlines() if line) + "</body></html>"
     return _page(f"{name}.given.test/{row.get('doc_id', title)}.html", markup, title)

@@ -16,7 +16,7 @@ from typing import Any
 import aiohttp
 from aiohttp import web
 from arena.server import MAX_TOKENS, SEED, ArenaServer, Ports
-from arena.web import FrozenWeb, read_written
+from arena.web import FrozenWeb, read_given, read_written
 
 SHIM = Path(__file__).resolve().parents[3] / "arena" / "shim"
 USAGE = {"prompt_tokens": 11, "completion_tokens": 3}
@@ -64,6 +64,24 @@ async def arena() -> AsyncIterator[tuple[ArenaServer, Ports, list[dict[str, Any]
             yield server, ports, asked
     finally:
         await runner.cleanup()
+
+
+def test_more_pages_come_from_lines_of_json_and_folders(tmp_path: Path) -> None:
+    """A row without a page is left out; each page has a host of its own in `.test`."""
+    lines = [
+        {"url": "https://example.org/a/b.html", "html": "<title>B</title><p>Bees</p>"},
+        {"claim": "https://example.org/empty", "source": ""},
+        {"doc_id": "m1", "title": "Mills", "text": "A mill.\nTwo mills."},
+    ]
+    file = tmp_path / "more.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    assert [(page.place, page.title) for page in read_given(file)] == [
+        ("example.org.given.test/a/b.html", "B"),
+        ("more.given.test/m1.html", "Mills"),
+    ]
+    (tmp_path / "My pages").mkdir()
+    (tmp_path / "My pages" / "c.html").write_text("<title>C</title>", encoding="utf-8")
+    assert [page.place for page in read_given(tmp_path / "My pages")] == ["my-pages.given.test/c.html"]
 
 
 async def test_search_finds_a_page_and_the_page_is_served() -> None:
