@@ -341,6 +341,8 @@ export default {
   "Nothing was ready in time.": "لم يجهز شيء في الوقت المناسب.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "لم تعد الإجابة السابقة محفوظة. اسأل من دونها، كسؤال جديد.",
   "This answer is not stored any more, or it belongs to another API key.": "لم تعد هذه الإجابة محفوظة، أو أنها تخص مفتاح API آخر.",
+  "This question is not watched any more, or it belongs to another API key.": "لم يعد هذا السؤال مُراقَبًا، أو أنه يخص مفتاح API آخر.",
+  "You watch as many questions, or ask one as often, as this server allows: “Details” says which.": "بلغتَ عدد الأسئلة المراقَبة أو عدد مرات السؤال الذي يسمح به هذا الخادم: توضح «التفاصيل» أيهما.",
   "This server cannot go on with this question without the page.": "لا يستطيع هذا الخادم مواصلة هذا السؤال من دون الصفحة.",
   "No message can be sent to that address.": "لا يمكن إرسال رسالة إلى ذلك العنوان.",
   "Too many of your questions wait for an answer. Ask again when some have theirs.": "كثير من أسئلتك ينتظر إجابة. اسأل مجددًا عندما يُجاب عن بعضها.",

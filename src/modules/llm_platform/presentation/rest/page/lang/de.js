@@ -341,6 +341,8 @@ export default {
   "Nothing was ready in time.": "Nichts war rechtzeitig fertig.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "Die frühere Antwort ist nicht mehr gespeichert. Fragen Sie ohne sie, als neue Frage.",
   "This answer is not stored any more, or it belongs to another API key.": "Diese Antwort ist nicht mehr gespeichert, oder sie gehört zu einem anderen API-Schlüssel.",
+  "This question is not watched any more, or it belongs to another API key.": "Diese Frage wird nicht mehr beobachtet, oder sie gehört zu einem anderen API-Schlüssel.",
+  "You watch as many questions, or ask one as often, as this server allows: “Details” says which.": "Sie beobachten so viele Fragen oder stellen eine so oft, wie dieser Server erlaubt: „Details“ nennt, was es ist.",
   "This server cannot go on with this question without the page.": "Dieser Server kann an dieser Frage nicht ohne die Seite weiterarbeiten.",
   "No message can be sent to that address.": "An diese Adresse kann keine Nachricht gesendet werden.",
   "Too many of your questions wait for an answer. Ask again when some have theirs.": "Zu viele Ihrer Fragen warten auf eine Antwort. Fragen Sie noch einmal, wenn einige beantwortet sind.",

@@ -341,6 +341,8 @@ export default {
   "Nothing was ready in time.": "דבר לא היה מוכן בזמן.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "התשובה הקודמת כבר אינה שמורה. שאלו בלעדיה, כשאלה חדשה.",
   "This answer is not stored any more, or it belongs to another API key.": "התשובה הזאת כבר אינה שמורה, או שהיא שייכת למפתח API אחר.",
+  "This question is not watched any more, or it belongs to another API key.": "השאלה הזאת כבר אינה במעקב, או שהיא שייכת למפתח API אחר.",
+  "You watch as many questions, or ask one as often, as this server allows: “Details” says which.": "הגעת למספר השאלות שבמעקב, או למספר הפעמים לשאלה אחת, שהשרת הזה מתיר: „פרטים” אומר איזה מהם.",
   "This server cannot go on with this question without the page.": "השרת הזה אינו יכול להמשיך בשאלה הזאת בלי הדף.",
   "No message can be sent to that address.": "אי אפשר לשלוח הודעה לכתובת הזאת.",
   "Too many of your questions wait for an answer. Ask again when some have theirs.": "יותר מדי שאלות שלכם ממתינות לתשובה. שאלו שוב כשחלקן ייענו.",

@@ -341,6 +341,8 @@ export default {
   "Nothing was ready in time.": "Ничего не было готово вовремя.",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "Прежний ответ больше не хранится. Задайте вопрос заново, без него.",
   "This answer is not stored any more, or it belongs to another API key.": "Этот ответ больше не хранится или принадлежит другому ключу API.",
+  "This question is not watched any more, or it belongs to another API key.": "Этот вопрос больше не отслеживается или принадлежит другому ключу API.",
+  "You watch as many questions, or ask one as often, as this server allows: “Details” says which.": "Вы отслеживаете столько вопросов или задаёте один так часто, как разрешает этот сервер: «Подробности» скажут, что именно.",
   "This server cannot go on with this question without the page.": "Этот сервер не может работать над этим вопросом без открытой страницы.",
   "No message can be sent to that address.": "На этот адрес нельзя отправить сообщение.",
   "Too many of your questions wait for an answer. Ask again when some have theirs.": "Слишком много ваших вопросов ждут ответа. Спросите снова, когда часть из них будет готова.",

@@ -341,6 +341,8 @@ export default {
   "Nothing was ready in time.": "没有内容及时完成。",
   "The earlier answer is not stored any more. Ask without it, as a new question.": "之前的答案已不再保存。请作为新问题提问。",
   "This answer is not stored any more, or it belongs to another API key.": "此答案已不再保存，或属于另一个 API 密钥。",
+  "This question is not watched any more, or it belongs to another API key.": "此问题已不再被关注，或属于另一个 API 密钥。",
+  "You watch as many questions, or ask one as often, as this server allows: “Details” says which.": "您关注的问题数量或提问次数已达到此服务器的上限：“详情”会说明是哪一项。",
   "This server cannot go on with this question without the page.": "此服务器无法在页面关闭后继续处理此问题。",
   "No message can be sent to that address.": "无法向该地址发送消息。",
   "Too many of your questions wait for an answer. Ask again when some have theirs.": "您有太多问题正在等待回答。请在其中一些完成后再提问。",
