@@ -220,14 +220,14 @@ class WatchStoreContract:
         """All runs and changes stay, and the next run has another id."""
         await store.add(new_watch("a"), MANY)
         first = await claim(store)
-        assert await store.reading(first) is None
+        assert await store.get_reading(first) is None
         reading = dtos.WatchReading(at=AT, language="en", facts=(dtos.LedgerFact(quote="12", url="https://a.example"),))
         await finish(store, first, change("12"), change("13"), reading=reading, cost_usd=0.5)
         clock.now += DAY
         later = await claim(store)
         assert (later.run, later.is_asked, later.cost_usd) == (2, False, 0.5)
         assert later.job_id != first.job_id
-        assert await store.reading(later) == reading
+        assert await store.get_reading(later) == reading
         await finish(store, later, change("14"), cost_usd=0.25)
         found = await store.changes("", "a", MANY)
         assert [(one.number, one.run, one.now) for one in found] == [
@@ -252,7 +252,7 @@ class WatchStoreContract:
         await finish(store, await claim(store), status="failed", following=dtos.NextRun(DAY, refusals=1))
         clock.now += DAY
         again = await claim(store)
-        assert await store.reading(again) == reading
+        assert await store.get_reading(again) == reading
         assert again.refusals == 1
         failed = await store.get("", "a")
         assert failed is not None

@@ -103,7 +103,7 @@ class WatchNotices:
 
 
 def _log_defect(task: asyncio.Task[None]) -> None:
-    """Log what ended a delivery: it stops no other one."""
+    """Log the error that ended a delivery. The other deliveries go on."""
     if not task.cancelled() and (error := task.exception()) is not None:
         log.error("unexpected error", exc_info=error)
 

@@ -223,7 +223,7 @@ class WatchWorker:
 
     async def _ask(self, watch: dtos.ClaimedWatch) -> None:
         """Ask the question. A worker that is killed before `wait` leaves a run that the next worker finds by its id."""
-        reading = await self._store.reading(watch)
+        reading = await self._store.get_reading(watch)
         pages = select_pages(watch.urls, reading, are_all=watch.is_only_urls)
         try:
             await self._tools.jobs.submit_watched(
@@ -260,7 +260,7 @@ class WatchWorker:
         span.set(REQUEST_ID, job.id)
         try:
             with running(span):
-                was = await self._store.reading(watch)
+                was = await self._store.get_reading(watch)
                 now = dtos.WatchReading.model_validate(job.response.output)
                 changes, kept = await asyncio.to_thread(_compare, was, now)
         finally:

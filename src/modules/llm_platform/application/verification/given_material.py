@@ -151,14 +151,14 @@ def link_named_addresses(answer: str, given: Sequence[GivenSource]) -> tuple[Giv
             continue
         known.add(canonical_url(url))
         if by_address is None:
-            by_address = _find_addresses_of(given)
+            by_address = _map_addresses(given)
         if source := by_address.get(canonical_url(url)):
             number += 1
             linked.append(replace(source, index=number, url=url, title="", is_numbered=False))
     return tuple(linked)
 
 
-def _find_addresses_of(given: Sequence[GivenSource]) -> dict[str, GivenSource]:
+def _map_addresses(given: Sequence[GivenSource]) -> dict[str, GivenSource]:
     """Return the first source in whose text each address stands, by the address in canonical form."""
     found: dict[str, GivenSource] = {}
     for source in given:

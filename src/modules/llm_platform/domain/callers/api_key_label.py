@@ -15,6 +15,6 @@ def api_key_label() -> str:
     return _LABEL.get()
 
 
-def owner_of_label(label: str) -> str:
-    """Return the owner of what is stored for the API keys with this label."""
-    return f"label:{label}"
+def owner_of_label(label: str | None) -> str:
+    """Return the owner of what is stored for the API keys with this label; None: of what is stored without a key."""
+    return "" if label is None else f"label:{label}"

@@ -40,8 +40,7 @@ class LedgerFact(BaseModel, frozen=True):
 
     - `verdict` is the verdict on the sentence of the answer that cites it; `supported` for a quote of the evidence.
     - `is_answer` is True if the quotes of its question answer it. Other quotes are the nearest ones.
-    - `dispute` is the number of the evidence row whose sources contradict each other, of which this is one side; None for any
-      other fact.
+    - `dispute` is the number of the evidence row whose sources contradict each other; None if the fact is no side of such a row.
     """
 
     quote: str

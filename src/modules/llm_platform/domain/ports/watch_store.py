@@ -89,7 +89,7 @@ class IWatchStore(ABC):
         """
 
     @abstractmethod
-    async def reading(self, watch: dtos.ClaimedWatch) -> dtos.WatchReading | None:
+    async def get_reading(self, watch: dtos.ClaimedWatch) -> dtos.WatchReading | None:
         """Return what the next run is compared with; None before the first good run."""
 
     @abstractmethod

@@ -124,13 +124,13 @@ class _Comparison:
         if page.was.has(claim):
             return
         other = find_other(claim, page.left, is_answer=fact.is_answer)
-        if other is not None and self._stands_for(fact, other.quote, page):
+        if other is not None and self._is_nearest(fact, other.quote, page):
             was, now = _fact(other.quote, page.was, other.value.now), _fact(fact.quote, page.now, other.value.was)
             yield WatchChange(kind="changed", fact=_name_fact(now), was=was, now=now)
         elif fact.is_answer and not page.was.is_cut and find_nearest(claim, page.left) is None:
             yield _report_new(fact.quote, page.now)
 
-    def _stands_for(self, fact: LedgerFact, left: str, page: PageDifference) -> bool:
+    def _is_nearest(self, fact: LedgerFact, left: str, page: PageDifference) -> bool:
         """Return whether no other statement that came is nearer to a statement that left the page."""
         near = find_nearest(page.was.read_claim(left), page.came)
         return near is not None and normalize(near) == normalize(fact.quote)

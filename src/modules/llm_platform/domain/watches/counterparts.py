@@ -13,9 +13,9 @@ from modules.llm_platform.domain.watches.values import (
     find_changed_value,
     find_replaced_part,
     has_figures,
-    has_number_of,
     has_values_of_same_kind,
     share_of_words,
+    shares_number,
 )
 
 SAME_SUBJECT: Final = 0.35  # share of a fact's words that the statement in its place has
@@ -57,7 +57,7 @@ def _is_verdict(claim: Claim, came: PageVersion) -> bool:
     """Return whether the verdict on a claim decides: it has no figures, or no statement that came has one of its numbers."""
     if not claim.numbers:
         return not has_figures(claim)
-    return not any(has_number_of(claim, statement) for statement in came.statements.values())
+    return not any(shares_number(claim, statement) for statement in came.statements.values())
 
 
 def find_nearest(claim: Claim, came: PageVersion) -> str | None:

@@ -26,7 +26,7 @@ def read_facts(
     none.
     """
     found: dict[tuple[str, str], LedgerFact] = {}
-    for quoted in (*_evidence_facts(rows), *_cited_facts(citations, sources)):
+    for quoted in (*_list_evidence_facts(rows), *_list_cited_facts(citations, sources)):
         for start, end in each_sentence(quoted.quote, language):
             for quote in cut_statements(quoted.quote[start:end]):
                 fact = quoted.model_copy(update={"quote": quote, "is_answer": _answers(quote, rows)})
@@ -45,14 +45,14 @@ def _answers(quote: str, rows: Sequence[EvidenceRow]) -> bool:
     )
 
 
-def _evidence_facts(rows: Sequence[EvidenceRow]) -> Iterator[LedgerFact]:
+def _list_evidence_facts(rows: Sequence[EvidenceRow]) -> Iterator[LedgerFact]:
     for number, row in enumerate(rows):
         for place, quote in enumerate(row.quotes):
             dispute = number if row.state == "disagree" and place < SIDES else None
             yield LedgerFact(quote=quote.text, url=quote.url, published=quote.published, dispute=dispute)
 
 
-def _cited_facts(citations: Sequence[Citation], sources: Sequence[Source]) -> Iterator[LedgerFact]:
+def _list_cited_facts(citations: Sequence[Citation], sources: Sequence[Source]) -> Iterator[LedgerFact]:
     numbered = {source.index: source for source in sources}
     for citation in citations:
         source = numbered.get(citation.source_index)

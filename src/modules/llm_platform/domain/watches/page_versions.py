@@ -32,7 +32,7 @@ class PageVersion:
     language: str
 
     @cached_property
-    def prepared(self) -> SourceText:
+    def source_text(self) -> SourceText:
         text = blank_dates_of_the_day(self.source.text, self.at)
         return prepare(text, self.source.title, self.language)
 
@@ -49,15 +49,15 @@ class PageVersion:
 
     def has(self, claim: Claim) -> bool:
         """Return whether the page has the words of the claim in this order."""
-        return not claim.words or is_verbatim(claim, self.prepared)
+        return not claim.words or is_verbatim(claim, self.source_text)
 
     def judge(self, claim: Claim) -> Judgement:
-        return judge(claim, self.prepared, self.language)[1]
+        return judge(claim, self.source_text, self.language)[1]
 
     @cached_property
     def statements(self) -> dict[str, Claim]:
         """The first MAX_STATEMENTS statements as the page writes them, and as they are compared."""
-        sentences = (self.source.text[slice(*span)] for span in self.prepared.spans)
+        sentences = (self.source.text[slice(*span)] for span in self.source_text.spans)
         found = (statement for sentence in sentences for statement in cut_statements(sentence))
         return {statement: self.read_claim(statement) for statement in islice(found, MAX_STATEMENTS)}
 

@@ -13,7 +13,7 @@ _CUT: Final = re.compile(r"(?<=[.!?])\s+(?=[^\W\d_a-z])")
 def cut_statements(sentence: str) -> Iterator[str]:
     """Yield the statements of a sentence of the sentence splitter, without questions.
 
-    The splitter takes the stop in "30 km/h. On the ring road it is 60" for that of an abbreviation. What is too short for a
+    The splitter takes the stop in "30 km/h. On the ring road" for the stop of an abbreviation. What is too short for a
     statement stays with the words before it, as a name behind a title does.
     """
     joined = ""

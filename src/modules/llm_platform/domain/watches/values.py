@@ -38,7 +38,7 @@ def has_figures(claim: Claim) -> bool:
     return bool(claim.numbers or _dates(claim))
 
 
-def has_number_of(claim: Claim, other: Claim) -> bool:
+def shares_number(claim: Claim, other: Claim) -> bool:
     """Return whether `other` has one of the numbers of a claim."""
     return len(_only_numbers(claim, other)) < len(claim.numbers)
 

@@ -8,6 +8,7 @@ import typer
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from typer.core import TyperCommand
 
+from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
@@ -60,6 +61,8 @@ Language = Annotated[
 ]
 Yes = Annotated[bool, typer.Option("--yes", help="Ask no questions.")]
 Offline = Annotated[bool, typer.Option("--offline", help="Do nothing that leaves this machine.")]
+ListLimit = Annotated[int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many.")]
+Before = Annotated[str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")]
 Sources = Annotated[
     str | None, typer.Option("--sources", metavar="LIST", help="Comma list of web, news, academic, documents.")
 ]

@@ -135,20 +135,20 @@ class SqlWatchStore(IWatchStore, SqlStore):
     def runs(
         self, owner: str, watch_id: str, limit: int, before: int | None = None
     ) -> Operation[tuple[dtos.WatchRun, ...]]:
-        rows = yield _page_of("watch_run", "data, at", owner, watch_id, limit, before)
+        rows = yield _select_page("watch_run", "data, at", owner, watch_id, limit, before)
         return tuple(dtos.WatchRun.model_validate_json(data).model_copy(update={"at": _time(at)}) for data, at in rows)
 
     @operation(empty=(), is_read=True)
     def changes(
         self, owner: str, watch_id: str, limit: int, before: int | None = None
     ) -> Operation[tuple[dtos.FoundChange, ...]]:
-        return tuple(map(_change, (yield _page_of("watch_change", _CHANGE, owner, watch_id, limit, before))))
+        return tuple(map(_change, (yield _select_page("watch_change", _CHANGE, owner, watch_id, limit, before))))
 
     async def claim(self, token: str, lease_s: float, only: WatchSelection | None = None) -> dtos.ClaimedWatch | None:
         if only is not None and not only.ids:
             return None
         row = await self._claim(token, lease_s, only)
-        return None if row is None else _claimed(token, row)
+        return None if row is None else _build_claimed_watch(token, row)
 
     @operation(empty=None)
     def _claim(self, token: str, lease_s: float, only: WatchSelection | None) -> Operation[Row | None]:
@@ -165,7 +165,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
         yield from _give_up_lease(watch, "asked = :is_asked, next_at = :now + :in_s", is_asked=is_asked, in_s=in_s)
 
     @operation(empty=None)
-    def reading(self, watch: dtos.ClaimedWatch) -> Operation[dtos.WatchReading | None]:
+    def get_reading(self, watch: dtos.ClaimedWatch) -> Operation[dtos.WatchReading | None]:
         rows = yield Statement(
             "SELECT data FROM llm_platform.watch_reading WHERE watch = :number", {"number": watch.number}
         )
@@ -276,7 +276,7 @@ def _list_marks(name: str, values: Collection[str]) -> tuple[str, dict[str, Any]
     return ", ".join(f":{mark}" for mark in named), named
 
 
-def _claimed(token: str, row: Row) -> dtos.ClaimedWatch:
+def _build_claimed_watch(token: str, row: Row) -> dtos.ClaimedWatch:
     """Return the watch of a row of _CLAIM. Raises WatchUnreadableError."""
     number, watch_id, request, urls, every_s, run, asked, due_at, now, is_only_urls, *rest = row
     asks, pages = _read_request(request), _read_urls(urls)
@@ -329,7 +329,7 @@ def _drop_facts(watch: int, run: int) -> Operation[None]:
         )
 
 
-def _page_of(table: str, columns: str, owner: str, watch_id: str, limit: int, before: int | None) -> Statement:
+def _select_page(table: str, columns: str, owner: str, watch_id: str, limit: int, before: int | None) -> Statement:
     return Statement(
         f"""
         SELECT {columns} FROM llm_platform.{table} WHERE watch = {_NUMBER}

@@ -15,7 +15,7 @@ import typer
 from modules.llm_platform.application.research.events import parse_event
 from modules.llm_platform.domain.callers.api_key_label import owner_of_label
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
-from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, ResearchJob
+from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJob
 from modules.llm_platform.domain.exceptions import SealError
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.research import (
@@ -51,18 +51,16 @@ researches_app = options.command_group(
 @researches_app.command("list", cls=options.Command)
 def list_researches(
     ctx: typer.Context,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many.")
-    ] = LISTED_RUNS,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")
-    ] = None,
+    limit: options.ListLimit = LISTED_RUNS,
+    before: options.Before = None,
     key: KeyLabel = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the background runs, newest first."""
     context = command_context(ctx)
-    page = context.run(lambda platform: platform.research_jobs.list(owner=_owner(key), limit=limit, before=before))
+    page = context.run(
+        lambda platform: platform.research_jobs.list(owner=owner_of_label(key), limit=limit, before=before)
+    )
     lines = [line for job in page.researches for line in _job_lines(job)]
     print_result(context.console, page, lines or [Line("No background run is stored.")], as_json=as_json)
 
@@ -71,7 +69,7 @@ def list_researches(
 def show(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Show the state of a background run."""
     context = command_context(ctx)
-    job = context.run(lambda platform: platform.research_jobs.get(research_id, owner=_owner(key)))
+    job = context.run(lambda platform: platform.research_jobs.get(research_id, owner=owner_of_label(key)))
     problem = [Line(f"  {job.problem['detail']}", "red")] if job.problem else []
     print_result(context.console, job, [*_job_lines(job), *problem], as_json=as_json)
 
@@ -99,17 +97,17 @@ def follow(
 
     async def answer(platform: LLMPlatform) -> tuple[ResearchResponse, bytes | SealError]:
         jobs = platform.research_jobs
-        job = await jobs.get(research_id, owner=_owner(key))
+        job = await jobs.get(research_id, owner=owner_of_label(key))
         if job.status == "queued":
             console.print_progress("queued: a server that shares this store begins it when it has room …")
-        async with aclosing(jobs.events(research_id, owner=_owner(key))) as events:
+        async with aclosing(jobs.events(research_id, owner=owner_of_label(key))) as events:
             # An event of a type that only a newer server knows is left out.
             known = (parsed async for event in events if (parsed := parse_event(event.data)) is not None)
             response = await show_research(console, known, is_live=is_live)
         if not output_options.is_sealed:
             return response, b""
         try:
-            return response, await platform.seals.seal_stored(research_id, owner=_owner(key))
+            return response, await platform.seals.seal_stored(research_id, owner=owner_of_label(key))
         except SealError as error:
             return response, error
 
@@ -128,7 +126,7 @@ def follow(
 def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Cancel a background run unless it has ended; a server that runs it stops within seconds."""
     context = command_context(ctx)
-    job = context.run(lambda platform: platform.research_jobs.cancel(research_id, owner=_owner(key)))
+    job = context.run(lambda platform: platform.research_jobs.cancel(research_id, owner=owner_of_label(key)))
     print_result(context.console, job, _job_lines(job), as_json=as_json)
 
 
@@ -136,12 +134,8 @@ def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as
 def finish(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Let a background run end its search and write from what it has found; a server that runs it does so within seconds."""
     context = command_context(ctx)
-    job = context.run(lambda platform: platform.research_jobs.finish_early(research_id, owner=_owner(key)))
+    job = context.run(lambda platform: platform.research_jobs.finish_early(research_id, owner=owner_of_label(key)))
     print_result(context.console, job, _job_lines(job), as_json=as_json)
-
-
-def _owner(label: str | None) -> str:
-    return "" if label is None else owner_of_label(label)
 
 
 @contextmanager

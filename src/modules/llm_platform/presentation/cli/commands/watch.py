@@ -100,7 +100,7 @@ def add(
 
     async def store(platform: LLMPlatform) -> dtos.WatchDetail:
         set_api_key_label(key or "")  # the daily budget of this label pays for the runs
-        return await platform.watches.add(request, owner=_owner(key))
+        return await platform.watches.add(request, owner=owner_of_label(key))
 
     watch = context.run(store)
     print_result(context.console, watch, [*_watch_lines(watch), *_amount_lines(watch)], as_json=as_json)
@@ -109,12 +109,8 @@ def add(
 @watch_app.command("list", cls=options.Command)
 def list_watches(
     ctx: typer.Context,
-    limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=1, max=MAX_LISTED, help="At most this many.")
-    ] = LISTED,
-    before: Annotated[
-        str | None, typer.Option("--before", metavar="ID", help="Only those older than this one.")
-    ] = None,
+    limit: options.ListLimit = LISTED,
+    before: options.Before = None,
     key: KeyLabel = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -122,7 +118,7 @@ def list_watches(
     if before is not None and not re.fullmatch(dtos.WATCH_ID_PATTERN, before):
         reject("--before", "must be the id of a watch, as `watch list` shows it")
     context = command_context(ctx)
-    page = context.run(lambda platform: platform.watches.list(owner=_owner(key), limit=limit, before=before))
+    page = context.run(lambda platform: platform.watches.list(owner=owner_of_label(key), limit=limit, before=before))
     lines = [line for watch in page.watches for line in _watch_lines(watch)]
     print_result(context.console, page, lines or [Line("No question is watched.")], as_json=as_json)
 
@@ -142,8 +138,8 @@ def show(
 
     async def read(platform: LLMPlatform) -> tuple[dtos.WatchDetail, dtos.ChangePage]:
         watches = platform.watches
-        watch = await watches.get(watch_id, owner=_owner(key))
-        return watch, await watches.changes(watch_id, owner=_owner(key), limit=limit)
+        watch = await watches.get(watch_id, owner=owner_of_label(key))
+        return watch, await watches.changes(watch_id, owner=owner_of_label(key), limit=limit)
 
     watch, page = context.run(read)
     result = {"watch": watch.model_dump(mode="json"), **page.model_dump(mode="json")}
@@ -168,7 +164,7 @@ def run(
         raise CommandError(NO_RUNS)
 
     async def work(platform: LLMPlatform) -> Changes:
-        watches, owner = platform.watches, _owner(key)
+        watches, owner = platform.watches, owner_of_label(key)
         due = (await watches.get(watch_id, owner=owner),) if watch_id else await watches.list_due(owner=owner)
         if watch_id is not None:
             await watches.run_now(watch_id, owner=owner)
@@ -202,7 +198,7 @@ def run(
 def remove(ctx: typer.Context, watch_id: WatchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Remove a watched question with its runs and changes."""
     context = command_context(ctx)
-    context.run(lambda platform: platform.watches.remove(watch_id, owner=_owner(key)))
+    context.run(lambda platform: platform.watches.remove(watch_id, owner=owner_of_label(key)))
     print_result(context.console, {"removed": watch_id}, [Line(f"Watch {watch_id} was removed.")], as_json=as_json)
 
 
@@ -213,10 +209,6 @@ def parse_every(text: str) -> int:
     if not dtos.MIN_EVERY_S <= seconds <= dtos.MAX_EVERY_S:
         reject("--every", "must be a time such as 30m, 6h, 1d or 2w, from 15m to 366d")
     return seconds
-
-
-def _owner(label: str | None) -> str:
-    return "" if label is None else owner_of_label(label)
 
 
 def _write_every(seconds: int) -> str:

@@ -256,7 +256,7 @@ def _encode(value: Any) -> bytes:
 
 
 def _encode_chunk(chunk: Mapping[str, Any]) -> bytes:
-    """Return the JSON of a chunk of the service. Half of a surrogate pair stays, since the next chunk has the other one."""
+    """Return the JSON of a chunk of the service. Half of a surrogate pair stays: the next chunk has the other half."""
     try:
         return json.dumps(chunk, ensure_ascii=False).encode()
     except UnicodeEncodeError:
