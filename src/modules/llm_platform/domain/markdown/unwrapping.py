@@ -54,7 +54,8 @@ class FenceRemover:
         self._numbers = sorted(numbers)
         self._state = "start"
         self._buffer: list[str] = []  # the lines from the opening fence on, unchanged
-        self._line = ""  # the incomplete line
+        self._line: list[str] = []  # the pieces of the incomplete line
+        self._waits = False  # True if that line is buffered up to its end, whatever it contains
         self._body: list[str] = []  # the lines inside the fence
         self._fence = self._name = self._inner = ""
         self._is_mid_line = False  # True if a part of the line was already returned
@@ -62,23 +63,27 @@ class FenceRemover:
     def feed(self, text: str) -> str:
         if self._state == "through":
             return text
-        *lines, self._line = (self._line + text).split("\n")
+        if self._waits and "\n" not in text:
+            self._line.append(text)  # joined once, at the end of the line: its length costs linear time
+            return ""
+        *lines, partial = ("".join(self._line) + text).split("\n")
         parts = [f"{line}\n" if self._state == "through" else self._take(f"{line}\n") for line in lines]
-        parts.append(self._release_partial())
+        parts.append(self._release_partial(partial))
         return "".join(parts)
 
     def finish(self) -> str:
-        last, self._line = self._line, ""
+        last, self._line = "".join(self._line), []
         text = self._take(last) if last else ""
         rest = self._body if self._state in ("inside", "closed") and self._is_the_answer() else self._buffer
         return text + ("".join(rest) if self._state != "unwrapped" else "")
 
-    def _release_partial(self) -> str:
+    def _release_partial(self, line: str) -> str:
         """Return the part of the incomplete line that needs no buffer. In most answers that is all of it."""
-        line, may_be_fence = self._line, _MAY_BE_FENCE.match(self._line) and not self._is_mid_line
+        may_be_fence = _MAY_BE_FENCE.match(line) and not self._is_mid_line
         if not line or self._state in ("inside", "closed") or (may_be_fence and self._state != "through"):
+            self._line, self._waits = [line], bool(line.strip())
             return ""
-        self._line = ""
+        self._line, self._waits = [], False
         if self._state == "start":
             return self._pass_through() + line
         self._is_mid_line = True
