@@ -40,7 +40,7 @@ from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRe
 from modules.llm_platform.testing import FakeLLM, FakePageReader
 from shared.config import Settings
 
-OF_STORES = ("store", "background_runs")  # checks of the doctor that are in every report
+OF_STORES = ("store", "background_runs", "watched_questions")  # checks of the doctor that are in every report
 QUESTION = "How long does a session token stay valid?"
 TEXT = "A session token stays valid for thirty minutes after the last request."
 OPENAI = "https://api.openai.com/v1"

@@ -286,7 +286,9 @@ class Container(ProviderContainer):
     # Limits of callers, health and doctor: `limits/from_settings.py` and `wiring/services.py`.
     rate_limiter = Singleton(limits.build_rate_limiter, settings, redis)  # only servers limit their callers
     rate_limit_probe = Singleton(limits.build_rate_limit_probe, settings, redis)
-    store_probes = Singleton(stores.list_store_probes, redis, research_store, rate_limit_probe, research_job_store)
+    store_probes = Singleton(
+        stores.list_store_probes, redis, research_store, rate_limit_probe, research_job_store, watch_store
+    )
     circuits = Singleton(services.build_circuits, search_upstreams, llm_upstreams, page_circuits)
     health = Singleton(services.build_health, search_adapters, llm_adapters, store_probes, circuits)
     doctor = Singleton(

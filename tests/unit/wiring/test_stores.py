@@ -12,9 +12,10 @@ from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.infrastructure.stores import from_settings as stores
 from modules.llm_platform.infrastructure.stores.outcomes.postgres import PostgresOutcomeStore
 from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
-from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import PROBE
+from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import PROBE as RESEARCHES
 from modules.llm_platform.infrastructure.stores.research_runs.disk import DiskResearchStore, NoResearchStore
 from modules.llm_platform.infrastructure.stores.research_runs.postgres import PostgresResearchStore
+from modules.llm_platform.infrastructure.stores.watches.sqlite import PROBE as WATCHES
 from shared.config import Settings, SettingsError
 
 PASSWORD = "hush-hush-hush"
@@ -39,7 +40,7 @@ async def test_database_url_selects_the_stores(
     assert isinstance(stores.build_outcome_store(settings, resources, database), outcomes)
     store = stores.build_research_store(settings, resources, database)
     assert isinstance(store, researches)
-    assert len(stores.list_store_probes(None, store, None, None)) == int(researches is not NoResearchStore)
+    assert len(stores.list_store_probes(None, store, None, None, None)) == int(researches is not NoResearchStore)
     await resources.aclose()
     assert not (tmp_path / "data").exists()
 
@@ -83,24 +84,25 @@ async def test_migration_needs_the_setting() -> None:
 
 
 @pytest.mark.parametrize("damage", ["no database", "a folder"])
-async def test_a_file_of_background_runs_that_cannot_be_used_is_reported(tmp_path: Path, damage: str) -> None:
-    """By health and by the doctor, before anybody asks for a run. A file that can be used, or that was not made, is no line of
+@pytest.mark.parametrize(("probe", "name"), [(RESEARCHES, "researches.sqlite3"), (WATCHES, "watches.sqlite3")])
+async def test_a_file_that_cannot_be_used_is_reported(tmp_path: Path, damage: str, probe: str, name: str) -> None:
+    """By health and by the doctor, before anybody asks for a run or a watch. A file that can be used, or that was not made, is no line of
     the health report.
     """
-    file = tmp_path / "researches.sqlite3"
+    file = tmp_path / name
     settings = Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=tmp_path, LLM_PLATFORM_OFFLINE=True, EMBEDDER="none")
     async with build_platform(settings) as platform:
-        assert PROBE not in (await platform.health.check()).components
+        assert probe not in (await platform.health.check()).components
         assert not file.exists()
         if damage == "a folder":
             file.mkdir()
         else:
             file.write_bytes(b"this is no database" * 1000)
-        [found] = [result for result in await platform.doctor.examine() if result.subject == PROBE]
+        [found] = [result for result in await platform.doctor.examine() if result.subject == probe]
         assert found.verdict == "failed"
-        assert "researches.sqlite3 in the data folder cannot be used" in found.text
+        assert f"{name} in the data folder cannot be used" in found.text
     async with build_platform(settings) as platform:
         report = await platform.health.check()
-    assert report.components[PROBE].status == "unhealthy"
-    assert "researches.sqlite3" in report.components[PROBE].detail
+    assert report.components[probe].status == "unhealthy"
+    assert name in report.components[probe].detail
     assert str(tmp_path) not in str(report)

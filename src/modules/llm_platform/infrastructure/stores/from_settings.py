@@ -144,12 +144,16 @@ def _get_store_folder(settings: Settings) -> Path:
 
 
 def list_store_probes(
-    redis: IHealthProbe | None, store: IResearchStore, rate_limits: IHealthProbe | None, jobs: IResearchJobStore | None
+    redis: IHealthProbe | None,
+    store: IResearchStore,
+    rate_limits: IHealthProbe | None,
+    jobs: IResearchJobStore | None,
+    watches: IWatchStore | None,
 ) -> tuple[IHealthProbe, ...]:
-    """Return the checks of Redis, the research store, shared rate limits and the file of background runs, if there are such.
-    The check of a research store in PostgreSQL also checks background runs.
+    """Return the checks of Redis, the research store, shared rate limits, and the files of background runs and watched
+    questions, if there are such. The check of a research store in PostgreSQL also checks background runs and watches.
     """
-    return tuple(probe for probe in (redis, store, rate_limits, jobs) if isinstance(probe, IHealthProbe))
+    return tuple(probe for probe in (redis, store, rate_limits, jobs, watches) if isinstance(probe, IHealthProbe))
 
 
 def list_doctor_probes(settings: Settings, probes: tuple[IHealthProbe, ...]) -> tuple[IHealthProbe, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from modules.llm_platform.domain.exceptions import StoreUnavailableError
+from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.infrastructure.files.private_files import is_absent
 from modules.llm_platform.infrastructure.stores.database import sqlite as shared_file
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
@@ -20,32 +21,49 @@ from modules.llm_platform.infrastructure.stores.watches.sql import SqlWatchStore
 MIGRATIONS: Final = (SCHEMA,)
 FORMAT: Final = len(MIGRATIONS)  # stored in the file's user_version
 NEWER: Final = "a newer version wrote it: use that one, or another folder"
+PROBE: Final = "watched_questions"  # name in the reports of health and doctor
 _NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
 
 
-class SqliteWatchStore(SqlWatchStore):
+class SqliteWatchStore(SqlWatchStore, IHealthProbe):
     """Opens the file for each call, in a thread: calls are rare. The first watch creates it.
 
     `clock` returns seconds since 1970.
     """
 
+    name = PROBE
+
     def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
         self._file = file
         self._clock = clock
 
+    async def ping(self) -> str:
+        """Empty if the file can be used or was not made yet. Raises StoreError. Writes nothing."""
+        await self.count()
+        return ""
+
     async def _query(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
         return empty if is_absent(self._file) else await self._transact(make)
 
+    async def _read(self, make: Callable[[], Operation[Result]], empty: Result) -> Result:
+        return empty if is_absent(self._file) else await self._run_in_thread(make, is_read=True)
+
     async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+        return await self._run_in_thread(make, is_read=False)
+
+    async def _run_in_thread(self, make: Callable[[], Operation[Result]], *, is_read: bool) -> Result:
         try:
-            return await asyncio.to_thread(partial(self._run, make))
+            return await asyncio.to_thread(partial(self._run, make, is_read=is_read))
         except (sqlite3.Error, OSError) as error:
             why = getattr(error, "strerror", None) or str(error)
             message = f"{self._file.name} in the data folder cannot be used ({why}): see LLM_PLATFORM_DATA_DIR"
             raise StoreUnavailableError(message) from error
 
-    def _run(self, make: Callable[[], Operation[Result]]) -> Result:
-        with closing(shared_file.open_shared_file(self._file)) as connection, shared_file.transaction(connection):
+    def _run(self, make: Callable[[], Operation[Result]], *, is_read: bool) -> Result:
+        with (
+            closing(shared_file.open_shared_file(self._file)) as connection,
+            shared_file.transaction(connection, is_read=is_read),
+        ):
             _migrate(connection)
             return shared_file.execute(connection, make(), self._clock())
 
