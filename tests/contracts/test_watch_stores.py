@@ -7,12 +7,14 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.fakes.watch_store import ALL, DAY, MANY, WatchStoreContract, change, finish, new_watch
+from tests.fakes.watch_store import ALL, DAY, MANY, WatchStoreContract, change, claim, finish, new_watch
 from tests.support.clock import Clock
 
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchUnreadableError
+from modules.llm_platform.infrastructure.stores.database.sqlite import open_shared_file
+from modules.llm_platform.infrastructure.stores.watches import sqlite
 from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
 
 
@@ -42,6 +44,66 @@ async def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
         connection.execute("PRAGMA user_version = 99")
     with pytest.raises(StoreError, match="a newer version wrote it"):
         await SqliteWatchStore(file).get("", "a")
+
+
+async def test_the_list_takes_as_long_after_many_runs(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It reads one run of a watch and the last one before the days of the budget, not all of them."""
+    steps = 0
+
+    def open_counted(file: Path) -> sqlite3.Connection:
+        def count() -> None:
+            nonlocal steps
+            steps += 1
+
+        connection = open_shared_file(file)
+        connection.set_progress_handler(count, 1)
+        return connection
+
+    store = SqliteWatchStore(tmp_path / "watches.sqlite3", clock)
+    await store.add(new_watch("a"), MANY)
+    taken = list[int]()
+    for runs in (2, 200):
+        for _ in range(runs):
+            claimed = await store.claim("t", 60.0)
+            assert claimed is not None
+            await finish(store, claimed, change("12"), cost_usd=0.5, following=dtos.NextRun(0.0), notices=["webhook"])
+            notice = await store.claim_notice(60.0, ALL)
+            assert notice is not None
+            await store.settle_notice(notice, "delivered")
+            clock.now += 900
+        with monkeypatch.context() as counted:
+            counted.setattr(sqlite.shared_file, "open_shared_file", open_counted)
+            steps = 0
+            [watch] = await store.page("", MANY)
+        taken.append(steps)
+        assert watch.cost_usd == 0.5 * watch.runs
+    assert taken[1] < 2 * taken[0]
+
+
+async def test_the_costs_of_a_file_of_the_version_before_count(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "watches.sqlite3"
+    with closing(sqlite3.connect(file)) as connection, monkeypatch.context() as before:
+        before.setattr(sqlite, "MIGRATIONS", sqlite.MIGRATIONS[:1])
+        before.setattr(sqlite, "FORMAT", 1)
+        sqlite._migrate(connection)
+    store = SqliteWatchStore(file, clock)
+    with closing(sqlite3.connect(file)) as connection, connection:
+        columns = "owner, id, label, request, urls, is_only_urls, every_s, created_at, due_at, next_at, last_run"
+        connection.execute(
+            f"INSERT INTO watch ({columns}) VALUES ('', 'a', '', ?, '[]', 0, 900, 0, 0, 0, 2)",
+            (new_watch("a").request.model_dump_json(),),
+        )
+        for number, cost_usd in ((1, 0.5), (2, 0.25)):
+            run = (number, clock.now, cost_usd)
+            connection.execute("INSERT INTO watch_run (watch, number, at, cost_usd, data) VALUES (1, ?, ?, ?, '')", run)
+    [watch] = await store.page("", MANY)
+    assert watch.cost_usd == 0.75
+    await finish(store, await claim(store), cost_usd=0.125)
+    assert [one.cost_usd for one in await store.page("", MANY)] == [0.875]
 
 
 @pytest.mark.parametrize("column", ["request", "urls"])

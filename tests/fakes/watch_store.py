@@ -276,10 +276,28 @@ class WatchStoreContract:
         assert (await claim(store)).refusals == 0
 
     async def test_costs_count_for_a_number_of_days(self, store: IWatchStore, clock: Clock) -> None:
+        """The list shows the same sum as a worker gets, and the time of the last run, whatever it cost."""
         await store.add(new_watch("a"), MANY)
-        await finish(store, await claim(store), cost_usd=1.0)
-        clock.now += dtos.BUDGET_DAYS * DAY + 1
-        assert (await claim(store)).cost_usd == 0.0
+        await store.add(new_watch("b"), MANY)
+        only = WatchSelection("", ("a",))
+        began, later = clock.now, dtos.NextRun(0.0)
+        shown = list[tuple[float, float | None]]()
+        for day, cost_usd in enumerate((1.0, 0.0, 0.5, 0.25, 0.0)):
+            clock.now = began + 10 * day * DAY
+            claimed = await store.claim("t", LEASE_S, only)
+            assert claimed is not None
+            await finish(store, claimed, cost_usd=cost_usd, following=later)
+        for days in (40, 49, 50, 59, 60, 70):
+            clock.now = began + days * DAY
+            claimed = await store.claim("t", LEASE_S, only)
+            assert claimed is not None
+            await store.wait(claimed, 0.0, is_asked=False)
+            [other, watch] = await store.page("", MANY)
+            assert (other.cost_usd, other.last_run_at) == (0.0, None)
+            assert watch.cost_usd == claimed.cost_usd
+            assert watch.last_run_at == datetime.fromtimestamp(began + 40 * DAY, UTC)
+            shown.append((days, watch.cost_usd))
+        assert shown == [(40, 0.75), (49, 0.75), (50, 0.25), (59, 0.25), (60, 0.0), (70, 0.0)]
 
     async def test_the_watch_that_is_due_longest_comes_first(self, store: IWatchStore, clock: Clock) -> None:
         for watch_id in "ab":

@@ -67,3 +67,15 @@ SCHEMA: Final = (
     "CREATE INDEX watch_notice_watch ON llm_platform.watch_notice (watch)",
     "CREATE TABLE llm_platform.watch_reading (watch bigint PRIMARY KEY, data text NOT NULL)",
 )
+# `total_usd` is the cost of a run and all runs before it, so that the cost of some days needs two rows.
+ADD_TOTALS: Final = (
+    "ALTER TABLE llm_platform.watch_run ADD COLUMN total_usd double precision NOT NULL DEFAULT 0",
+    """
+    UPDATE llm_platform.watch_run SET total_usd = (
+        SELECT sum(earlier.cost_usd) FROM llm_platform.watch_run AS earlier
+        WHERE earlier.watch = watch_run.watch AND earlier.number <= watch_run.number
+    )
+    """,
+    "CREATE INDEX watch_run_at ON llm_platform.watch_run (watch, at)",
+    "CREATE INDEX watch_notice_undelivered ON llm_platform.watch_notice (watch) WHERE status <> 'delivered'",
+)

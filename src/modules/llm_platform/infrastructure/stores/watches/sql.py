@@ -29,11 +29,13 @@ UNREADABLE: Final = "(This question cannot be read.)"  # a newer program stored 
 _BUDGET_S: Final = dtos.BUDGET_DAYS * DAY_S
 # A lease that ends later than it can was taken while the clock was wrong: it does not count.
 _IS_LEASED: Final = f"lease_until > :now AND lease_until <= :now + :lease_s + {CLOCK_STEP_S}"
+_RUN: Final = "FROM llm_platform.watch_run AS run WHERE run.watch = watch.number"
+_LAST: Final = f"{_RUN} AND run.number = watch.last_run"
 _COST: Final = (
-    "(SELECT coalesce(sum(cost_usd), 0) FROM llm_platform.watch_run AS run "  # noqa: S608  constants
-    f"WHERE run.watch = watch.number AND run.at > :now - {_BUDGET_S})"
+    f"(coalesce((SELECT total_usd {_LAST}), 0) - coalesce((SELECT total_usd {_RUN} "  # noqa: S608  constants
+    f"AND run.at <= :now - {_BUDGET_S} ORDER BY run.at DESC, run.number DESC LIMIT 1), 0))"
 )
-_LAST_AT: Final = "(SELECT max(at) FROM llm_platform.watch_run AS run WHERE run.watch = watch.number)"
+_LAST_AT: Final = f"(SELECT at {_LAST})"  # noqa: S608  constants
 _UNDELIVERED: Final = (
     "(SELECT count(*) FROM llm_platform.watch_notice AS notice "
     "WHERE notice.watch = watch.number AND status <> 'delivered' AND attempts > 0)"
@@ -194,8 +196,13 @@ class SqlWatchStore(IWatchStore, SqlStore):
         )
         key = {"watch": watch.number, "run": run.number}
         yield Statement(
-            "INSERT INTO llm_platform.watch_run (watch, number, at, cost_usd, data) VALUES (:watch, :run, :now, :cost, :data)",
-            {**key, "cost": run.cost_usd, "data": run.model_dump_json()},
+            """
+            INSERT INTO llm_platform.watch_run (watch, number, at, cost_usd, total_usd, data)
+            VALUES (:watch, :run, :now, :cost, :cost + coalesce((
+                SELECT total_usd FROM llm_platform.watch_run WHERE watch = :watch AND number = :before
+            ), 0), :data)
+            """,
+            {**key, "before": run.number - 1, "cost": run.cost_usd, "data": run.model_dump_json()},
         )
         yield from _drop_facts(watch.number, run.number - KEPT_FACTS)
         for number, change in enumerate(changes, last - len(changes) + 1):

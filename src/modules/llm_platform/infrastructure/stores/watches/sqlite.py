@@ -15,10 +15,10 @@ from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.infrastructure.files.private_files import is_absent
 from modules.llm_platform.infrastructure.stores.database import sqlite as shared_file
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
-from modules.llm_platform.infrastructure.stores.database.watch_schema import SCHEMA
+from modules.llm_platform.infrastructure.stores.database.watch_schema import ADD_TOTALS, SCHEMA
 from modules.llm_platform.infrastructure.stores.watches.sql import SqlWatchStore
 
-MIGRATIONS: Final = (SCHEMA,)
+MIGRATIONS: Final = (SCHEMA, ADD_TOTALS)
 FORMAT: Final = len(MIGRATIONS)  # stored in the file's user_version
 NEWER: Final = "a newer version wrote it: use that one, or another folder"
 PROBE: Final = "watched_questions"  # name in the reports of health and doctor
