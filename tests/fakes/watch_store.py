@@ -117,7 +117,7 @@ class WatchStoreContract:
         claimed = await claim(store)
         assert (claimed.id, claimed.request, claimed.run, claimed.is_asked) == ("a", QUESTION, 1, False)
         assert (claimed.urls, claimed.is_only_urls, claimed.max_cost_usd) == (URLS, True, 2.5)
-        assert (claimed.webhook, claimed.label, claimed.due_at) == ("https://hook.example.com", "key", clock.now)
+        assert (claimed.webhook, claimed.label, claimed.created_at) == ("https://hook.example.com", "key", clock.now)
 
     async def test_a_watch_belongs_to_its_owner(self, store: IWatchStore) -> None:
         """Others neither see nor change it, and may use its id."""
@@ -212,7 +212,7 @@ class WatchStoreContract:
         assert await second.claim("t", LEASE_S) is None
         clock.now += 5
         again = await claim(second)
-        assert (again.is_asked, again.job_id, again.due_at) == (True, asked.job_id, asked.due_at)
+        assert (again.is_asked, again.job_id) == (True, asked.job_id)
         await finish(second, again)
         assert not (await watch_of(store)).is_running
 
@@ -274,6 +274,17 @@ class WatchStoreContract:
         assert (paused.state, paused.paused_because, paused.refusals, paused.next_at) == ("paused", "refused", 3, None)
         assert await store.run_now("", "a")
         assert (await claim(store)).refusals == 0
+
+    async def test_no_run_moves_the_schedule(self, store: IWatchStore, clock: Clock) -> None:
+        """Neither one that failed nor one that its owner asked for: a worker plans from when the watch was added."""
+        began = clock.now
+        await store.add(new_watch("a"), MANY)
+        await finish(store, await claim(store), status="failed", following=dtos.NextRun(900.0, 1))
+        clock.now += 900
+        await finish(store, await claim(store))
+        clock.now += 1000
+        assert await store.run_now("", "a")
+        assert (await claim(store)).created_at == began
 
     async def test_costs_count_for_a_number_of_days(self, store: IWatchStore, clock: Clock) -> None:
         """The list shows the same sum as a worker gets, and the time of the last run, whatever it cost."""

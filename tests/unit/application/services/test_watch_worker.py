@@ -483,7 +483,7 @@ def test_a_report_has_what_is_left_of_the_budget() -> None:
     """It reads the pages itself, searches beside them, and takes nothing from the store."""
     request = ResearchRequest(query="What is the toll?", depth="report")
     watch = dtos.ClaimedWatch(
-        1, "t", "a", request, DAY, 2, is_asked=False, due_at=0.0, now=0.0, cost_usd=0.75, max_cost_usd=1.0
+        1, "t", "a", request, DAY, 2, is_asked=False, created_at=0.0, now=0.0, cost_usd=0.75, max_cost_usd=1.0
     )
     asked = build_request(watch, dtos.WatchedPages(urls=(URL, "doc:a.md")))
     assert (asked.urls, asked.fresh, asked.max_cost_usd) == ((URL,), True, 0.25)

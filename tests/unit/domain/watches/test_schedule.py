@@ -13,19 +13,28 @@ from modules.llm_platform.domain.watches.schedule import FIRST_RETRY_S, is_due, 
 DAY = 86_400
 NOON = 1_790_000_000.0
 WATCH = ClaimedWatch(
-    1, "t", "a", ResearchRequest(query="What is the toll?"), DAY, 1, is_asked=True, due_at=NOON, now=NOON + 60
+    1, "t", "a", ResearchRequest(query="What is the toll?"), DAY, 1, is_asked=True, created_at=NOON, now=NOON + 60
 )
 
 
-@pytest.mark.parametrize(("now", "next_at"), [(NOON + 60, NOON + DAY), (NOON + 7.5 * DAY, NOON + 8 * DAY)])
+@pytest.mark.parametrize(
+    ("now", "next_at"),
+    [
+        (NOON, NOON + DAY),
+        (NOON + 60, NOON + DAY),
+        (NOON + 0.9 * DAY, NOON + DAY),
+        (NOON + DAY - 2, NOON + 2 * DAY - 2),
+        (NOON + 7.5 * DAY, NOON + 8 * DAY),
+    ],
+)
 def test_runs_keep_their_time_of_the_day(now: float, next_at: float) -> None:
-    """Missed runs are not made up for."""
+    """Missed runs are not made up for, and a clock that was set back by seconds makes no run twice."""
     assert now + plan_next_run(replace(WATCH, now=now), "done", 0.0).in_s == next_at
 
 
 def test_a_clock_that_was_ahead_silences_no_watch() -> None:
     """A time that is more than one interval away is due now, and no run is planned for such a time."""
-    assert plan_next_run(replace(WATCH, due_at=NOON + 100 * DAY), "done", 0.0).in_s == DAY
+    assert plan_next_run(replace(WATCH, created_at=NOON + 100 * DAY), "done", 0.0).in_s == DAY - 60
     times = (NOON, NOON + 1, NOON + DAY, NOON + 2 * DAY)
     assert [is_due(next_at, DAY, NOON) for next_at in times] == [True, False, False, True]
 
@@ -36,6 +45,13 @@ def test_a_failed_run_is_tried_earlier_and_then_paused() -> None:
     assert [one.in_s for one in planned] == [FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S]
     assert [one.paused_because for one in planned] == [None, None, "refused"]
     assert plan_next_run(replace(WATCH, refusals=2), "done", 0.0).refusals == 0
+
+
+def test_a_failed_run_moves_no_later_run() -> None:
+    """The run that is tried again ends, and the next one comes at the time of the day at which the watch was added."""
+    retry_at = WATCH.now + plan_next_run(WATCH, "failed", 0.0).in_s
+    again = replace(WATCH, now=retry_at + 40, refusals=1)
+    assert again.now + plan_next_run(again, "done", 0.0).in_s == NOON + DAY
 
 
 def test_a_frequent_watch_does_not_wait_longer_after_a_failure() -> None:

@@ -207,7 +207,7 @@ class WatchWorker:
         elif job is None:
             await self._ask(watch)
         elif job.finished_at is None:
-            waited_s = watch.now - watch.due_at
+            waited_s = (self._now() - job.created_at).total_seconds()
             await self._look_again(watch, min(LAST_LOOK_S, max(FIRST_LOOK_S, waited_s / 4)))
         else:
             await self._finish(watch, job)

@@ -242,7 +242,7 @@ class ClaimedWatch:
 
     - `token` proves its lease.
     - `run` is the number of the run to make, and `is_asked` is True if its question was asked already.
-    - `due_at` is when the run was due, and `now` the time of the claim, both in seconds since 1970.
+    - `created_at` is when the watch was added, and `now` the time of the claim, both in seconds since 1970.
     - `urls` and `is_only_urls` are described in NewWatch.
     - `cost_usd` is what the runs of the last 30 days cost.
     """
@@ -254,7 +254,7 @@ class ClaimedWatch:
     every_s: int
     run: int
     is_asked: bool
-    due_at: float
+    created_at: float
     now: float
     urls: tuple[str, ...] = ()
     is_only_urls: bool = False

@@ -17,12 +17,14 @@ def is_due(next_at: float, every_s: int, now: float) -> bool:
 def plan_next_run(watch: ClaimedWatch, status: FinalStatus, cost_usd: float) -> NextRun:
     """Return what follows a run that ended with this status and cost.
 
-    Runs keep their times of the day: a run that took an hour, or a server that was down for a week, moves none of them. A
-    failed run is tried again earlier than that, and pauses the watch after MAX_REFUSALS in a row.
+    Runs are planned at whole intervals after the watch was added: a run that took an hour, failed or was asked for by hand, or
+    a server that was down for a week, moves none of them. A failed run is tried again before that, and pauses the watch after
+    MAX_REFUSALS in a row.
     """
     refusals = watch.refusals + 1 if status == "failed" else 0
-    missed = max(0, int((watch.now - watch.due_at) // watch.every_s))
-    in_s = min(watch.every_s, watch.due_at + watch.every_s * (missed + 1) - watch.now)  # the clock may have been ahead
+    in_s = (watch.created_at - watch.now) % watch.every_s
+    if in_s <= CLOCK_STEP_S:  # this run was due now: the clock was set back while it ran
+        in_s = watch.every_s
     if status == "failed":
         in_s = min(in_s, FIRST_RETRY_S * 2.0 ** (refusals - 1))
     if refusals >= MAX_REFUSALS:

@@ -25,7 +25,7 @@ from modules.llm_platform.infrastructure.stores.database.research_schema import 
     OWN_THREAD_POSTGRES,
     SCHEMA,
 )
-from modules.llm_platform.infrastructure.stores.database.watch_schema import ADD_TOTALS
+from modules.llm_platform.infrastructure.stores.database.watch_schema import ADD_TOTALS, DROP_DUE_AT
 from modules.llm_platform.infrastructure.stores.database.watch_schema import SCHEMA as WATCH_SCHEMA
 
 if TYPE_CHECKING:
@@ -122,6 +122,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (ADD_UNCLEAN_ENDS,),
     tuple(statement.format(number=NUMBER) for statement in WATCH_SCHEMA),
     ADD_TOTALS,
+    DROP_DUE_AT,
 )
 LATEST: Final = len(MIGRATIONS)
 

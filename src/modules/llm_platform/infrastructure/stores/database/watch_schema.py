@@ -79,3 +79,5 @@ ADD_TOTALS: Final = (
     "CREATE INDEX watch_run_at ON llm_platform.watch_run (watch, at)",
     "CREATE INDEX watch_notice_undelivered ON llm_platform.watch_notice (watch) WHERE status <> 'delivered'",
 )
+# The runs keep the time of the day of `created_at`.
+DROP_DUE_AT: Final = ("ALTER TABLE llm_platform.watch DROP COLUMN due_at",)

@@ -53,7 +53,7 @@ WHERE number = (
     AND (next_at <= :now OR next_at > :now + every_s + {CLOCK_STEP_S}){{only}}
     ORDER BY next_at LIMIT 1 {{skip}}
 )
-RETURNING number, id, request, urls, every_s, last_run + 1, asked, due_at, :now, is_only_urls, owner, label, webhook, refusals,
+RETURNING number, id, request, urls, every_s, last_run + 1, asked, created_at, :now, is_only_urls, owner, label, webhook, refusals,
     {_COST}, max_cost_usd
 """  # noqa: S608  constants
 _CLAIM_NOTICE: Final = f"""
@@ -77,8 +77,8 @@ class SqlWatchStore(IWatchStore, SqlStore):
         yield Statement(
             """
             INSERT INTO llm_platform.watch
-                (owner, id, label, request, urls, is_only_urls, every_s, webhook, max_cost_usd, created_at, due_at, next_at)
-            SELECT :owner, :id, :label, :request, :urls, :is_only_urls, :every_s, :webhook, :max_cost_usd, :now, :now, :now
+                (owner, id, label, request, urls, is_only_urls, every_s, webhook, max_cost_usd, created_at, next_at)
+            SELECT :owner, :id, :label, :request, :urls, :is_only_urls, :every_s, :webhook, :max_cost_usd, :now, :now
             WHERE :max_watches > (SELECT count(*) FROM llm_platform.watch WHERE owner = :owner)
             ON CONFLICT (owner, id) DO NOTHING
             """,
@@ -125,8 +125,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
     def run_now(self, owner: str, watch_id: str) -> Operation[bool]:
         rows = yield Statement(
             """
-            UPDATE llm_platform.watch SET paused_because = NULL, refusals = 0, next_at = :now,
-                due_at = CASE WHEN asked THEN due_at ELSE :now END
+            UPDATE llm_platform.watch SET paused_because = NULL, refusals = 0, next_at = :now
             WHERE owner = :owner AND id = :id RETURNING number
             """,
             {"owner": owner, "id": watch_id},
@@ -186,7 +185,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
         last = yield from _give_up_lease(
             watch,
             "asked = false, last_run = :run, last_change = last_change + :found, refusals = :refusals, "
-            "paused_because = :paused_because, problem = :problem, due_at = :now + :in_s, next_at = :now + :in_s",
+            "paused_because = :paused_because, problem = :problem, next_at = :now + :in_s",
             run=run.number,
             found=len(changes),
             refusals=following.refusals,
@@ -285,7 +284,7 @@ def _list_marks(name: str, values: Collection[str]) -> tuple[str, dict[str, Any]
 
 def _build_claimed_watch(token: str, row: Row) -> dtos.ClaimedWatch:
     """Return the watch of a row of _CLAIM. Raises WatchUnreadableError."""
-    number, watch_id, request, urls, every_s, run, asked, due_at, now, is_only_urls, *rest = row
+    number, watch_id, request, urls, every_s, run, asked, created_at, now, is_only_urls, *rest = row
     asks, pages = _read_request(request), _read_urls(urls)
     watch = dtos.ClaimedWatch(
         number,
@@ -295,7 +294,7 @@ def _build_claimed_watch(token: str, row: Row) -> dtos.ClaimedWatch:
         every_s,
         run,
         bool(asked),
-        due_at,
+        created_at,
         now,
         pages or (),
         bool(is_only_urls),

@@ -15,10 +15,10 @@ from modules.llm_platform.domain.ports.health import IHealthProbe
 from modules.llm_platform.infrastructure.files.private_files import is_absent
 from modules.llm_platform.infrastructure.stores.database import sqlite as shared_file
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
-from modules.llm_platform.infrastructure.stores.database.watch_schema import ADD_TOTALS, SCHEMA
+from modules.llm_platform.infrastructure.stores.database.watch_schema import ADD_TOTALS, DROP_DUE_AT, SCHEMA
 from modules.llm_platform.infrastructure.stores.watches.sql import SqlWatchStore
 
-MIGRATIONS: Final = (SCHEMA, ADD_TOTALS)
+MIGRATIONS: Final = (SCHEMA, ADD_TOTALS, DROP_DUE_AT)
 FORMAT: Final = len(MIGRATIONS)  # stored in the file's user_version
 NEWER: Final = "a newer version wrote it: use that one, or another folder"
 PROBE: Final = "watched_questions"  # name in the reports of health and doctor
