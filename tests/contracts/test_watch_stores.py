@@ -12,7 +12,7 @@ from tests.support.clock import Clock
 
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError
-from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchUnreadableError
+from modules.llm_platform.domain.ports.watch_store import IWatchStore, NoticeUnreadableError, WatchUnreadableError
 from modules.llm_platform.infrastructure.stores.database.sqlite import open_shared_file
 from modules.llm_platform.infrastructure.stores.watches import sqlite
 from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
@@ -132,7 +132,9 @@ async def test_an_unreadable_watch_is_leased_and_its_owner_can_see_and_remove_it
     assert await store.remove("", "a")
 
 
-async def test_a_notice_with_an_unreadable_change_stops_no_other(tmp_path: Path, clock: Clock) -> None:
+@pytest.mark.parametrize("data", ["{}", "[]", '{"kind": "moved", "fact": ""}'])
+async def test_a_notice_with_an_unreadable_change_stops_no_other(tmp_path: Path, clock: Clock, data: str) -> None:
+    """It is leased, so that whoever claimed it can count the attempt."""
     file = tmp_path / "watches.sqlite3"
     store = SqliteWatchStore(file, clock)
     for watch_id in "ab":
@@ -142,9 +144,10 @@ async def test_a_notice_with_an_unreadable_change_stops_no_other(tmp_path: Path,
         await finish(store, claimed, change("12"), notices=["webhook"])
         clock.now += 1
     with closing(sqlite3.connect(file)) as connection, connection:
-        connection.execute("UPDATE watch_change SET data = '{}' WHERE watch = 1")
-    with pytest.raises(ValueError, match="FoundChange"):
+        connection.execute("UPDATE watch_change SET data = ? WHERE watch = 1", (data,))
+    with pytest.raises(NoticeUnreadableError) as caught:
         await store.claim_notice(60.0, ALL)
+    assert (caught.value.notice.watch.id, caught.value.notice.attempt) == ("a", 1)
     notice = await store.claim_notice(60.0, ALL)
     assert notice is not None
     assert notice.watch.id == "b"

@@ -23,7 +23,7 @@ from modules.llm_platform.domain.dtos.research_job_dtos import (
     ResearchProgress,
 )
 from modules.llm_platform.domain.dtos.source_dtos import Source, StoredSources
-from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, JobSelection, LeaseLostError
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import MEMORY, SqliteResearchJobStore
 from modules.llm_platform.testing.waiting import Elapse
 
@@ -417,6 +417,19 @@ class ResearchJobStoreContract:
         report = await store.claim("worker", LEASE_S, is_report=True)
         assert report is not None
         assert report.id == "a"
+
+    async def test_only_selected_runs_are_claimed(self, store: IResearchJobStore) -> None:
+        """An id of another owner is another run."""
+        for name, owner in (("a", "owner"), ("b", "other"), ("b", "owner")):
+            await store.add(new_job(name, owner), MANY)
+        assert await store.claim("worker", LEASE_S, only=JobSelection("owner", ())) is None
+        only = JobSelection("owner", ("b", "c"))
+        job = await store.claim("worker", LEASE_S, only=only)
+        assert job is not None
+        assert (job.owner, job.id) == ("owner", "b")
+        assert await store.claim("worker", LEASE_S, only=only) is None
+        rest = [await claimed(store) for _ in range(2)]
+        assert [(job.owner, job.id) for job in rest] == [("other", "b"), ("owner", "a")]
 
     async def test_what_was_submitted_is_claimed(self, store: IResearchJobStore) -> None:
         """The request comes back as it was, with the fields that were set; a running research is claimed by nobody else."""

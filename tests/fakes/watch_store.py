@@ -178,10 +178,33 @@ class WatchStoreContract:
         """An id of another owner is another watch."""
         for watch_id, owner in (("a", "alice"), ("b", "alice"), ("c", "alice"), ("b", "bob")):
             await store.add(new_watch(watch_id, owner), MANY)
-        assert await store.claim("t", LEASE_S, WatchSelection("alice", ())) is None
-        only = WatchSelection("alice", ("b", "c"))
+        assert await store.claim("t", LEASE_S, WatchSelection(("alice",), ())) is None
+        assert await store.claim("t", LEASE_S, WatchSelection(())) is None
+        only = WatchSelection(("alice",), ("b", "c"))
         found = [await store.claim(token, LEASE_S, only) for token in "xyz"]
         assert [(one.owner, one.id) if one else None for one in found] == [("alice", "b"), ("alice", "c"), None]
+        found = [await store.claim(token, LEASE_S, WatchSelection(("bob", "carol"))) for token in "xy"]
+        assert [(one.owner, one.id) if one else None for one in found] == [("bob", "b"), None]
+
+    async def test_only_notices_of_selected_watches_are_claimed(self, store: IWatchStore) -> None:
+        for watch_id, owner in (("a", "alice"), ("b", "alice"), ("b", "bob")):
+            await store.add(new_watch(watch_id, owner), MANY)
+            await finish(store, await claim(store), change("12"), notices=["webhook"])
+        assert await store.claim_notice(LEASE_S, ALL, WatchSelection(())) is None
+        for only in (WatchSelection(("alice",), ("b",)), WatchSelection(("bob", "carol"))):
+            notice = await store.claim_notice(LEASE_S, ALL, only)
+            assert notice is not None
+            assert notice.watch.id == "b"
+            assert await store.claim_notice(LEASE_S, ALL, only) is None
+        assert (await claim_notice(store)).watch.id == "a"
+
+    async def test_watches_of_some_owners_are_counted(self, store: IWatchStore) -> None:
+        for watch_id, owner in (("a", "alice"), ("b", "alice"), ("b", "bob")):
+            await store.add(new_watch(watch_id, owner), MANY)
+        await finish(store, await claim(store), following=dtos.NextRun(DAY, 3, "refused"))
+        assert await store.count() == {"active": 2, "paused": 1}
+        assert await store.count(WatchSelection(("alice", "carol"))) == {"active": 1, "paused": 1}
+        assert await store.count(WatchSelection(())) == {"active": 0, "paused": 0}
 
     async def test_a_question_that_could_not_be_asked_is_not_marked(self, store: IWatchStore, clock: Clock) -> None:
         await store.add(new_watch("a"), MANY)
@@ -290,7 +313,7 @@ class WatchStoreContract:
         """The list shows the same sum as a worker gets, and the time of the last run, whatever it cost."""
         await store.add(new_watch("a"), MANY)
         await store.add(new_watch("b"), MANY)
-        only = WatchSelection("", ("a",))
+        only = WatchSelection(("",), ("a",))
         began, later = clock.now, dtos.NextRun(0.0)
         shown = list[tuple[float, float | None]]()
         for day, cost_usd in enumerate((1.0, 0.0, 0.5, 0.25, 0.0)):

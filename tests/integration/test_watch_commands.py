@@ -11,10 +11,15 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
+from tests.fakes.research_job_store import new_job
+from tests.fakes.watch_store import MANY, change, finish, new_watch
 from tests.support.cases import for_each
 from tests.support.forked_command import COMMAND_LINE, run_forked
 from tests.support.watched_page import HOURS, NEW_TOLL, QUESTION, TOLL
 
+from modules.llm_platform.domain.ports.watch_store import WatchSelection
+from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
+from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
 from modules.llm_platform.presentation.cli.commands.watch import parse_every
 from modules.llm_platform.presentation.cli.options import WrongUseError
 
@@ -114,6 +119,31 @@ def test_watches_of_a_key_are_apart(commands: Commands) -> None:
     assert (other["runs"], other["is_running"]) == (0, False)
     with closing(sqlite3.connect(commands.store)) as connection:
         assert connection.execute("SELECT label FROM watch ORDER BY number").fetchall() == [("alice",), ("bob",)]
+
+
+async def test_a_run_of_one_watch_works_on_nothing_else(commands: Commands) -> None:
+    """Neither on other watches and background runs, nor on notices that wait for others."""
+    watch = commands.json("add", QUESTION, "--sources", "documents")
+    watches = SqliteWatchStore(commands.store)
+    told = await watches.add(new_watch("told"), MANY)
+    assert told is not None
+    claimed = await watches.claim("t", 60.0, WatchSelection(("",), ("told",)))
+    assert claimed is not None
+    await finish(watches, claimed, change("12"), notices=["webhook"])
+    await watches.add(new_watch("due"), MANY)
+    jobs = SqliteResearchJobStore(commands.store.with_name("researches.sqlite3"), 30.0)
+    await jobs.add(new_job("waiting"), MANY)
+    [made] = commands.json("run", watch["id"])["runs"]
+    assert made["watch"]["runs"] == 1
+    states = {job.id: job.status for job in await jobs.page("", MANY)}
+    assert states == {"waiting": "queued", made["watch"]["last_runs"][0]["job_id"]: "done"}
+    notice = await watches.claim_notice(60.0, ["webhook"])
+    assert notice is not None
+    assert (notice.watch.id, notice.attempt) == ("told", 1)
+    due = await watches.get("", "due")
+    assert due is not None
+    assert due.runs == 0
+    await jobs.aclose()
 
 
 def test_a_run_needs_background_research(commands: Commands) -> None:

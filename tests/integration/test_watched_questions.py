@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from modules.llm_platform.domain.exceptions import (
     WatchNotFoundError,
     WebSearchConnectionError,
 )
+from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings
 
 DAY = 86_400
@@ -207,6 +209,57 @@ async def test_documents_are_watched_as_pages_are(tmp_path: Path) -> None:
         [change] = await watching_it.run()
         assert change.now is not None
         assert (change.kind, change.now.quote, change.now.source) == ("changed", NEW_TOLL, "doc:bridge.md")
+
+
+def serve_documents(tmp_path: Path, **values: Any) -> Settings:
+    """Return the settings of a server that searches a document about the bridge."""
+    (tmp_path / "documents").mkdir(exist_ok=True)
+    (tmp_path / "documents" / "bridge.md").write_text(f"# Harbour bridge\n\n{TOLL}\n")
+    own = {"DOCUMENTS_DIR": tmp_path / "documents", "SEARCH_PROVIDERS": "documents", "LLM_PLATFORM_OFFLINE": True}
+    return Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=tmp_path / "data", **own, **values)
+
+
+@asynccontextmanager
+async def serving_watches(settings: Settings) -> AsyncIterator[LLMPlatform]:
+    """Run a server, and yield its platform."""
+    async with build_platform(settings) as platform:
+        app = create_app(platform, settings)
+        async with app.router.lifespan_context(app):
+            yield platform
+
+
+async def test_a_server_runs_no_watch_whose_api_key_was_removed(tmp_path: Path) -> None:
+    """It goes on where it was when the key is back."""
+    request = WatchRequest(query=QUESTION, every_s=DAY, sources=("documents",))
+    key, gone = "alice:the-long-random-key-of-alice", "gone:the-long-random-key-of-gone"
+    async with serving_watches(serve_documents(tmp_path, LLM_PLATFORM_API_KEYS=key)) as platform:
+        removed = await platform.watches.add(request, owner="label:gone")
+        kept = await platform.watches.add(request, owner="label:alice")
+        await platform.watches.finish_runs([kept], owner="label:alice")
+        removed = await platform.watches.get(removed.id, owner="label:gone")
+        assert (removed.runs, removed.is_running, removed.state) == (0, False, "active")
+    async with serving_watches(serve_documents(tmp_path, LLM_PLATFORM_API_KEYS=f"{key},{gone}")) as platform:
+        [(watch, _)] = await platform.watches.finish_runs([removed], owner="label:gone")
+        assert watch.runs == 1
+
+
+async def test_a_run_counts_for_the_rate_limit_of_its_key(tmp_path: Path) -> None:
+    """A run that the limit refuses waits."""
+    request = WatchRequest(query=QUESTION, every_s=DAY, sources=("documents",))
+    limits = {
+        "RATE_LIMIT_PER_MINUTE": 1,
+        "RATE_LIMIT_BURST": 1,
+        "LLM_PLATFORM_API_KEYS": "alice:the-long-random-key-of-alice",
+    }
+    async with serving_watches(serve_documents(tmp_path, **limits)) as platform:
+        first = await platform.watches.add(request, owner="label:alice")
+        await platform.watches.finish_runs([first], owner="label:alice")
+        second = await platform.watches.add(request, owner="label:alice")
+        async with asyncio.timeout(60):
+            while second.next_at is None or second.next_at <= datetime.now(UTC):
+                await asyncio.sleep(0.05)
+                second = await platform.watches.get(second.id, owner="label:alice")
+        assert (second.runs, second.is_running) == (0, False)
 
 
 async def test_a_report_is_watched(tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ async def test_migration_needs_the_setting() -> None:
 @pytest.mark.parametrize("damage", ["no database", "a folder"])
 @pytest.mark.parametrize(("probe", "name"), [(RESEARCHES, "researches.sqlite3"), (WATCHES, "watches.sqlite3")])
 async def test_a_file_that_cannot_be_used_is_reported(tmp_path: Path, damage: str, probe: str, name: str) -> None:
-    """By health and by the doctor, before anybody asks for a run or a watch. A file that can be used, or that was not made, is no line of
-    the health report.
+    """By health and by the doctor, before anybody asks for a run or a watch. A file that can be used, or that was not made, is
+    no line of the health report.
     """
     file = tmp_path / name
     settings = Settings(_env_file=None, LLM_PLATFORM_DATA_DIR=tmp_path, LLM_PLATFORM_OFFLINE=True, EMBEDDER="none")

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MemoryResearchJobStore
-from tests.fakes.watch_store import DAY, MANY
+from tests.fakes.watch_store import DAY, MANY, finish
 from tests.support.clock import Clock
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent, Started
@@ -23,7 +23,8 @@ from modules.llm_platform.application.services.research_job_service import Resea
 from modules.llm_platform.application.services.research_job_worker import JobOptions
 from modules.llm_platform.application.services.watch_notices import TOLD_CHANGES, WatchNotices, write_mail
 from modules.llm_platform.application.services.watch_worker import WatchTools, WatchWorker, build_request, select_pages
-from modules.llm_platform.application.services.webhook_service import WebhookService
+from modules.llm_platform.application.services.webhook_service import RETRY_DELAYS_S, WebhookService
+from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
@@ -37,7 +38,7 @@ from modules.llm_platform.domain.exceptions import (
 from modules.llm_platform.domain.ports.mail_sender import IMailSender, Mail
 from modules.llm_platform.domain.ports.watch_store import WatchSelection
 from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply, IWebhookSender
-from modules.llm_platform.domain.telemetry.metrics import WATCH_NOTICES, WATCH_RUNS
+from modules.llm_platform.domain.telemetry.metrics import WATCH_NOTICES, WATCH_RUNS, WATCHES
 from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
 
 URL = "https://example.org/toll"
@@ -391,12 +392,90 @@ async def test_a_defect_of_a_sender_is_tried_again(world: World, monkeypatch: py
     assert [message_id for message_id, _ in world.sender.sent] == ["msg_a.2"]
 
 
+async def test_a_notice_that_cannot_be_read_is_given_up(world: World) -> None:
+    """After as many attempts as any other, and others are told meanwhile."""
+    for watch_id in "ab":
+        request = ResearchRequest(query="What is the toll on the bridge?", depth="deep")
+        await world.store.add(dtos.NewWatch(watch_id, request, DAY, webhook=HOOK), MANY)
+    worker = world.worker()
+    await world.complete(worker, 1)
+    world.runs.toll = "14"
+    await world.pass_day()
+    world.sender.fails = True
+    await world.complete(worker, 2)
+    with closing(sqlite3.connect(world.file)) as connection, connection:
+        connection.execute("UPDATE watch_change SET data = '{}' WHERE watch = 1")
+    world.sender.fails = False
+    for _ in range(len(RETRY_DELAYS_S) + 1):
+        world.clock.now += 2 * RETRY_DELAYS_S[-1]
+        await worker._tools.notices.deliver_due()
+    assert world.metrics.values[WATCH_NOTICES.name, "webhook", "failed"] == 1
+    assert world.metrics.values[WATCH_NOTICES.name, "webhook", "delivered"] == 1
+    assert await world.store.claim_notice(60.0, ["webhook"]) is None
+    watch = await world.store.get("", "a")
+    assert watch is not None
+    assert watch.undelivered == 1
+
+
+async def test_watches_of_unknown_callers_do_not_run_and_are_not_told(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A server knows the owners of its API keys. The log and a metric say how many watches it leaves alone."""
+    monkeypatch.setattr(watch_worker, "POLL_S", 0.01)
+    for owner in ("label:gone", "label:alice"):
+        await world.add(owner=owner)
+        watch = await world.store.claim("t", 60.0, WatchSelection((owner,)))
+        assert watch is not None
+        change = dtos.WatchChange(kind="new", fact="x", now=dtos.FactAt(value="", quote="x", source=URL, at=AT))
+        await finish(world.store, watch, change, following=dtos.NextRun(0.0), notices=["webhook"])
+    worker = world.worker()
+    worker.start(WatchSelection(("", "label:alice")))
+    async with asyncio.timeout(PATIENCE_S):
+        while not await world.job_store.page("label:alice", MANY) or not world.sender.sent:
+            await asyncio.sleep(0.01)
+    await worker._work()
+    await worker.aclose()
+    assert await world.job_store.page("label:gone", MANY) == ()
+    assert len(world.sender.sent) == 1
+    states = [world.metrics.values[WATCHES.name, state] for state in ("active", "paused", "stopped")]
+    assert states == [1, 0, 1]
+    [warning] = [record for record in caplog.records if "their API key is not set" in record.message]
+    assert warning.__dict__["watches"] == 1
+
+
+async def test_a_run_counts_as_a_request_of_its_owner(world: World) -> None:
+    """If the limit of the owner refuses it, it is asked later, and nothing else is lost."""
+    await world.add(owner="alice")
+    worker = world.worker()
+    asked, waits = list[str](), [5.0, 0.0]
+
+    def charge_of(owner: str) -> Charge:
+        async def charge() -> float:
+            asked.append(owner)
+            return waits.pop(0)
+
+        return charge
+
+    worker._charge_of = charge_of
+    await world.step(worker)
+    assert await world.job_store.page("alice", MANY) == ()
+    world.clock.now += watch_worker.LIMITED_S - 1
+    await world.step(worker)
+    assert asked == ["alice"]
+    world.clock.now += 1
+    await world.step(worker)
+    assert len(await world.job_store.page("alice", MANY)) == 1
+    world.clock.now += watch_worker.FIRST_LOOK_S
+    await world.step(worker)
+    assert asked == ["alice", "alice"]
+
+
 async def test_a_worker_makes_the_runs_of_selected_watches_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch_worker, "POLL_S", 0.01)
     await world.add(owner="alice")
     await world.add(owner="bob")
     worker = world.worker()
-    worker.start(WatchSelection("bob", ("a",)))
+    worker.start(WatchSelection(("bob",), ("a",)))
     async with asyncio.timeout(PATIENCE_S):
         while not await world.job_store.page("bob", MANY):
             await asyncio.sleep(0.01)

@@ -101,6 +101,23 @@ async def test_watches_belong_to_the_key_that_added_them(services: FakeServices)
         assert (await client.get(f"/watches/{watch_id}", headers=ALICE)).status_code == 200
 
 
+async def test_a_feed_takes_the_key_as_a_password(services: FakeServices) -> None:
+    """Feed readers send nothing else. No other route takes it, because a browser would send it without being asked."""
+    async with app_client(services, LLM_PLATFORM_API_KEYS=",".join(KEYS)) as client:
+        watch_id = (await client.post("/watches", json=BODY, headers=ALICE)).json()["id"]
+        feed = f"/watches/{watch_id}/feed.atom"
+        refused = await client.get(feed)
+        assert (refused.status_code, refused.headers["www-authenticate"].split()[0]) == (401, "Basic")
+        assert "as the password" in refused.json()["detail"]
+        for key, status in ((KEYS[0], 200), (KEYS[1], 404), ("wrong", 401)):
+            assert (await client.get(feed, auth=("reader", key))).status_code == status
+        malformed = await client.get(feed, headers={"Authorization": "Basic ?"})
+        assert malformed.status_code == 401
+        for path in ("/watches", f"/watches/{watch_id}", f"/watches/{watch_id}/changes", f"{feed}/../run"):
+            other = await client.get(path, auth=("reader", KEYS[0]))
+            assert (other.status_code, other.headers["www-authenticate"]) == (401, "Bearer"), path
+
+
 async def test_changes_are_pages_and_a_feed(services: FakeServices) -> None:
     """Newest first, with both sides."""
     store = services.watch_store

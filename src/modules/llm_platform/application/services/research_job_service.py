@@ -33,7 +33,7 @@ from modules.llm_platform.domain.dtos.verification_dtos import VerificationJob, 
 from modules.llm_platform.domain.dtos.watch_dtos import WatchedPages
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
-from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, JobSelection
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, current_trace_headers
 
 Found = TypeVar("Found")
@@ -90,13 +90,14 @@ class ResearchJobService:
         """True if runs can be queued and stored."""
         return self._worker is not None
 
-    def start(self, charge_of: Callable[[str], Charge] | None = None) -> None:
+    def start(self, charge_of: Callable[[str], Charge] | None = None, only: JobSelection | None = None) -> None:
         """Work on the queue in this process, including runs that an earlier process left there.
 
-        `charge_of` returns how a caller is charged for the pages of its runs; None means no limit.
+        - `charge_of` returns how a caller is charged for the pages of its runs; None means no limit.
+        - With `only` this process works on these runs, and sends no webhooks.
         """
         if self._worker is not None:
-            self._worker.start(charge_of)
+            self._worker.start(charge_of, only)
 
     async def aclose(self) -> None:
         """Stop working, and put the running runs back into the queue."""

@@ -22,7 +22,7 @@ from modules.llm_platform.domain.dtos.research_job_dtos import ClaimedJob, JobEv
 from modules.llm_platform.domain.dtos.source_dtos import Source, StoredSources
 from modules.llm_platform.domain.exceptions import BackgroundError, ResearchInterruptedError, StoreError
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
-from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, JobSelection, LeaseLostError
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, NO_TRACER, ITracer, running
 from modules.llm_platform.domain.telemetry.metrics import (
     CANCELLED,
@@ -117,16 +117,18 @@ class ResearchJobWorker:
             None  # the only one at a time: two that ran together would both be blamed
         )
         self._charge_of: Callable[[str], Charge] | None = None
+        self._only: JobSelection | None = None
         self._work = asyncio.Event()
         self._loops: list[asyncio.Task[None]] = []
         self._store_failed = False
         self._is_closing = False
 
-    def start(self, charge_of: Callable[[str], Charge] | None = None) -> None:
-        """Begin to work; a second call does nothing. `charge_of` is described in ResearchJobService."""
+    def start(self, charge_of: Callable[[str], Charge] | None = None, only: JobSelection | None = None) -> None:
+        """Begin to work; a second call does nothing. `charge_of` and `only` are described in ResearchJobService."""
         self._charge_of = charge_of or self._charge_of
         if not self._loops and not self._is_closing and self._options.max_running:
-            work = [self._run_loop(), self._webhooks.run()]
+            self._only = only
+            work = [self._run_loop()] if only else [self._run_loop(), self._webhooks.run()]
             with running(NO_SPAN):  # keeps the work of the loops out of the trace of the request that starts them
                 self._loops = [asyncio.create_task(loop) for loop in work]
 
@@ -198,6 +200,7 @@ class ResearchJobWorker:
                 is_report,
                 held=[job.number for job, _ in self._running.values()],
                 leaves_suspects=self._suspect is not None,
+                only=self._only,
             )
             if job is None:
                 return

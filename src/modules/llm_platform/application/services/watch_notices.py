@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.mail_sender import IMailSender, Mail
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
-from modules.llm_platform.domain.ports.watch_store import IWatchStore
+from modules.llm_platform.domain.ports.watch_store import IWatchStore, NoticeUnreadableError, WatchSelection
 from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply
 from modules.llm_platform.domain.telemetry.metrics import WATCH_NOTICES
 
@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 TOLD_CHANGES: Final = 20  # of one run in one message; GET /watches/{id}/changes has all
 CHANGED: Final = "watch.changed"
 PAUSED: Final = "watch.paused"
+UNREADABLE: Final = "a change cannot be read: the store is damaged, or a newer version wrote it"
 MARKS: Final[Mapping[dtos.ChangeKind, str]] = {
     "changed": "Changed",
     "new": "New",
@@ -64,11 +65,11 @@ class WatchNotices:
         """Raise WebhookError if no webhook can be sent there."""
         await self._webhooks.check(webhook)
 
-    async def deliver_due(self) -> None:
-        """Try each due notice once. Raises StoreError."""
+    async def deliver_due(self, only: WatchSelection | None = None) -> None:
+        """Try each due notice once, with `only` those of these watches. Raises StoreError."""
         sending: set[asyncio.Task[None]] = set()
         try:
-            while notice := await self._store.claim_notice(LEASE_S, tuple(self._senders)):
+            while notice := await self._claim_readable(only):
                 if len(sending) >= MAX_SENDING:
                     _, sending = await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
                 task = asyncio.create_task(self._deliver(notice))
@@ -78,6 +79,14 @@ class WatchNotices:
                 await asyncio.wait(sending)
         finally:
             await cancel_and_wait(*sending)
+
+    async def _claim_readable(self, only: WatchSelection | None) -> dtos.WatchNotice | None:
+        """Return a due notice. One that cannot be read counts as an attempt: a newer program may read it later."""
+        while True:
+            try:
+                return await self._store.claim_notice(LEASE_S, tuple(self._senders), only)
+            except NoticeUnreadableError as error:
+                await self._settle(error.notice, DeliveryReply(is_delivered=False, reason=UNREADABLE))
 
     async def _deliver(self, notice: dtos.WatchNotice) -> None:
         try:

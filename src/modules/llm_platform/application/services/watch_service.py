@@ -15,6 +15,7 @@ from modules.llm_platform.application.services.watch_notices import WatchNotices
 from modules.llm_platform.application.services.watch_worker import WatchWorker
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
 from modules.llm_platform.domain.callers.request_id import is_request_id, new_request_id
+from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
@@ -26,6 +27,7 @@ from modules.llm_platform.domain.exceptions import (
     WatchLimitError,
     WatchNotFoundError,
 )
+from modules.llm_platform.domain.ports.research_job_store import JobSelection
 from modules.llm_platform.domain.ports.watch_store import IWatchStore, WatchSelection
 from modules.llm_platform.domain.watches.schedule import is_due
 
@@ -70,10 +72,20 @@ class WatchService:
         """True if questions can be watched."""
         return self._store is not None
 
-    def start(self, only: WatchSelection | None = None) -> None:
-        """Run due watches in this process, with `only` these, and deliver notices. A second call does nothing."""
+    def start(self, only: WatchSelection | None = None, charge_of: Callable[[str], Charge] | None = None) -> None:
+        """Run due watches in this process, and deliver notices. A second call does nothing.
+
+        - With `only`, these watches alone run and are told of. A server names the callers that it knows.
+        - `charge_of` returns how a caller is charged for each run, as for a request; None means no limit.
+        """
         if self._worker is not None:
-            self._worker.start(only)
+            self._worker.start(only, charge_of)
+
+    def start_next_runs(self, watches: Sequence[dtos.Watch], *, owner: str = "") -> None:
+        """Make the next run of these watches in this process. No other watch, background run or notice is worked on."""
+        if self._worker is not None:
+            runs = tuple(dtos.job_id_of_run(watch.id, watch.runs + 1) for watch in watches)
+            self._worker.start(_select(watches, owner), runs=JobSelection(owner, runs))
 
     async def aclose(self) -> None:
         """Stop working. Any process goes on with the unfinished runs."""
@@ -168,7 +180,8 @@ class WatchService:
     ) -> tuple[tuple[dtos.WatchDetail, dtos.ChangePage], ...]:
         """Wait until these watches have made one more run, and their notices were tried; return what it changed.
 
-        A watch that is removed meanwhile is left out. `start` must have been called in a process that shares the store.
+        A watch that is removed meanwhile is left out. A process that shares the store must have called `start` or
+        `start_next_runs`.
         """
         finished: list[tuple[dtos.WatchDetail, dtos.ChangePage]] = []
         for watch in watches:
@@ -177,7 +190,7 @@ class WatchService:
                 new = tuple(change for change in page.changes if change.run > watch.runs)
                 finished.append((await self.get(watch.id, owner=owner), dtos.ChangePage(changes=new)))
         if self._notices is not None:
-            await self._notices.deliver_due()
+            await self._notices.deliver_due(_select(watches, owner))
         return tuple(finished)
 
     async def _wait_for_run(self, watch: dtos.Watch, owner: str) -> bool:
@@ -229,6 +242,10 @@ class WatchService:
         if not is_request_id(watch_id):
             raise WatchNotFoundError
         return self._store
+
+
+def _select(watches: Sequence[dtos.Watch], owner: str) -> WatchSelection:
+    return WatchSelection((owner,), tuple(watch.id for watch in watches))
 
 
 def _require_found(result: Found | None) -> Found:

@@ -20,12 +20,14 @@ from modules.llm_platform.application.services.research_job_service import Resea
 from modules.llm_platform.application.services.watch_notices import WatchNotices
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
+from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.request_dtos import MAX_URLS, ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.domain.exceptions import ResearchNotFoundError, ResearchQueueFullError, StoreError
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.research_job_store import JobSelection
 from modules.llm_platform.domain.ports.tracing import NO_SPAN, NO_TRACER, ITracer, running
 from modules.llm_platform.domain.ports.watch_store import (
     IWatchStore,
@@ -49,6 +51,7 @@ BUSY_POLL_S: Final = 1.0  # while a run that this process asked for has not ende
 FIRST_LOOK_S: Final = 1.0
 LAST_LOOK_S: Final = 30.0
 QUEUE_FULL_S: Final = 60.0
+LIMITED_S: Final = 60.0  # at least, so that many watches do not ask for the next free place all the time
 COUNT_EVERY_S: Final = 30.0
 END_TIMEOUT_S: Final = 5.0  # limits how long a stopping process waits for the watch that it works on
 LOST: Final = "lost"
@@ -56,6 +59,7 @@ FIRST: Final = "first"
 SAME: Final = "same"
 CHANGED: Final = "changed"
 FAILED: Final = "failed"
+STOPPED: Final = "stopped"
 UNREADABLE: Final = "The stored question cannot be read: remove this watch, and add it again."
 RUN_REMOVED: Final = "Its run was removed."
 DEFECT: Final = "Internal error: search the server log for the id of this watch."
@@ -106,14 +110,24 @@ class WatchWorker:
         self._is_closing = False
         self._store_failed = False
         self._only: WatchSelection | None = None
+        self._charge_of: Callable[[str], Charge] | None = None
+        self._stopped = 0  # active watches that this worker leaves out, when it counted last
 
-    def start(self, only: WatchSelection | None = None) -> None:
-        """Begin to work, with `only` on these watches; a second call does nothing."""
+    def start(
+        self,
+        only: WatchSelection | None = None,
+        charge_of: Callable[[str], Charge] | None = None,
+        runs: JobSelection | None = None,
+    ) -> None:
+        """Begin to work; a second call does nothing. `only` and `charge_of` are described in WatchService.
+
+        With `runs`, this process carries out these background runs and no others.
+        """
         if self._loop is None and not self._is_closing:
-            self._only = only
+            self._only, self._charge_of = only, charge_of
             with running(NO_SPAN):  # keeps the work out of the trace of the request that starts it
                 self._loop = asyncio.create_task(self._run_loop())
-            self._tools.jobs.start()
+            self._tools.jobs.start(only=runs)
 
     def wake(self) -> None:
         """Look for due watches now."""
@@ -138,8 +152,7 @@ class WatchWorker:
                     if delivery is None or delivery.done():
                         delivery = asyncio.create_task(self._deliver())
                     if loop.time() >= count_at:
-                        for state, count in (await self._store.count()).items():
-                            self._metrics.set(WATCHES, count, state)
+                        await self._count_watches()
                         count_at = loop.time() + COUNT_EVERY_S
                     self._store_failed = False
                 except StoreError as error:
@@ -157,10 +170,22 @@ class WatchWorker:
             if delivery is not None:
                 await cancel_and_wait(delivery)
 
+    async def _count_watches(self) -> None:
+        """Report the watches by state. Those of callers that this worker does not know are `stopped`. Raises StoreError."""
+        of_all, stopped = await self._store.count(), 0
+        if self._only is not None and self._only.ids is None:
+            stopped = of_all["active"] - (await self._store.count(self._only))["active"]
+        self._metrics.set(WATCHES, of_all["active"] - stopped, "active")
+        self._metrics.set(WATCHES, of_all["paused"], "paused")
+        self._metrics.set(WATCHES, stopped, STOPPED)
+        if stopped and stopped != self._stopped:
+            log.warning("watched questions do not run: their API key is not set", extra={"watches": stopped})
+        self._stopped = stopped
+
     async def _deliver(self) -> None:
         """Deliver the due notices while the loop goes on, because receivers may hang."""
         try:
-            await self._tools.notices.deliver_due()
+            await self._tools.notices.deliver_due(self._only)
         except StoreError:
             pass  # the loop logs it
         except Exception as error:  # a defect must not stop the notices for ever
@@ -223,6 +248,9 @@ class WatchWorker:
 
     async def _ask(self, watch: dtos.ClaimedWatch) -> None:
         """Ask the question. A worker that is killed before `wait` leaves a run that the next worker finds by its id."""
+        if self._charge_of is not None and (wait_s := await self._charge_of(watch.owner)()):
+            await self._look_again(watch, max(wait_s, LIMITED_S), is_asked=False)
+            return
         reading = await self._store.get_reading(watch)
         pages = select_pages(watch.urls, reading, are_all=watch.is_only_urls)
         try:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
@@ -9,6 +10,14 @@ from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 
 class LeaseLostError(Exception):
     """The research was cancelled, or another worker runs it: this one must stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobSelection:
+    """Some runs of one owner. They need not exist."""
+
+    owner: str
+    ids: tuple[str, ...]
 
 
 class IResearchJobStore(ABC):
@@ -109,6 +118,7 @@ class IResearchJobStore(ABC):
         *,
         held: Collection[int] = (),
         leaves_suspects: bool = False,
+        only: JobSelection | None = None,
     ) -> dtos.ClaimedJob | None:
         """Lease the oldest run that is queued or whose lease has expired, of an owner with the fewest running ones.
 
@@ -120,6 +130,7 @@ class IResearchJobStore(ABC):
         - `held` are the numbers of the runs that this worker has. It does not claim them again: if the clock was set, their
           leases do not count until the worker renews them.
         - With `leaves_suspects` runs that are suspect and not given up are left to others.
+        - With `only` it is one of these.
         """
 
     @abstractmethod

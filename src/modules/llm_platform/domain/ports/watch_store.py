@@ -22,12 +22,20 @@ class WatchUnreadableError(Exception):
         self.watch = watch
 
 
+class NoticeUnreadableError(Exception):
+    """A notice was claimed, one of whose changes cannot be read. `notice` has the lease, and no changes."""
+
+    def __init__(self, notice: dtos.WatchNotice) -> None:
+        super().__init__(notice.id)
+        self.notice = notice
+
+
 @dataclass(frozen=True, slots=True)
 class WatchSelection:
-    """Some watches of one owner."""
+    """The watches of some owners. With `ids`, only these of them."""
 
-    owner: str
-    ids: tuple[str, ...]
+    owners: tuple[str, ...]
+    ids: tuple[str, ...] | None = None
 
 
 class IWatchStore(ABC):
@@ -111,10 +119,13 @@ class IWatchStore(ABC):
         """
 
     @abstractmethod
-    async def claim_notice(self, lease_s: float, channels: Collection[dtos.NoticeChannel]) -> dtos.WatchNotice | None:
+    async def claim_notice(
+        self, lease_s: float, channels: Collection[dtos.NoticeChannel], only: WatchSelection | None = None
+    ) -> dtos.WatchNotice | None:
         """Return the notice of these channels that is due longest, for `lease_s` seconds; None if none is due.
 
-        First attempts come before others.
+        First attempts come before others. With `only`, it is a notice of these watches. Raises NoticeUnreadableError after the
+        lease is stored.
         """
 
     @abstractmethod
@@ -122,5 +133,5 @@ class IWatchStore(ABC):
         """Record the result of this attempt. With `pending`, the notice is due again in `retry_in_s` seconds."""
 
     @abstractmethod
-    async def count(self) -> Mapping[dtos.WatchState, int]:
-        """Return the number of active and paused watches of all owners."""
+    async def count(self, only: WatchSelection | None = None) -> Mapping[dtos.WatchState, int]:
+        """Return the number of active and paused watches of all owners. With `only`, of these."""

@@ -162,7 +162,10 @@ WEBHOOK_DELIVERIES: Final = _counter(
     "result",
 )
 WATCHES: Final = _gauge(
-    "watches", "Watched questions by state (active, paused), of all servers that share the store.", "state"
+    "watches",
+    "Watched questions by state, of all servers that share the store: active, paused, stopped (this server does not know their "
+    "API key).",
+    "state",
 )
 WATCH_RUNS: Final = _counter(
     "watch_runs_total",

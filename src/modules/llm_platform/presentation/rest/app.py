@@ -14,6 +14,7 @@ from starlette.routing import Match, Route
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.domain.concurrency.page_allowance import Charge
+from modules.llm_platform.domain.ports.watch_store import WatchSelection
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.presentation.rest import chat_routes, docs_routes, health_routes, included
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
@@ -67,7 +68,14 @@ def create_app(
     mcp = McpEndpoint(server, owns_all_reports=access.has_one_caller, is_mounted=is_mounted)
     local_programs = LocalPrograms(settings)
     charge_of = None if local_programs.are_exempt else partial(charge_background_pages, server)
-    open_platform = partial(_open_platform, platform=platform, server=server, mcp=mcp, charge_of=charge_of)
+    open_platform = partial(
+        _open_platform,
+        platform=platform,
+        server=server,
+        mcp=mcp,
+        charge_of=charge_of,
+        watches=WatchSelection(access.owners),
+    )
     own_process = partial(
         _own_process, open_platform=open_platform, server=server, drain_timeout_s=settings.DRAIN_TIMEOUT_S
     )
@@ -128,12 +136,16 @@ async def _open_platform(
     server: ServerState,
     mcp: McpEndpoint,
     charge_of: Callable[[str], Charge] | None,
+    watches: WatchSelection,
 ) -> AsyncIterator[None]:
-    """Open the platform for the requests of the block, with its background work."""
+    """Open the platform for the requests of the block, with its background work.
+
+    Watched questions of callers whose API key was removed do not run: `watches` selects those of the others.
+    """
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
         server.platform, server.requests.is_draining = opened, False
         opened.research_jobs.start(charge_of)
-        opened.watches.start()
+        opened.watches.start(watches, charge_of)
         cleaning = asyncio.create_task(opened.store.clean_quietly())
         try:
             yield

@@ -49,6 +49,15 @@ def test_keys_with_one_label_are_one_caller(keys: str, is_one: bool) -> None:
     assert AccessPolicy(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=keys)).has_one_caller == is_one
 
 
+def test_the_owners_are_all_callers_and_nobody() -> None:
+    """What was stored without a key stays with the operator."""
+    labelled = Settings(_env_file=None, LLM_PLATFORM_API_KEYS=f"alice:{KEY},alice:{OTHER_KEY},bob:a-third-random-word")
+    assert AccessPolicy(labelled).owners == ("", "label:alice", "label:bob")
+    assert AccessPolicy(Settings(_env_file=None)).owners == ("",)
+    [_, owner] = AccessPolicy(Settings(_env_file=None, LLM_PLATFORM_API_KEYS=KEY)).owners
+    assert KEY not in owner
+
+
 @for_each(
     ("origins", "allowed"), [("*", True), ("https://app.example", True), ("https://other.example", False), ("", False)]
 )

@@ -5,7 +5,7 @@ transaction. Statements name their parameters as `:name`. `:now` is the store's 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar
@@ -77,3 +77,9 @@ def operation(
         return method
 
     return decorate
+
+
+def list_marks(name: str, values: Collection[str]) -> tuple[str, dict[str, Any]]:
+    """Return the placeholders of a list behind IN, and their values. Nothing is in an empty list."""
+    named = {f"{name}_{number}": value for number, value in enumerate(values)}
+    return ", ".join(f":{mark}" for mark in named) or "NULL", named

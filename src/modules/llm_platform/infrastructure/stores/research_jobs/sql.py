@@ -13,13 +13,14 @@ from typing import Any, Final
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
-from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, LeaseLostError
+from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, JobSelection, LeaseLostError
 from modules.llm_platform.infrastructure.stores.database.operations import (
     DAY_S,
     Operation,
     Row,
     SqlStore,
     Statement,
+    list_marks,
     operation,
 )
 from modules.llm_platform.infrastructure.stores.research_jobs.answer_columns import answer_columns
@@ -90,7 +91,7 @@ WHERE number = (
     SELECT number FROM llm_platform.research_job AS waiting WHERE {_OPEN} AND NOT ({_IS_LEASED})
         AND (CAST(:is_report AS boolean) IS NULL OR is_report = :is_report)
         AND replace(CAST(:held AS text), ',' || CAST(number AS text) || ',', '') = CAST(:held AS text)
-        AND NOT (:leaves_suspects AND {_UNCLEAN_ENDS} BETWEEN 1 AND {dtos.MAX_UNCLEAN_ENDS - 1})
+        AND NOT (:leaves_suspects AND {_UNCLEAN_ENDS} BETWEEN 1 AND {dtos.MAX_UNCLEAN_ENDS - 1}){{only}}
     ORDER BY coalesce((SELECT running FROM busy WHERE busy.owner = waiting.owner), 0), number LIMIT 1 {{skip}}
 )
 RETURNING number, id, owner, label, request, client_request, is_finish_asked, attempts, last_event, traceparent, unclean_ends
@@ -333,10 +334,16 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         *,
         held: Collection[int] = (),
         leaves_suspects: bool = False,
+        only: JobSelection | None = None,
     ) -> Operation[dtos.ClaimedJob | None]:
+        condition, selected = "", dict[str, Any]()
+        if only is not None:
+            marks, selected = list_marks("id", only.ids)
+            condition, selected = f" AND owner = :owner AND id IN ({marks})", {**selected, "owner": only.owner}
         rows = yield Statement(
-            _CLAIM,
+            _CLAIM.replace("{only}", condition),
             {
+                **selected,
                 "token": token,
                 "lease_s": lease_s,
                 "is_report": is_report,

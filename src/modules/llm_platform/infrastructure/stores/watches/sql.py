@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.ports.watch_store import (
     KEPT_FACTS,
     IWatchStore,
+    NoticeUnreadableError,
     WatchLeaseLostError,
     WatchSelection,
     WatchUnreadableError,
@@ -21,6 +23,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
     Row,
     SqlStore,
     Statement,
+    list_marks,
     operation,
 )
 
@@ -32,10 +35,10 @@ _IS_LEASED: Final = f"lease_until > :now AND lease_until <= :now + :lease_s + {C
 _RUN: Final = "FROM llm_platform.watch_run AS run WHERE run.watch = watch.number"
 _LAST: Final = f"{_RUN} AND run.number = watch.last_run"
 _COST: Final = (
-    f"(coalesce((SELECT total_usd {_LAST}), 0) - coalesce((SELECT total_usd {_RUN} "  # noqa: S608  constants
+    f"(coalesce((SELECT total_usd {_LAST}), 0) - coalesce((SELECT total_usd {_RUN} "
     f"AND run.at <= :now - {_BUDGET_S} ORDER BY run.at DESC, run.number DESC LIMIT 1), 0))"
 )
-_LAST_AT: Final = f"(SELECT at {_LAST})"  # noqa: S608  constants
+_LAST_AT: Final = f"(SELECT at {_LAST})"
 _UNDELIVERED: Final = (
     "(SELECT count(*) FROM llm_platform.watch_notice AS notice "
     "WHERE notice.watch = watch.number AND status <> 'delivered' AND attempts > 0)"
@@ -53,14 +56,14 @@ WHERE number = (
     AND (next_at <= :now OR next_at > :now + every_s + {CLOCK_STEP_S}){{only}}
     ORDER BY next_at LIMIT 1 {{skip}}
 )
-RETURNING number, id, request, urls, every_s, last_run + 1, asked, created_at, :now, is_only_urls, owner, label, webhook, refusals,
-    {_COST}, max_cost_usd
+RETURNING number, id, request, urls, every_s, last_run + 1, asked, created_at, :now, is_only_urls, owner, label, webhook,
+    refusals, {_COST}, max_cost_usd
 """  # noqa: S608  constants
 _CLAIM_NOTICE: Final = f"""
 UPDATE llm_platform.watch_notice SET attempts = attempts + 1, due_at = :now + :lease_s
 WHERE number = (
     SELECT number FROM llm_platform.watch_notice
-    WHERE status = 'pending' AND (due_at <= :now OR due_at > :now + {LONGEST_DELAY_S}) AND channel IN ({{channels}})
+    WHERE status = 'pending' AND (due_at <= :now OR due_at > :now + {LONGEST_DELAY_S}) AND channel IN ({{channels}}){{only}}
     ORDER BY attempts, due_at LIMIT 1 {{skip}}
 )
 RETURNING number, channel, attempts, watch, run
@@ -146,18 +149,13 @@ class SqlWatchStore(IWatchStore, SqlStore):
         return tuple(map(_change, (yield _select_page("watch_change", _CHANGE, owner, watch_id, limit, before))))
 
     async def claim(self, token: str, lease_s: float, only: WatchSelection | None = None) -> dtos.ClaimedWatch | None:
-        if only is not None and not only.ids:
-            return None
         row = await self._claim(token, lease_s, only)
         return None if row is None else _build_claimed_watch(token, row)
 
     @operation(empty=None)
     def _claim(self, token: str, lease_s: float, only: WatchSelection | None) -> Operation[Row | None]:
-        condition, parameters = "", dict[str, Any]()
-        if only is not None:
-            marks, parameters = _list_marks("id", only.ids)
-            condition, parameters = f" AND owner = :owner AND id IN ({marks})", {**parameters, "owner": only.owner}
-        sql = _CLAIM.replace("{only}", condition)
+        condition, parameters = _build_condition(only)
+        sql = _CLAIM.replace("{only}", f" AND {condition}")
         rows = yield Statement(sql, {"token": token, "lease_s": lease_s, **parameters})
         return rows[0] if rows else None
 
@@ -222,19 +220,28 @@ class SqlWatchStore(IWatchStore, SqlStore):
                 {"watch": watch.number, "data": reading.model_dump_json()},
             )
 
-    async def claim_notice(self, lease_s: float, channels: Collection[dtos.NoticeChannel]) -> dtos.WatchNotice | None:
-        found = await self._claim_notice(lease_s, channels)
+    async def claim_notice(
+        self, lease_s: float, channels: Collection[dtos.NoticeChannel], only: WatchSelection | None = None
+    ) -> dtos.WatchNotice | None:
+        found = await self._claim_notice(lease_s, channels, only)
         if found is None:
             return None
         (number, channel, attempt, _, run), (url, *row), changes = found
-        return dtos.WatchNotice(number, channel, attempt, _watch(row), run, tuple(map(_change, changes)), url)
+        notice = dtos.WatchNotice(number, channel, attempt, _watch(row), run, (), url)
+        try:
+            return replace(notice, changes=tuple(map(_change, changes)))
+        except ValueError as error:
+            raise NoticeUnreadableError(notice) from error
 
     @operation(empty=None)
     def _claim_notice(
-        self, lease_s: float, channels: Collection[str]
+        self, lease_s: float, channels: Collection[str], only: WatchSelection | None
     ) -> Operation[tuple[Row, Row, Sequence[Row]] | None]:
-        marks, parameters = _list_marks("channel", channels)
-        rows = yield Statement(_CLAIM_NOTICE.replace("{channels}", marks), {"lease_s": lease_s, **parameters})
+        marks, parameters = list_marks("channel", channels)
+        condition, selected = _build_condition(only)
+        of_watches = f" AND watch IN (SELECT number FROM llm_platform.watch WHERE {condition})" if only else ""  # noqa: S608
+        sql = _CLAIM_NOTICE.replace("{channels}", marks).replace("{only}", of_watches)
+        rows = yield Statement(sql, {"lease_s": lease_s, **parameters, **selected})
         if not rows:
             return None
         [(*_, watch, run)] = rows
@@ -258,16 +265,15 @@ class SqlWatchStore(IWatchStore, SqlStore):
             {"number": notice.number, "attempt": notice.attempt, "status": status, "retry_in_s": retry_in_s},
         )
 
-    @operation(empty=None, is_read=True)
-    def _count(self) -> Operation[tuple[int, int] | None]:
-        [row] = yield Statement(
-            "SELECT count(*), count(paused_because) FROM llm_platform.watch",
-            {},
-        )
-        return row[0], row[1]
+    @operation(empty=(0, 0), is_read=True)
+    def _count(self, only: WatchSelection | None) -> Operation[tuple[int, int]]:
+        condition, parameters = _build_condition(only)
+        sql = f"SELECT count(*), count(paused_because) FROM llm_platform.watch WHERE {condition}"  # noqa: S608  constants
+        [(watches, paused)] = yield Statement(sql, parameters)
+        return watches, paused
 
-    async def count(self) -> Mapping[dtos.WatchState, int]:
-        watches, paused = await self._count() or (0, 0)
+    async def count(self, only: WatchSelection | None = None) -> Mapping[dtos.WatchState, int]:
+        watches, paused = await self._count(only)
         return {"active": watches - paused, "paused": paused}
 
 
@@ -276,10 +282,15 @@ def _get(key: dict[str, str]) -> Operation[dtos.Watch | None]:
     return _watch(rows[0]) if rows else None
 
 
-def _list_marks(name: str, values: Collection[str]) -> tuple[str, dict[str, Any]]:
-    """Return the placeholders of a list behind IN, and their values."""
-    named = {f"{name}_{number}": value for number, value in enumerate(values)}
-    return ", ".join(f":{mark}" for mark in named), named
+def _build_condition(only: WatchSelection | None) -> tuple[str, dict[str, Any]]:
+    """Return the condition that selects these watches, and its parameters."""
+    if only is None:
+        return "true", {}
+    owners, parameters = list_marks("owner", only.owners)
+    if only.ids is None:
+        return f"owner IN ({owners})", parameters
+    ids, named = list_marks("id", only.ids)
+    return f"owner IN ({owners}) AND id IN ({ids})", {**parameters, **named}
 
 
 def _build_claimed_watch(token: str, row: Row) -> dtos.ClaimedWatch:
@@ -364,7 +375,8 @@ def _give_up_lease(watch: dtos.ClaimedWatch, changes: str, **parameters: Any) ->
 
 def _change(row: Row) -> dtos.FoundChange:
     number, run, at, data = row
-    return dtos.FoundChange(number=number, run=run, at=_time(at), **json.loads(data))
+    change = dtos.WatchChange.model_validate_json(data)
+    return dtos.FoundChange(number=number, run=run, at=_time(at), **dict(change))
 
 
 def _watch(row: Row) -> dtos.Watch:

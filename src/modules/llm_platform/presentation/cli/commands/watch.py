@@ -15,7 +15,6 @@ from modules.llm_platform.domain.callers.api_key_label import owner_of_label, se
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED
-from modules.llm_platform.domain.ports.watch_store import WatchSelection
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
@@ -174,7 +173,7 @@ def run(
             console.print_progress(f"asking: {watch.query}")
         if not due:
             return []
-        watches.start(WatchSelection(owner, tuple(watch.id for watch in due)))
+        watches.start_next_runs(due, owner=owner)
         return list(await watches.finish_runs(due, owner=owner))
 
     finished = run_with_platform(wiring, settings, work)

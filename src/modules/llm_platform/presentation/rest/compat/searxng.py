@@ -3,8 +3,6 @@
 Reference of the project: https://docs.searxng.org/dev/search_api.html
 """
 
-import base64
-import binascii
 import html
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -17,7 +15,7 @@ from starlette.types import Receive, Scope
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind
 from modules.llm_platform.domain.package import package_version
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect, error_responses, format_message, json_content
-from modules.llm_platform.presentation.rest.http.access import IS_LIMITED, Headers
+from modules.llm_platform.presentation.rest.http.access import IS_LIMITED, Headers, basic_password
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.openapi import describe_body, describe_query
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
@@ -180,13 +178,7 @@ async def autocomplete(request: Request) -> Response:
 
 async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
     """Return the password of `Authorization: Basic`, which clients send for http://user:KEY@host/searxng."""
-    scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
-    if scheme.lower() != b"basic":
-        return b"", receive
-    try:
-        return base64.b64decode(credentials.strip(), validate=True).partition(b":")[2], receive
-    except binascii.Error:
-        return b"", receive
+    return basic_password(headers), receive
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:

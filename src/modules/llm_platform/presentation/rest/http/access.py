@@ -1,7 +1,10 @@
 """Checks of who may call the server: Host, origin and API key."""
 
+import base64
+import binascii
 import hashlib
 import hmac
+import re
 from collections.abc import Awaitable, Callable, Mapping, Set
 from dataclasses import dataclass
 from typing import Protocol
@@ -28,6 +31,8 @@ LISTS_OF_MODELS = (
 # POST requests that search; these, the searches of compatible APIs and GET requests are reads, which have a limit of their own.
 READ_PATHS = frozenset({"/llm-platform/web-search", "/search"})
 COUNTED_BY_ROUTE = frozenset({"/mcp"})  # Its route counts calls: a client sends six requests before the first one.
+# Feed readers send a user name and a password (Basic), and no other header: the key is the password.
+FEED_PATH = re.compile(r"/watches/[^/]+/feed\.atom")
 OWN_SITE = frozenset({b"same-origin", b"none"})  # Sec-Fetch-Site; none: typed into the address bar
 MAX_CACHED_HOSTS = 100
 
@@ -129,6 +134,11 @@ class AccessPolicy:
         return len({caller.id for _, caller in self._keys}) <= 1
 
     @property
+    def owners(self) -> tuple[str, ...]:
+        """Return the owners of what is stored for all callers. The empty one owns what was stored without a key."""
+        return tuple(dict.fromkeys((ANONYMOUS.id, *(caller.id for _, caller in self._keys))))
+
+    @property
     def needs_key(self) -> bool:
         return bool(self._keys)
 
@@ -140,9 +150,10 @@ class AccessPolicy:
         self.check_origin(path, headers)
         if not self._keys or is_public(path):
             return ANONYMOUS
-        caller = self._find_key(headers, key)
+        is_feed = FEED_PATH.fullmatch(path) is not None
+        caller = self._find_key(headers, key or (basic_password(headers) if is_feed else b""))
         if caller is None:
-            raise problems.UnauthorizedError
+            raise problems.UnauthorizedError(takes_password=is_feed)
         return caller
 
     def check_origin(self, path: str, headers: Headers) -> None:
@@ -184,6 +195,17 @@ class AccessPolicy:
         # All keys are compared in constant time, so that the duration reveals nothing.
         found = [caller for value, caller in self._keys for offer in offered if hmac.compare_digest(value, offer)]
         return found[0] if found else None
+
+
+def basic_password(headers: Headers) -> bytes:
+    """Return the password of `Authorization: Basic`, or b""."""
+    scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
+    if scheme.lower() != b"basic":
+        return b""
+    try:
+        return base64.b64decode(credentials.strip(), validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""
 
 
 def _caller(number: int, label: str | None, secret: str) -> Caller:

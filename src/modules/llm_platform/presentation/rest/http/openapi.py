@@ -8,7 +8,7 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS
+from modules.llm_platform.presentation.rest.http.access import FEED_PATH, PROBE_PATHS
 from modules.llm_platform.presentation.rest.http.body import FORM
 from modules.llm_platform.presentation.rest.http.problems import Problem, ValidationProblem
 from modules.llm_platform.presentation.rest.http.responses import JSON
@@ -27,6 +27,7 @@ _EVENTS: dict[str, type[BaseModel]] = {}
 KEYS: Mapping[str, Any] = {
     "bearer": {"type": "http", "scheme": "bearer", "description": "A key of LLM_PLATFORM_API_KEYS, if it is set."},
     "header": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "The same key."},
+    "password": {"type": "http", "scheme": "basic", "description": "The same key as the password of any user."},
 }
 
 
@@ -106,6 +107,14 @@ def _operation_id(path: str, method: str, operation: Mapping[str, Any]) -> str:
     return "_".join([method, *segments]).replace(".", "_")
 
 
+def _list_security(path: str) -> list[dict[str, list[str]]]:
+    """Return how a route takes an API key. `{}` comes first, because keys need not be set."""
+    if path in PROBE_PATHS:
+        return [{}]
+    password: list[dict[str, list[str]]] = [{"password": []}] if FEED_PATH.fullmatch(path) else []
+    return [{}, {"bearer": []}, {"header": []}, *password]
+
+
 def openapi_document(app: FastAPI, add_examples: Callable[[str, str, dict[str, Any]], None]) -> dict[str, Any]:
     """Return the document, built once. `add_examples` receives method, path and operation."""
     if app.openapi_schema is None:
@@ -125,6 +134,6 @@ def openapi_document(app: FastAPI, add_examples: Callable[[str, str, dict[str, A
             for method, operation in operations.items():
                 operation["operationId"] = _operation_id(path, method, operation)
                 add_examples(method, path, operation)
-                operation["security"] = [{}] if path in PROBE_PATHS else [{}, {"bearer": []}, {"header": []}]
+                operation["security"] = _list_security(path)
         app.openapi_schema = schema
     return app.openapi_schema

@@ -27,6 +27,9 @@ MAX_INSTANCE_CHARS = 200
 QUOTA_EXCEEDED = (
     "https://iana.org/assignments/http-problem-types#quota-exceeded"  # The type in the draft for RateLimit.
 )
+PASSWORD = (
+    'Basic realm="The API key is the password", charset="UTF-8"'  # a feed reader and a browser ask the user for it
+)
 # Problem statuses of a route, for OpenAPI.
 COMMON_STATUSES = (403, 500, 503)  # Statuses of all routes.
 ACCESS_STATUSES = (401, 421, 429)  # Statuses of all routes except the probes.
@@ -53,8 +56,9 @@ class BadRequestError(RestError):
 class UnauthorizedError(RestError, code="unauthorized", status_code=401):
     """A valid API key is required: send `Authorization: Bearer KEY` or `X-API-Key: KEY`."""
 
-    def __init__(self) -> None:
-        super().__init__(headers={"WWW-Authenticate": "Bearer"})
+    def __init__(self, *, takes_password: bool = False) -> None:
+        message = f"{type(self).__doc__} A feed reader sends the key as the password." if takes_password else None
+        super().__init__(message, headers={"WWW-Authenticate": PASSWORD if takes_password else "Bearer"})
 
 
 class CrossSiteError(RestError, code="foreign_site", status_code=403):
