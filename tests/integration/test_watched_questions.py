@@ -26,6 +26,7 @@ from modules.llm_platform.domain.exceptions import (
     WatchNotFoundError,
     WebSearchConnectionError,
 )
+from modules.llm_platform.domain.search.fresh_searches import searches_afresh
 from modules.llm_platform.presentation.rest.app import create_app
 from shared.config import Settings
 
@@ -51,9 +52,11 @@ class BridgeSearch(IWebSearchProvider):
         self._url = f"{host.url}/bridge"
         self.finds = self.fails = False
         self.asked = 0
+        self.are_fresh = set[bool]()
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         self.asked += 1
+        self.are_fresh.add(searches_afresh())
         if self.fails:
             raise WebSearchConnectionError
         item = WebSearchResultItem(title="Harbour bridge", url=self._url, snippet="The harbour bridge and its toll.")
@@ -149,7 +152,7 @@ async def test_ten_cosmetic_changes_are_silent_and_one_real_change_is_told(tmp_p
 
 
 async def test_the_same_pages_come_first_though_no_search_finds_them_again(tmp_path: Path) -> None:
-    """A page is read past the cache; a search that fails does not fail the run."""
+    """Pages are read and searches made past the caches; a search that fails does not fail the run."""
     world = World()
     async with watching(tmp_path, world) as watching_it:
         watching_it.search.finds = True
@@ -159,6 +162,7 @@ async def test_the_same_pages_come_first_though_no_search_finds_them_again(tmp_p
         [change] = await watching_it.run()
         assert change.now is not None
         assert (change.kind, change.now.quote) == ("changed", NEW_TOLL)
+        assert watching_it.search.are_fresh == {True}
         world.html, watching_it.search.fails = FIRST, True
         [change] = await watching_it.run()
         assert change.now is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResponse,
 )
 from modules.llm_platform.domain.exceptions import WebSearchError
+from modules.llm_platform.domain.search.fresh_searches import search_afresh
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.search.web_search_chain import WebSearchChain, search_key
 from modules.llm_platform.testing.web_search import FakeWebSearch, Outcome, result_item
@@ -61,6 +64,29 @@ async def test_degraded_and_empty_answers_expire_earlier(
     clock.now = lives_s + 0.1
     await policy.search(REQUEST)
     assert len(fake.requests) == 2
+
+
+async def afresh(search: Callable[[WebSearchRequest], Awaitable[WebSearchResponse]]) -> WebSearchResponse:
+    search_afresh()
+    return await search(REQUEST)
+
+
+async def test_a_task_that_searches_afresh_asks_the_provider() -> None:
+    """What it finds is cached for others, and no other task is changed."""
+    policy, fake, _ = cached(FOUND)
+    await policy.search(REQUEST)
+    answer = await asyncio.create_task(afresh(policy.search))
+    assert (answer.cached, len(fake.requests)) == (False, 2)
+    assert (await policy.search(REQUEST)).cached
+    assert len(fake.requests) == 2
+
+
+async def test_a_fresh_search_joins_none_that_a_cache_may_answer() -> None:
+    policy, fake, _ = cached(FOUND)
+    await policy.search(REQUEST)
+    ordinary, fresh = asyncio.create_task(policy.search(REQUEST)), asyncio.create_task(afresh(policy.search))
+    hit, answer = await ordinary, await fresh
+    assert (hit.cached, answer.cached, len(fake.requests)) == (True, False, 2)
 
 
 async def test_failures_are_not_cached() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -14,6 +15,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
     WebSearchResultItem,
 )
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError, WebSearchRequestError
+from modules.llm_platform.domain.search.fresh_searches import search_afresh
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.search.web_search_chain import STALE_TTL_S, SearchCaches, StoredSearch
 from modules.llm_platform.testing import FakeWebSearch, result_item
@@ -55,6 +57,21 @@ class World:
 
     def fail(self, error: AppException | None = None) -> None:
         self.first.outcome = error or WebSearchConnectionError("first is down")
+
+
+async def test_a_task_that_searches_afresh_gets_no_old_results() -> None:
+    world = World()
+    await world.search(REQUEST)
+    world.fail()
+    world.now = TTL_S + 1
+
+    async def afresh() -> WebSearchResponse:
+        search_afresh()
+        return await world.search(REQUEST)
+
+    with pytest.raises(WebSearchConnectionError):
+        await asyncio.create_task(afresh())
+    assert (await world.search(REQUEST)).cached
 
 
 async def test_old_results_are_served_when_every_provider_fails() -> None:

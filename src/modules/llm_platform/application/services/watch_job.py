@@ -25,6 +25,7 @@ from modules.llm_platform.domain.dtos.watch_dtos import MAX_READ_AGAIN, LedgerFa
 from modules.llm_platform.domain.exceptions import PageTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.privacy.egress_log import open_egress_log
+from modules.llm_platform.domain.search.fresh_searches import search_afresh
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
 from modules.llm_platform.domain.watches.ledger_facts import read_facts
 from modules.llm_platform.domain.watches.page_versions import PageVersion
@@ -71,7 +72,12 @@ class WatchRuns:
         self._now = now
 
     async def stream(self, job: ClaimedJob, store_sources: StoreSources) -> AsyncGenerator[ResearchEvent, None]:
-        """Yield the events of the research run. Raises the error of the first page if all pages of the watch failed."""
+        """Yield the events of the research run, whose searches are fresh. It must have a task of its own.
+
+        Raises the error of the first page if all pages of the watch failed.
+        """
+        if not job.last_event:  # an attempt that goes on finds what the last one paid for in the caches
+            search_afresh()
         first, sources = WatchedPages.model_validate(job.client_request[WATCH]), tuple[Source, ...]()
 
         async def keep(found: tuple[Source, ...]) -> None:

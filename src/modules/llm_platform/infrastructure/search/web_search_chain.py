@@ -20,6 +20,7 @@ from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.egress_log import log_cached, record_sent
+from modules.llm_platform.domain.search.fresh_searches import searches_afresh
 from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGuard
 from shared.exceptions import AppException
 
@@ -70,7 +71,7 @@ class WebSearchChain(IWebSearchProvider):
     age. If there is none, the last error is raised.
 
     Equal searches at the same time are one search. The answers of each provider are cached, failures never. Those that join
-    a search or come from a cache are marked as `cached`.
+    a search or come from a cache are marked as `cached`. Tasks that search afresh get nothing from the caches.
     """
 
     def __init__(
@@ -133,7 +134,9 @@ class WebSearchChain(IWebSearchProvider):
         return fuse_answers(request, answers).with_degraded([Degraded.of(name, error) for name, error in failures])
 
     async def _search_web(self, request: WebSearchRequest) -> WebSearchResponse:
-        answer, has_joined = await self._flights.run(request, partial(self._find_first_answer, request))
+        # A search that must be fresh joins none that a cache may answer.
+        key = request, searches_afresh()
+        answer, has_joined = await self._flights.run(key, partial(self._find_first_answer, request))
         return answer.model_copy(update={"cached": True}) if has_joined and not answer.cached else answer
 
     async def _find_first_answer(self, request: WebSearchRequest) -> WebSearchResponse:
@@ -161,7 +164,7 @@ class WebSearchChain(IWebSearchProvider):
         return answer
 
     async def _get_stale_answer(self, request: WebSearchRequest, error: AppException) -> WebSearchResponse:
-        stale = self._caches.stale if self._caches else None
+        stale = self._caches.stale if self._caches and not searches_afresh() else None
         stored = await stale.get(search_key(self._web_name, request)) if stale is not None else None
         if stored is None:
             raise error
@@ -181,6 +184,8 @@ class WebSearchChain(IWebSearchProvider):
         if caches is None:
             return await self._search_and_store(provider, guard, request)
         key = search_key(provider.name, request)
+        if searches_afresh():
+            return await self._search_and_store(provider, guard, request, key)
         hit = await caches.answers.get(key)
         if hit is None and caches.lock is NO_KEY_LOCK:
             return await self._search_and_store(provider, guard, request, key)
