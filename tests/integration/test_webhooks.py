@@ -302,6 +302,28 @@ async def test_addresses_that_get_nothing(url: str, reason: str) -> None:
     assert not reply.is_delivered
 
 
+async def test_offline_the_name_of_a_receiver_is_not_looked_up() -> None:
+    """Unless it may lead to a network that is allowed."""
+    asked = list[str]()
+
+    class Resolver:
+        async def resolve(self, host: str, port: int) -> list[str]:
+            asked.append(host)
+            return ["10.0.0.1"]
+
+    named = AllowedHosts(["hooks.internal"])
+    sender = GuardedWebhookSender(Guard(Resolver(), named), PinnedConnections(), offline=True)
+    with pytest.raises(WebhookError, match="offline"):
+        await sender.check("https://hooks.example.org/done")
+    assert asked == []
+    await sender.check("https://hooks.internal/done")
+    networks = AllowedHosts(["10.0.0.0/8"])
+    await GuardedWebhookSender(Guard(Resolver(), networks), PinnedConnections(), offline=True).check(
+        "https://a.example/"
+    )
+    assert asked == ["hooks.internal", "a.example"]
+
+
 @for_each("secret", ["whsec_c2hvcnQ=", "no prefix at all", "whsec_***", NEW.removeprefix("whsec_")])
 def test_a_secret_that_is_none(secret: str) -> None:
     """It stops the start with an error that names the variable and shows how to make one, without the value."""

@@ -75,6 +75,8 @@ class GuardedWebhookSender(IWebhookSender):
             raise WebhookError(
                 "webhook: must begin with https://; only hosts of WEBHOOK_ALLOWED_HOSTS may be used with http://"
             )
+        if self._offline and not self._guard.may_allow(address):  # before its name leaves this machine
+            raise WebhookError(OFFLINE)
         try:
             checked = await self._guard.check(address)
         except PageRequestError as error:

@@ -154,6 +154,12 @@ class Guard:
             return False
         return self._allowed.allows_name(address) or bool(address.ip and self._allowed.allows_network(address.ip))
 
+    def may_allow(self, address: PageAddress) -> bool:
+        """Return whether the host is listed, or may resolve to a listed network. Resolves nothing."""
+        if address.ip is not None:
+            return self._allowed.allows_name(address) or self._allowed.allows_network(address.ip)
+        return self._allowed.allows_name(address) or self._allowed.has_networks
+
     def _is_in_networks(self, ips: tuple[IPAddress, ...], *, usual_port: bool) -> bool:
         """Return whether only a listed network allows these addresses. Raises PageRequestError if they are not allowed."""
         allowed = [self._allowed.allows_network(ip) for ip in ips]
