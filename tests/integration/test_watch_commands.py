@@ -15,7 +15,7 @@ from tests.fakes.research_job_store import new_job
 from tests.fakes.watch_store import MANY, change, finish, new_watch
 from tests.support.cases import for_each
 from tests.support.forked_command import COMMAND_LINE, run_forked
-from tests.support.watched_page import HOURS, NEW_TOLL, QUESTION, TOLL
+from tests.support.watched_page import HOURS, NEW_TOLL, QUESTION, SECRET, TOLL
 
 from modules.llm_platform.domain.ports.watch_store import WatchSelection
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
@@ -45,8 +45,8 @@ class Commands:
         }
         return run_forked(COMMAND_LINE, "watch", *arguments, timeout=PATIENCE_S, env={**os.environ, **own, **env})
 
-    def json(self, *arguments: str) -> Any:
-        done = self.run(*arguments, "--json")
+    def json(self, *arguments: str, **env: str) -> Any:
+        done = self.run(*arguments, "--json", **env)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
@@ -121,6 +121,16 @@ def test_watches_of_a_key_are_apart(commands: Commands) -> None:
         assert connection.execute("SELECT label FROM watch ORDER BY number").fetchall() == [("alice",), ("bob",)]
 
 
+def test_an_offline_watch_asks_documents_alone(commands: Commands) -> None:
+    """Also on a server that is online; nothing is sent to a webhook outside of this machine."""
+    watch = commands.json("add", QUESTION, "--offline", LLM_PLATFORM_OFFLINE="false")
+    assert watch["sources"] == ["documents"]
+    hook = ("--webhook", "https://example.org/hook")
+    refused = commands.run("add", QUESTION, "--offline", *hook, LLM_PLATFORM_OFFLINE="false", WEBHOOK_SECRET=SECRET)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "offline" in refused.stderr.lower()
+
+
 async def test_a_run_of_one_watch_works_on_nothing_else(commands: Commands) -> None:
     """Neither on other watches and background runs, nor on notices that wait for others."""
     watch = commands.json("add", QUESTION, "--sources", "documents")
@@ -163,6 +173,8 @@ def test_a_run_needs_background_research(commands: Commands) -> None:
         ((QUESTION, "--url", "ftp://example.org"), "--url"),
         ((QUESTION, "--sources", "dreams"), "--sources"),
         ((QUESTION, "--max-cost-usd", "-1"), "--max-cost-usd"),
+        ((QUESTION, "--offline", "--sources", "documents,web"), "--sources"),
+        ((QUESTION, "--offline", "--url", "https://example.org"), "--url"),
     ],
 )
 def test_a_wrong_option_is_named(commands: Commands, arguments: tuple[str, ...], option: str) -> None:

@@ -15,6 +15,7 @@ from modules.llm_platform.domain.callers.api_key_label import owner_of_label, se
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
@@ -78,6 +79,9 @@ def add(
         typer.Option("--max-cost-usd", metavar="USD", help="The most that the runs of 30 days may cost."),
     ] = None,
     key: KeyOfNew = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Watch documents alone, and do nothing that leaves this machine.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Watch a question. Its first run is due at once: `watch run` makes it, or a server that shares this store."""
@@ -88,21 +92,25 @@ def add(
             "every_s": parse_every(every),
             "depth": depth,
             "urls": tuple(url or ()),
-            "sources": options.split_list(sources),
+            "sources": options.split_list(sources) or ((DOCUMENTS,) if offline else ()),
             "language": language,
             "webhook": webhook,
             "max_cost_usd": max_cost_usd,
         },
         argument="QUESTION",
     )
-    context = command_context(ctx)
+    if offline and request.sources != (DOCUMENTS,):  # a server that runs it may be online
+        reject("--sources", "only documents are on this machine: leave out --offline, or name documents alone")
+    if offline and request.urls:
+        reject("--url", "a page is read over the network: leave out --offline or --url")
+    console, wiring = command_context(ctx)
 
     async def store(platform: LLMPlatform) -> dtos.WatchDetail:
         set_api_key_label(key or "")  # the daily budget of this label pays for the runs
         return await platform.watches.add(request, owner=owner_of_label(key))
 
-    watch = context.run(store)
-    print_result(context.console, watch, [*_watch_lines(watch), *_amount_lines(watch)], as_json=as_json)
+    watch = run_with_platform(wiring, configure(console, options.make_setting_arguments(offline=offline)), store)
+    print_result(console, watch, [*_watch_lines(watch), *_amount_lines(watch)], as_json=as_json)
 
 
 @watch_app.command("list", cls=options.Command)
@@ -158,7 +166,7 @@ def run(
 ) -> None:
     """Run the watches that are due, or one watch now, in this process; print what changed, and nothing otherwise."""
     console, wiring = command_context(ctx)
-    settings = configure(console, {"LLM_PLATFORM_OFFLINE": True} if offline else {})
+    settings = configure(console, options.make_setting_arguments(offline=offline))
     if settings.MAX_BACKGROUND_RESEARCHES == 0:
         raise CommandError(NO_RUNS)
 
