@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import closing, suppress
 from datetime import UTC, datetime
@@ -283,6 +284,25 @@ async def test_a_defect_fails_its_run_alone(world: World, monkeypatch: pytest.Mo
     await world.pass_day()
     watch = await world.complete(worker, 2)
     assert (watch.refusals, watch.problem) == (1, watch_worker.DEFECT)
+
+
+async def test_a_comparison_ends_before_the_lease(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each worker would begin it again. The run has failed, and the next one is compared with the last good one."""
+    await world.add()
+    worker = world.worker()
+    await world.complete(worker, 1)
+    released = threading.Event()
+    with monkeypatch.context() as slow:
+        slow.setattr(watch_worker, "COMPARE_S", 0.05)
+        slow.setattr(watch_worker, "compare_readings", lambda *readings: released.wait(PATIENCE_S))
+        await world.pass_day()
+        watch = await world.complete(worker, 2)
+        released.set()
+    assert (watch.refusals, watch.problem) == (1, watch_worker.TOO_MUCH)
+    assert watch_worker.COMPARE_S < watch_worker.LEASE_S
+    world.runs.toll = "14"
+    await world.pass_day()
+    assert (await world.complete(worker, 3)).changes == 1
 
 
 async def test_an_unreadable_question_fails_its_run_alone(world: World) -> None:

@@ -46,6 +46,7 @@ from shared.exceptions import AppException
 log = logging.getLogger(__name__)
 
 LEASE_S: Final = 120.0  # to ask, or to compare two runs, which takes seconds
+COMPARE_S: Final = 60.0  # less than the lease: another worker would begin the same comparison again
 POLL_S: Final = 5.0
 BUSY_POLL_S: Final = 1.0  # while a run that this process asked for has not ended
 FIRST_LOOK_S: Final = 1.0
@@ -62,6 +63,7 @@ FAILED: Final = "failed"
 STOPPED: Final = "stopped"
 UNREADABLE: Final = "The stored question cannot be read: remove this watch, and add it again."
 RUN_REMOVED: Final = "Its run was removed."
+TOO_MUCH: Final = f"The pages differ too much to be compared within {COMPARE_S:g} seconds: watch fewer pages."
 DEFECT: Final = "Internal error: search the server log for the id of this watch."
 
 
@@ -290,7 +292,11 @@ class WatchWorker:
             with running(span):
                 was = await self._store.get_reading(watch)
                 now = dtos.WatchReading.model_validate(job.response.output)
-                changes, kept = await asyncio.to_thread(_compare, was, now)
+                async with asyncio.timeout(COMPARE_S):
+                    changes, kept = await asyncio.to_thread(_compare, was, now)
+        except TimeoutError:
+            await self._end(watch, TOO_MUCH)
+            return
         finally:
             span.end(OK)
         cost_usd = job.response.metadata.cost_usd or 0.0
