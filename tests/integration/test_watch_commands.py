@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import sqlite3
@@ -15,7 +16,8 @@ from tests.fakes.research_job_store import new_job
 from tests.fakes.watch_store import MANY, change, finish, new_watch
 from tests.support.cases import for_each
 from tests.support.forked_command import COMMAND_LINE, run_forked
-from tests.support.watched_page import HOURS, NEW_TOLL, QUESTION, SECRET, TOLL
+from tests.support.loopback_upstream import serving
+from tests.support.watched_page import HOURS, NEW_TOLL, QUESTION, SECRET, TOLL, World
 
 from modules.llm_platform.domain.ports.watch_store import WatchSelection
 from modules.llm_platform.infrastructure.stores.research_jobs.sqlite import SqliteResearchJobStore
@@ -129,6 +131,25 @@ def test_an_offline_watch_asks_documents_alone(commands: Commands) -> None:
     refused = commands.run("add", QUESTION, "--offline", *hook, LLM_PLATFORM_OFFLINE="false", WEBHOOK_SECRET=SECRET)
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "offline" in refused.stderr.lower()
+
+
+async def test_notices_that_could_not_be_delivered_are_tried_again_by_any_run(commands: Commands) -> None:
+    """Without a server nobody else tries, and their watches may not be due for days."""
+    world = World()
+    async with serving(world.handle) as host:
+        address = host.url.removeprefix("http://")
+        env = {"WEBHOOK_ALLOWED_HOSTS": address, "WEBHOOK_SECRET": SECRET}
+        hook = ("--webhook", f"{host.url}/hook")
+        added = await asyncio.to_thread(commands.run, "add", QUESTION, "--sources", "documents", *hook, **env)
+        assert added.returncode == 0, added.stderr
+        watches = SqliteWatchStore(commands.store)
+        claimed = await watches.claim("t", 60.0)
+        assert claimed is not None
+        await finish(watches, claimed, change("12"), notices=["webhook"])
+        done = await asyncio.to_thread(commands.run, "run", **env)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert world.ids == {f"msg_{claimed.id}.1": 1}
+    assert await watches.claim_notice(60.0, ["webhook"]) is None
 
 
 async def test_a_run_of_one_watch_works_on_nothing_else(commands: Commands) -> None:

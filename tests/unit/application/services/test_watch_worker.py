@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MemoryResearchJobStore
-from tests.fakes.watch_store import DAY, MANY, finish
+from tests.fakes.watch_store import DAY, MANY, change, finish
 from tests.support.clock import Clock
 
 from modules.llm_platform.application.research.events import Done, ResearchEvent, Started
@@ -446,8 +446,7 @@ async def test_watches_of_unknown_callers_do_not_run_and_are_not_told(
         await world.add(owner=owner)
         watch = await world.store.claim("t", 60.0, WatchSelection((owner,)))
         assert watch is not None
-        change = dtos.WatchChange(kind="new", fact="x", now=dtos.FactAt(value="", quote="x", source=URL, at=AT))
-        await finish(world.store, watch, change, following=dtos.NextRun(0.0), notices=["webhook"])
+        await finish(world.store, watch, change("14"), following=dtos.NextRun(0.0), notices=["webhook"])
     worker = world.worker()
     worker.start(WatchSelection(("", "label:alice")))
     async with asyncio.timeout(PATIENCE_S):
@@ -461,6 +460,35 @@ async def test_watches_of_unknown_callers_do_not_run_and_are_not_told(
     assert states == [1, 0, 1]
     [warning] = [record for record in caplog.records if "their API key is not set" in record.message]
     assert warning.__dict__["watches"] == 1
+
+
+async def test_a_delivery_that_has_begun_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that whoever waits for a run may end the process behind it."""
+    await world.add()
+    watch = await world.store.claim("t", 60.0)
+    assert watch is not None
+    await finish(world.store, watch, change("14"), notices=["webhook"])
+    reached, released = asyncio.Event(), asyncio.Event()
+
+    async def send(*arguments: object) -> DeliveryReply:
+        reached.set()
+        await released.wait()
+        return DeliveryReply(is_delivered=True, reason="")
+
+    monkeypatch.setattr(world.sender, "send", send)
+    worker = world.worker()
+    await worker.wait_for_delivery()
+    worker.start()
+    await asyncio.wait_for(reached.wait(), PATIENCE_S)
+    waiting = asyncio.create_task(worker.wait_for_delivery())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    released.set()
+    await asyncio.wait_for(waiting, PATIENCE_S)
+    found = await world.store.get("", "a")
+    assert found is not None
+    assert found.undelivered == 0
+    await worker.aclose()
 
 
 async def test_a_run_counts_as_a_request_of_its_owner(world: World) -> None:

@@ -82,7 +82,10 @@ class WatchService:
             self._worker.start(only, charge_of)
 
     def start_next_runs(self, watches: Sequence[dtos.Watch], *, owner: str = "") -> None:
-        """Make the next run of these watches in this process. No other watch, background run or notice is worked on."""
+        """Make the next run of these watches in this process. No other watch and no other background run is worked on.
+
+        `finish_runs` and `deliver_notices` deliver notices.
+        """
         if self._worker is not None:
             runs = tuple(dtos.job_id_of_run(watch.id, watch.runs + 1) for watch in watches)
             self._worker.start(_select(watches, owner), runs=JobSelection(owner, runs))
@@ -189,9 +192,15 @@ class WatchService:
                 page = await self.changes(watch.id, owner=owner, limit=MAX_LISTED)
                 new = tuple(change for change in page.changes if change.run > watch.runs)
                 finished.append((await self.get(watch.id, owner=owner), dtos.ChangePage(changes=new)))
-        if self._notices is not None:
+        if self._notices is not None and self._worker is not None:
             await self._notices.deliver_due(_select(watches, owner))
+            await self._worker.wait_for_delivery()
         return tuple(finished)
+
+    async def deliver_notices(self, *, owner: str = "") -> None:
+        """Try the due notices of all watches of the owner once."""
+        if self._notices is not None:
+            await self._notices.deliver_due(WatchSelection((owner,)))
 
     async def _wait_for_run(self, watch: dtos.Watch, owner: str) -> bool:
         """Wait for the next run of a watch, which any process may make. Return False if the watch is removed."""

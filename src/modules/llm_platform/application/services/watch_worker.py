@@ -113,6 +113,8 @@ class WatchWorker:
         self._store_failed = False
         self._only: WatchSelection | None = None
         self._charge_of: Callable[[str], Charge] | None = None
+        self._delivers = True
+        self._delivery: asyncio.Task[None] | None = None
         self._stopped = 0  # active watches that this worker leaves out, when it counted last
 
     def start(
@@ -123,10 +125,10 @@ class WatchWorker:
     ) -> None:
         """Begin to work; a second call does nothing. `only` and `charge_of` are described in WatchService.
 
-        With `runs`, this process carries out these background runs and no others.
+        With `runs`, this process carries out these background runs and no others, and the caller delivers the notices.
         """
         if self._loop is None and not self._is_closing:
-            self._only, self._charge_of = only, charge_of
+            self._only, self._charge_of, self._delivers = only, charge_of, runs is None
             with running(NO_SPAN):  # keeps the work out of the trace of the request that starts it
                 self._loop = asyncio.create_task(self._run_loop())
             self._tools.jobs.start(only=runs)
@@ -134,6 +136,11 @@ class WatchWorker:
     def wake(self) -> None:
         """Look for due watches now."""
         self._due.set()
+
+    async def wait_for_delivery(self) -> None:
+        """Wait until the notices that this worker delivers now were tried."""
+        if self._delivery is not None:
+            await asyncio.wait([self._delivery])
 
     async def aclose(self) -> None:
         """Stop when the watch that is being worked on has been stored, or after END_TIMEOUT_S."""
@@ -145,14 +152,13 @@ class WatchWorker:
 
     async def _run_loop(self) -> None:
         loop, count_at = asyncio.get_running_loop(), 0.0
-        delivery: asyncio.Task[None] | None = None
         try:
             while not self._is_closing:
                 self._due.clear()
                 try:
                     await self._work()
-                    if delivery is None or delivery.done():
-                        delivery = asyncio.create_task(self._deliver())
+                    if self._delivers and (self._delivery is None or self._delivery.done()):
+                        self._delivery = asyncio.create_task(self._deliver())
                     if loop.time() >= count_at:
                         await self._count_watches()
                         count_at = loop.time() + COUNT_EVERY_S
@@ -169,8 +175,8 @@ class WatchWorker:
                     async with asyncio.timeout(BUSY_POLL_S if loop.time() < self._busy_until else POLL_S):
                         await self._due.wait()
         finally:
-            if delivery is not None:
-                await cancel_and_wait(delivery)
+            if self._delivery is not None:
+                await cancel_and_wait(self._delivery)
 
     async def _count_watches(self) -> None:
         """Report the watches by state. Those of callers that this worker does not know are `stopped`. Raises StoreError."""

@@ -179,10 +179,13 @@ def run(
             warn_about_keyless_search(console, wiring, settings)
         for watch in due:
             console.print_progress(f"asking: {watch.query}")
-        if not due:
-            return []
-        watches.start_next_runs(due, owner=owner)
-        return list(await watches.finish_runs(due, owner=owner))
+        finished: Changes = []
+        if due:
+            watches.start_next_runs(due, owner=owner)
+            finished += await watches.finish_runs(due, owner=owner)
+        if watch_id is None:  # without a server, nobody else tries again what could not be delivered
+            await watches.deliver_notices(owner=owner)
+        return finished
 
     finished = run_with_platform(wiring, settings, work)
     result = {
