@@ -92,6 +92,17 @@ def test_without_a_store_each_command_says_so(commands: Commands, arguments: tup
     assert "STORE_TTL_DAYS" in refused.stderr
 
 
+async def test_a_watch_that_runs_is_listed_as_running(commands: Commands) -> None:
+    """The time at which its run is looked at again is not when it is asked next."""
+    watches = SqliteWatchStore(commands.store)
+    await watches.add(new_watch("a"), MANY)
+    assert "every 1d, next " in commands.run("list").stdout
+    claimed = await watches.claim("t", 60.0)
+    assert claimed is not None
+    await watches.wait(claimed, 30.0)
+    assert "every 1d, running, 0 runs" in commands.run("list").stdout
+
+
 def test_what_is_no_id_is_no_place_in_the_list(commands: Commands) -> None:
     refused = commands.run("list", "--before", "zzz")
     assert (refused.returncode, refused.stdout) == (2, "")

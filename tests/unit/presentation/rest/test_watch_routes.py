@@ -12,6 +12,8 @@ from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.application.services import watch_service
 from modules.llm_platform.domain.dtos.watch_dtos import NextRun
+from modules.llm_platform.domain.ports.rate_limiter import RateLimit, RateLimits
+from modules.llm_platform.infrastructure.limits.memory_rate_limiter import MemoryRateLimiter
 from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
 
 QUESTION = "What is the toll on the bridge?"
@@ -116,6 +118,16 @@ async def test_a_feed_takes_the_key_as_a_password(services: FakeServices) -> Non
         for path in ("/watches", f"/watches/{watch_id}", f"/watches/{watch_id}/changes", f"{feed}/../run"):
             other = await client.get(path, auth=("reader", KEYS[0]))
             assert (other.status_code, other.headers["www-authenticate"]) == (401, "Bearer"), path
+
+
+async def test_a_feed_reader_that_waits_for_the_challenge_guesses_no_key(services: FakeServices) -> None:
+    """It asks without a key before each read. A wrong password counts as a wrong key."""
+    limiter = MemoryRateLimiter(RateLimits(RateLimit("client", 1, 3600, burst=1)))
+    async with app_client(services, rate_limiter=limiter, LLM_PLATFORM_API_KEYS=",".join(KEYS)) as client:
+        feed = f"/watches/{'a' * 32}/feed.atom"
+        assert [(await client.get(feed)).status_code for _ in range(3)] == [401] * 3
+        wrong = [(await client.get(feed, auth=("reader", "wrong"))).status_code for _ in range(2)]
+        assert wrong == [401, 429]
 
 
 async def test_changes_are_pages_and_a_feed(services: FakeServices) -> None:

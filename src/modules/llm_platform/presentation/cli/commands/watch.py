@@ -228,9 +228,10 @@ def _write_every(seconds: int) -> str:
 
 def _watch_lines(watch: dtos.Watch) -> Iterator[Line]:
     yield Line(" ".join(watch.query.split()), "bold")
+    following = f"next {local_minute(watch.next_at)}" if watch.next_at else "paused"
     state = [
         f"every {_write_every(watch.every_s)}",
-        f"next {local_minute(watch.next_at)}" if watch.next_at else "paused",
+        "running" if watch.is_running else following,
         plural(watch.runs, "run"),
         plural(watch.changes, "change"),
     ]

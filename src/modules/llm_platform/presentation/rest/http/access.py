@@ -197,6 +197,11 @@ class AccessPolicy:
         return found[0] if found else None
 
 
+def asks_for_challenge(path: str, headers: Headers) -> bool:
+    """Return whether a feed is read without a key. Readers do so each time, and send the password after the 401."""
+    return FEED_PATH.fullmatch(path) is not None and not headers.keys() & {b"authorization", b"x-api-key"}
+
+
 def basic_password(headers: Headers) -> bytes:
     """Return the password of `Authorization: Basic`, or b""."""
     scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")

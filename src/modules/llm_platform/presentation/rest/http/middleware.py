@@ -174,7 +174,8 @@ class GuardMiddleware:
                 key, receive = await api.find_key(scope, headers, receive)
             scope[CALLER] = caller = self._access.check(path, headers, key)
         except (problems.UnauthorizedError, problems.BodyTooLargeError, problems.BodyTimeoutError):
-            await self._count_wrong_key(self._address(scope, headers))
+            if not http_access.asks_for_challenge(path, headers):
+                await self._count_wrong_key(self._address(scope, headers))
             raise
         if caller.id:
             self._wrong_keys.check(self._address(scope, headers), caller.id)
