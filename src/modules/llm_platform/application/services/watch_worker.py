@@ -40,6 +40,7 @@ from modules.llm_platform.domain.telemetry.spans import REQUEST_ID, WATCH_SPAN
 from modules.llm_platform.domain.urls.canonical_url import is_web_url
 from modules.llm_platform.domain.watches.carry_over import MAX_FACTS, carry_over
 from modules.llm_platform.domain.watches.compare import compare_readings
+from modules.llm_platform.domain.watches.page_versions import PagePairs
 from modules.llm_platform.domain.watches.schedule import plan_next_run
 from shared.exceptions import AppException
 
@@ -345,4 +346,7 @@ def _compare(
     was: dtos.WatchReading | None, now: dtos.WatchReading
 ) -> tuple[tuple[dtos.WatchChange, ...], dtos.WatchReading]:
     """Return what changed, and what the next run is compared with."""
-    return ((), now) if was is None else (compare_readings(was, now), carry_over(was, now))
+    if was is None:
+        return (), now
+    pages = PagePairs(was, now)  # shared, because reading them takes most of the time
+    return compare_readings(was, now, pages), carry_over(was, now, pages)

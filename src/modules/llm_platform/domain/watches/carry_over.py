@@ -10,22 +10,23 @@ from modules.llm_platform.domain.dtos.watch_dtos import LedgerFact, WatchReading
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.watches.counterparts import find_nearest, find_rewording
-from modules.llm_platform.domain.watches.page_versions import PageDifference, read_pages
+from modules.llm_platform.domain.watches.page_versions import PageDifference, PagePairs
 
 MAX_SOURCES: Final = 60  # pages of one reading; the pages of the last run come first
 MAX_FACTS: Final = 60  # facts of one reading; the facts of the last run come first
 
 
-def carry_over(was: WatchReading, now: WatchReading) -> WatchReading:
+def carry_over(was: WatchReading, now: WatchReading, pages: PagePairs | None = None) -> WatchReading:
     """Return the later reading with the facts of the earlier one that may still hold, and the pages that were not read.
 
     - A page that failed once is compared when it is read again. Each page keeps the time at which it was read.
     - An answer that its page still has stays watched though the later run quotes another one.
+
+    `pages` are the pages of these readings, if the caller has them.
     """
-    then, today = read_pages(was), read_pages(now)
-    pages = {url: PageDifference(page, today[url]) for url, page in then.items() if url in today}
-    read = {url: page for url, page in pages.items() if not _is_other_page(page, url, was)}
-    unread = then.keys() - read.keys()
+    pages = pages or PagePairs(was, now)
+    read = {url: page for url, page in pages.both.items() if not _is_other_page(page, url, was)}
+    unread = pages.then.keys() - read.keys()
     later = [_date(source, now) for source in now.sources if canonical_url(source.url) not in unread]
     earlier = [_date(source, was) for source in was.sources if canonical_url(source.url) in unread]
     sources = (*later, *earlier)[:MAX_SOURCES]

@@ -15,20 +15,20 @@ from modules.llm_platform.domain.dtos.watch_dtos import FactAt, LedgerFact, Watc
 from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.watches.counterparts import find_nearest, find_other
-from modules.llm_platform.domain.watches.page_versions import PageDifference, PageVersion, read_pages
+from modules.llm_platform.domain.watches.page_versions import PageDifference, PagePairs, PageVersion
 from modules.llm_platform.domain.watches.values import NO_VALUE, find_changed_value
 
 LAST_DAY: Final = "9999-12-31"  # of a source without a date
 
 
-def compare_readings(was: WatchReading, now: WatchReading) -> tuple[WatchChange, ...]:
+def compare_readings(was: WatchReading, now: WatchReading, pages: PagePairs | None = None) -> tuple[WatchChange, ...]:
     """Return what changed: disputes, then changes in the order of the earlier ledger, then of the later one.
 
     A page that only one of the runs read says nothing about its facts in the other, and an excerpt of a search engine is no
-    page. The same change of several pages is listed once.
+    page. The same change of several pages is listed once. `pages` are the pages of these readings, if the caller has them.
     """
     found: dict[tuple[str, ...], WatchChange] = {}
-    for change in _Comparison(was, now).list_changes():
+    for change in _Comparison(was, now, pages or PagePairs(was, now)).list_changes():
         found.setdefault(_key(change), change)
     return tuple(found.values())
 
@@ -42,14 +42,10 @@ def _key(change: WatchChange) -> tuple[str, ...]:
 
 
 class _Comparison:
-    def __init__(self, was: WatchReading, now: WatchReading) -> None:
+    def __init__(self, was: WatchReading, now: WatchReading, pages: PagePairs) -> None:
         self._was, self._now = was, now
-        self._then, self._today = read_pages(was), read_pages(now)
-        self._differences = {
-            url: PageDifference(page, self._today[url])
-            for url, page in self._then.items()
-            if url in self._today and page.is_page and self._today[url].is_page
-        }
+        self._then, self._today = pages.then, pages.today
+        self._differences = {url: page for url, page in pages.both.items() if page.was.is_page and page.now.is_page}
         self._explained: set[tuple[str, str]] = set()  # quotes of the later run that changes have, with their page
 
     def list_changes(self) -> Iterator[WatchChange]:

@@ -101,5 +101,13 @@ class PageDifference:
         return len(self.left.statements) < len(self.was.statements)
 
 
+class PagePairs:
+    """The pages of two runs by their canonical addresses: `then` and `today`, and `both` for those that both runs read."""
+
+    def __init__(self, was: WatchReading, now: WatchReading) -> None:
+        self.then, self.today = read_pages(was), read_pages(now)
+        self.both = {url: PageDifference(page, self.today[url]) for url, page in self.then.items() if url in self.today}
+
+
 def _list_missing(version: PageVersion, other: PageVersion) -> list[str]:
     return [statement for statement, claim in version.statements.items() if not other.has(claim)]
