@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,7 +14,7 @@ from tests.support.clock import Clock
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.watch_store import IWatchStore, NoticeUnreadableError, WatchUnreadableError
-from modules.llm_platform.infrastructure.stores.database.sqlite import open_shared_file
+from modules.llm_platform.infrastructure.stores.database.sqlite import BUSY_WAIT_S, open_shared_file
 from modules.llm_platform.infrastructure.stores.watches import sqlite
 from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
 
@@ -82,9 +83,21 @@ async def test_the_list_takes_as_long_after_many_runs(
     assert taken[1] < 2 * taken[0]
 
 
+async def test_a_reader_does_not_wait_for_a_writer(tmp_path: Path) -> None:
+    """And a writer not for a reader, so a list that is read often delays no run."""
+    file = tmp_path / "watches.sqlite3"
+    store = SqliteWatchStore(file)
+    await store.add(new_watch("a"), MANY)
+    with closing(sqlite3.connect(file, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        async with asyncio.timeout(BUSY_WAIT_S / 2):
+            assert len(await store.page("", MANY)) == 1
+
+
 async def test_the_costs_of_a_file_of_the_version_before_count(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Several processes that open the file at once change it once."""
     file = tmp_path / "watches.sqlite3"
     with closing(sqlite3.connect(file)) as connection, monkeypatch.context() as before:
         before.setattr(sqlite, "MIGRATIONS", sqlite.MIGRATIONS[:1])
@@ -100,8 +113,9 @@ async def test_the_costs_of_a_file_of_the_version_before_count(
         for number, cost_usd in ((1, 0.5), (2, 0.25)):
             run = (number, clock.now, cost_usd)
             connection.execute("INSERT INTO watch_run (watch, number, at, cost_usd, data) VALUES (1, ?, ?, ?, '')", run)
-    [watch] = await store.page("", MANY)
-    assert watch.cost_usd == 0.75
+    others = [SqliteWatchStore(file, clock) for _ in range(8)]
+    for [watch] in await asyncio.gather(*(other.page("", MANY) for other in others)):
+        assert watch.cost_usd == 0.75
     await finish(store, await claim(store), cost_usd=0.125)
     assert [one.cost_usd for one in await store.page("", MANY)] == [0.875]
 

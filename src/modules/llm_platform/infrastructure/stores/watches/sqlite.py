@@ -60,16 +60,21 @@ class SqliteWatchStore(SqlWatchStore, IHealthProbe):
             raise StoreUnavailableError(message) from error
 
     def _run(self, make: Callable[[], Operation[Result]], *, is_read: bool) -> Result:
-        with (
-            closing(shared_file.open_shared_file(self._file)) as connection,
-            shared_file.transaction(connection, is_read=is_read),
-        ):
-            _migrate(connection)
-            return shared_file.execute(connection, make(), self._clock())
+        with closing(shared_file.open_shared_file(self._file)) as connection:
+            if is_read and _read_format(connection) < FORMAT:  # a transaction that reads cannot wait to become a writer
+                with shared_file.transaction(connection):
+                    _migrate(connection)
+            with shared_file.transaction(connection, is_read=is_read):
+                _migrate(connection)
+                return shared_file.execute(connection, make(), self._clock())
+
+
+def _read_format(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def _migrate(connection: sqlite3.Connection) -> None:
-    found = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    found = _read_format(connection)
     if found > FORMAT:
         raise sqlite3.DatabaseError(NEWER)
     for statement in chain.from_iterable(MIGRATIONS[found:]):
