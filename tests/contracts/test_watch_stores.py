@@ -146,6 +146,21 @@ async def test_an_unreadable_watch_is_leased_and_its_owner_can_see_and_remove_it
     assert await store.remove("", "a")
 
 
+@pytest.mark.parametrize("table", ["watch_run", "watch_change"])
+async def test_a_damaged_row_is_an_error_with_a_remedy(tmp_path: Path, clock: Clock, table: str) -> None:
+    """It is no shorter list. The watch can still be removed."""
+    file = tmp_path / "watches.sqlite3"
+    store = SqliteWatchStore(file, clock)
+    await store.add(new_watch("a"), MANY)
+    await finish(store, await claim(store), change("12"))
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute(f"UPDATE {table} SET data = '[]'")
+    read = store.runs if table == "watch_run" else store.changes
+    with pytest.raises(StoreError, match=r"cannot be read.*remove the watch"):
+        await read("", "a", MANY)
+    assert await store.remove("", "a")
+
+
 @pytest.mark.parametrize("data", ["{}", "[]", '{"kind": "moved", "fact": ""}'])
 async def test_a_notice_with_an_unreadable_change_stops_no_other(tmp_path: Path, clock: Clock, data: str) -> None:
     """It is leased, so that whoever claimed it can count the attempt."""

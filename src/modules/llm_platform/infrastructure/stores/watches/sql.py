@@ -1,13 +1,15 @@
 """Store watched questions with SQL that SQLite and PostgreSQL both understand. The driver fills in `:now` and `{skip}`."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.watch_store import (
     KEPT_FACTS,
     IWatchStore,
@@ -28,6 +30,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
 )
 
 LONGEST_DELAY_S: Final = 2.0 * DAY_S  # more than the longest wait for a retry of a notice, 29 hours
+DAMAGED: Final = "a run or change of this watch cannot be read: the store is damaged; restore it, or remove the watch"
 UNREADABLE: Final = "(This question cannot be read.)"  # a newer program stored it, or the file is damaged
 _BUDGET_S: Final = dtos.BUDGET_DAYS * DAY_S
 # A lease that ends later than it can was taken while the clock was wrong: it does not count.
@@ -140,13 +143,18 @@ class SqlWatchStore(IWatchStore, SqlStore):
         self, owner: str, watch_id: str, limit: int, before: int | None = None
     ) -> Operation[tuple[dtos.WatchRun, ...]]:
         rows = yield _select_page("watch_run", "data, at", owner, watch_id, limit, before)
-        return tuple(dtos.WatchRun.model_validate_json(data).model_copy(update={"at": _time(at)}) for data, at in rows)
+        with _readable():
+            return tuple(
+                dtos.WatchRun.model_validate_json(data).model_copy(update={"at": _time(at)}) for data, at in rows
+            )
 
     @operation(empty=(), is_read=True)
     def changes(
         self, owner: str, watch_id: str, limit: int, before: int | None = None
     ) -> Operation[tuple[dtos.FoundChange, ...]]:
-        return tuple(map(_change, (yield _select_page("watch_change", _CHANGE, owner, watch_id, limit, before))))
+        rows = yield _select_page("watch_change", _CHANGE, owner, watch_id, limit, before)
+        with _readable():
+            return tuple(map(_change, rows))
 
     async def claim(self, token: str, lease_s: float, only: WatchSelection | None = None) -> dtos.ClaimedWatch | None:
         row = await self._claim(token, lease_s, only)
@@ -280,6 +288,15 @@ class SqlWatchStore(IWatchStore, SqlStore):
 def _get(key: dict[str, str]) -> Operation[dtos.Watch | None]:
     rows = yield Statement(f"SELECT {_WATCH} FROM llm_platform.watch WHERE owner = :owner AND id = :id", key)  # noqa: S608
     return _watch(rows[0]) if rows else None
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Raise StoreError for what the block cannot read: a list without it would say that it never was."""
+    try:
+        yield
+    except ValueError as error:
+        raise StoreError(DAMAGED) from error
 
 
 def _build_condition(only: WatchSelection | None) -> tuple[str, dict[str, Any]]:
