@@ -29,6 +29,7 @@ from tests.support.chat_server import (
 from modules.llm_platform.container import build_platform
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.compat import verified_answers
+from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.verification_text import ABSENT, CONTRADICTED
 from shared.config import Settings
 
@@ -49,6 +50,7 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are laws of their own. A busy machine must not decide about verdicts."""
     monkeypatch.setattr(verified_answers, "MARK_WAIT_S", 10.0)
     monkeypatch.setattr("modules.llm_platform.wiring.services.CHECK_TIMEOUT_S", 10.0)
+    monkeypatch.setattr(sse, "FIRST_EVENT_S", 60.0)  # A head that is sent early is a comment before the bytes of the service.
 
 
 @asynccontextmanager
@@ -456,7 +458,7 @@ async def test_a_mark_stands_behind_the_target_of_a_link(tmp_path: Path) -> None
         upstream.replies = [stream(*spoken(said))]
         streamed = joined(chunks(await chat(client, "mark", stream=True)))
     assert f"152 kg.]({URL}) {CONTRADICTED} Next" in whole
-    assert f"[152 kg.]({URL})" in streamed
+    assert streamed == whole
 
 
 @pytest.mark.parametrize("size", [1, 7, 500])
