@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -247,3 +248,21 @@ def test_long_arguments_of_many_calls_take_little_time() -> None:
     began = time.process_time()
     collect_given([*writes, many, result("word and " * 100_000)])
     assert time.process_time() - began < 3
+
+
+def test_hostile_elements_cost_time_in_proportion_to_their_length() -> None:
+    """Hundreds of thousands of fields before a text, and attributes that are one long name."""
+    fields = f"<document>{'<id>1</id>' * 150_000}{HANDBOOK}</document>"
+    names = f"<document {'a' * 990}>{HANDBOOK}</document>" * 1500
+    for text in (fields, names):
+        began = time.process_time()
+        assert [source.text for source in collect_given([ChatMessage(role="user", content=text)])] == [HANDBOOK]
+        assert time.process_time() - began < 1.5
+
+
+def test_a_file_is_read_up_to_the_limit_and_its_last_character_may_be_cut() -> None:
+    content = "é" * 1_500_000
+    file = {"filename": "a.txt", "file_data": f"data:text/plain;base64,{b64encode(content.encode()).decode()}"}
+    parts = ({"type": "file", "file": file}, {"type": "file", "file": {"file_data": "data:,It%20is%20so."}})
+    given = collect_given([ChatMessage(role="user", content="", parts=parts)])
+    assert [(source.title, len(source.text)) for source in given] == [("a.txt", 200_000), ("", 9)]

@@ -50,7 +50,9 @@ def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """The limits are laws of their own. A busy machine must not decide about verdicts."""
     monkeypatch.setattr(verified_answers, "MARK_WAIT_S", 10.0)
     monkeypatch.setattr("modules.llm_platform.wiring.services.CHECK_TIMEOUT_S", 10.0)
-    monkeypatch.setattr(sse, "FIRST_EVENT_S", 60.0)  # A head that is sent early is a comment before the bytes of the service.
+    monkeypatch.setattr(
+        sse, "FIRST_EVENT_S", 60.0
+    )  # A head that is sent early is a comment before the bytes of the service.
 
 
 @asynccontextmanager
