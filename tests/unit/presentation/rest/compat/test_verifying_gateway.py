@@ -78,7 +78,7 @@ async def gateway(folder: Path, upstream: ChatServer, **values: Any) -> AsyncIte
 
 
 def asked(content: str = GIVEN, **more: Any) -> dict[str, Any]:
-    return {"model": "vllm/small", "messages": [{"role": "user", "content": content}], **more}
+    return {"model": "vllm/small", "messages": [{"role": "user", "content": content}]} | more
 
 
 async def chat(client: httpx2.AsyncClient, mode: str | None = "annotate", **more: Any) -> httpx2.Response:
@@ -144,9 +144,10 @@ async def test_the_setting_is_the_mode_of_a_request_without_the_header(tmp_path:
     async with gateway(tmp_path, ChatServer(answer(completion(TEXT))), VERIFY="annotate") as client:
         assert (await chat(client, None)).headers["X-Evidence"] == COUNTS
         assert "X-Evidence" not in (await chat(client, "off")).headers
-        refused = await chat(client, "loud")
-    assert refused.status_code == 400
-    assert refused.json()["error"]["message"] == "X-Verify: must be one of off, annotate, mark"
+        refused = [await chat(client, "loud"), await chat(client, "loud", model="research-shallow")]
+    for response in refused:
+        assert response.status_code == 400
+        assert response.json()["error"]["message"] == "X-Verify: must be one of off, annotate, mark"
 
 
 async def test_annotations_evidence_and_counts_say_what_the_material_says(tmp_path: Path) -> None:

@@ -298,6 +298,26 @@ class VerifiedAnswer:
         return 0 if is_open else end
 
 
+def declare_check(declared: dict[str, Any]) -> dict[str, Any]:
+    """Return the declaration of a route with the request header of the mode, and the response header with the counts."""
+    mode = {
+        "name": VERIFY_HEADER,
+        "in": "header",
+        "required": False,
+        "description": "How the answer of a language model is checked against what the request gave it. Without the header "
+        "the setting VERIFY decides. A research model ignores it.",
+        "schema": {"type": "string", "enum": list(MODES)},
+    }
+    counts = {
+        "description": "The sentences of a checked answer by what the material says of them, such as `supported=3, "
+        "contradicts=0, absent=1, unchecked=0`. A stream has them in its last chunk.",
+        "schema": {"type": "string"},
+    }
+    known = declared["responses"]
+    responses = {**known, 200: {**known.get(200, {}), "headers": {EVIDENCE_HEADER: counts}}}
+    return {**declared, "responses": responses, "openapi_extra": {"parameters": [mode], **declared["openapi_extra"]}}
+
+
 def read_mode(request: Request) -> VerifyMode:
     """Return the mode of the request. Raises InvalidRequestError for a header that is none of MODES."""
     sent = request.scope[HEADERS].get(VERIFY_HEADER.lower().encode())
