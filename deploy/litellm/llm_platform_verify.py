@@ -58,12 +58,14 @@ class VerifyGuardrail(CustomGuardrail):
             choices = getattr(chunk, "choices", None)
             if choices and isinstance(text := getattr(choices[0].delta, "content", None), str):
                 said.append(text)
-            last = chunk if choices else last
+            if choices and getattr(chunk, "usage", None) is None:
+                last = chunk  # The proxy drops a chunk with usage if the client did not ask for usage.
             yield chunk
         if last is not None and said and (evidence := await self._verify("".join(said), request_data)):
             end = last.model_copy(deep=True)
             end.choices[0].delta.content = None
             end.choices[0].finish_reason = None
+            end.provider_specific_fields = {}  # Of a chunk without them the proxy writes its own fields alone.
             for name, value in evidence.items():
                 setattr(end, name, value)
             yield end

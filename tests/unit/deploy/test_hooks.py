@@ -66,11 +66,11 @@ def completed(text: str) -> SimpleNamespace:
 
 class Chunk(SimpleNamespace):
     def model_copy(self, *, deep: bool) -> Chunk:
-        return chunk_of(self.choices[0].delta.content, self.choices[0].finish_reason)
+        return chunk_of(self.choices[0].delta.content, self.choices[0].finish_reason, self.usage)
 
 
-def chunk_of(text: str | None, finish: str | None = None) -> Chunk:
-    return Chunk(choices=[SimpleNamespace(delta=SimpleNamespace(content=text), finish_reason=finish)])
+def chunk_of(text: str | None, finish: str | None = None, usage: object = None) -> Chunk:
+    return Chunk(choices=[SimpleNamespace(delta=SimpleNamespace(content=text), finish_reason=finish)], usage=usage)
 
 
 async def test_the_guardrail_adds_evidence_and_leaves_the_answer(guardrail: Any, client: httpx.AsyncClient) -> None:
@@ -85,11 +85,14 @@ async def test_the_guardrail_adds_evidence_and_leaves_the_answer(guardrail: Any,
         for part in (TEXT[:20], TEXT[20:]):
             yield chunk_of(part)
         yield chunk_of(None, "stop")
+        yield chunk_of(None, usage={"total_tokens": 9})
 
     parts = [part async for part in hook.async_post_call_streaming_iterator_hook(None, chunks(), data)]
     assert "".join(part.choices[0].delta.content or "" for part in parts) == TEXT
     assert parts[-1].evidence_counts == found.evidence_counts
     assert parts[-1].choices[0].finish_reason is None
+    # The proxy drops a chunk with usage, and of a chunk without fields of its provider it writes its own fields alone.
+    assert (parts[-1].usage, parts[-1].provider_specific_fields) == (None, {})
 
 
 async def test_the_guardrail_leaves_an_answer_alone_without_material_or_server(guardrail: Any) -> None:
