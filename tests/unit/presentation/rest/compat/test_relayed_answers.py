@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,26 @@ async def test_a_mark_changes_nothing_but_the_text_of_its_chunk(tmp_path: Path) 
     async with gateway(tmp_path, ChatServer(stream(body % PUMP.encode(), END + b"\n\n", DONE))) as client:
         response = await chat(client, "mark", stream=True)
     assert response.content.startswith(body % f"{PUMP} {CONTRADICTED}".encode())
+
+
+async def test_a_mark_stands_in_an_event_of_several_lines(tmp_path: Path) -> None:
+    lines = [b'data: {"choices":[{"delta":', b'data: {"content":"%s Next."}}],' % PUMP.encode(), b'data: "x":1E400}']
+    body = b"event: chunk\r\n" + b"\r\n".join(lines) + b"\r\n\r\n"
+    async with gateway(tmp_path, ChatServer(stream(body, END + b"\n\n", DONE))) as client:
+        response = await chat(client, "mark", stream=True)
+    marked = f"{PUMP} {CONTRADICTED} Next.".encode()
+    assert response.content.startswith(
+        b'event: chunk\r\ndata: {"choices":[{"delta": {"content":"' + marked + b'"}}], "x":1E400}\r\n\r\n'
+    )
+
+
+async def test_an_event_of_many_lines_costs_little(tmp_path: Path) -> None:
+    body = b"data: 1\n" * 100_000 + b"\n"
+    async with gateway(tmp_path, ChatServer(stream(body, chunk(PUMP), END + b"\n\n", DONE))) as client:
+        began = time.process_time()
+        response = await chat(client, "mark", stream=True)
+        assert time.process_time() - began < 3
+    assert response.content.startswith(body)
 
 
 async def test_the_choice_with_the_number_0_is_checked_wherever_it_stands(tmp_path: Path) -> None:

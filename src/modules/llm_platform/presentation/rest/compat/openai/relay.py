@@ -32,6 +32,7 @@ _DATA: Final = re.compile(r"(?:\A|(?<=[\r\n]))data:[ ]?([^\r\n]*)")
 _EVENT: Final = re.compile(rb".*?(?:\r\n\r\n|\n\n|\r\r|\Z)", re.S)
 _EVENT_ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
 _BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+_CHOICES: Final = b'"choices"'
 _CHUNK: Final = "chat.completion.chunk"
 _TEXTS: Final = ("text", "output_text")
 _HEAD: Final = ("id", "object", "created", "model", "system_fingerprint")
@@ -87,7 +88,8 @@ async def _relay_events(
     llm: LLMService, prompt: LLMRequest, answer: VerifiedAnswer, number: str
 ) -> AsyncGenerator[RelayedPart | ChatDone, None]:
     """Yield the bytes of the service up to its `[DONE]`, the evidence, and the rest. The evidence has a chunk of its own."""
-    last_chunk = held = rest = b""
+    last_chunk = rest = b""
+    held = bytearray()  # an event that has no end yet
     async with aclosing(llm.stream(prompt)) as parts:
         async for part in parts:
             if isinstance(part, LLMResponse):
@@ -97,14 +99,14 @@ async def _relay_events(
                 rest += part.raw
                 continue
             raw, rest = _split_done(_make_events(part.raw))
-            last_chunk = raw if b'"choices"' in raw else last_chunk
+            last_chunk = raw if _CHOICES in raw else last_chunk
             if not answer.is_marked:
                 await answer.add(part.text)
             async for events in _mark_events(raw, answer):
                 held += events
                 if held.endswith(_EVENT_ENDS):  # A heartbeat must not stand inside an event.
-                    yield RelayedPart(raw=held)
-                    held = b""
+                    yield RelayedPart(raw=bytes(held))
+                    held.clear()
         else:
             return
     if not answer.is_finished and (marks := await answer.finish()):
@@ -113,7 +115,7 @@ async def _relay_events(
         annotations = chat_completions.chat_annotations(answer.url_citations())
         delta = {"annotations": annotations} if annotations else {}
         held += _end_event(held) + _make_chunk(last_chunk, delta, **answer.fields())
-    yield RelayedPart(raw=held + rest)
+    yield RelayedPart(raw=bytes(held) + rest)
     yield done  # type: ignore[misc]  # A complete answer is always the last event.
 
 
@@ -123,8 +125,10 @@ async def _mark_events(raw: bytes, answer: VerifiedAnswer) -> AsyncGenerator[byt
         yield raw
         return
     for event in _split_events(raw):
-        chunk = _read_chunk(event)
-        position, choice = _first_choice(chunk)
+        if _CHOICES not in event:
+            yield event
+            continue
+        position, choice = _first_choice(_read_chunk(event))
         written = _find_texts(choice, "delta")
         shown = [await answer.add(text) for _, text in written]
         if (reason := choice.get("finish_reason")) and not answer.is_finished:
@@ -146,7 +150,8 @@ def _replace_texts(event: bytes, replaced: Sequence[tuple[Path, str]]) -> bytes:
     text = _decode(event)
     lines = list(_DATA.finditer(text))
     if len(lines) > 1:
-        text = f"data: {' '.join(line[1] for line in lines)}\n\n"
+        data = " ".join(line[1] for line in lines)
+        text = f"{text[: lines[0].start()]}data: {data}{text[lines[-1].end() :]}"
     at = next(_DATA.finditer(text)).start(1)
     spans = [(*_find_value(text, *path, at=at), _encode_text(marked)) for path, marked in replaced]
     return _splice(text, spans)
@@ -239,7 +244,7 @@ def _split_events(raw: bytes) -> Iterator[bytes]:
             yield event
 
 
-def _end_event(sent: bytes) -> bytes:
+def _end_event(sent: bytes | bytearray) -> bytes:
     """Return the line ends that the last event lacks, so that a further one may follow."""
     if not sent or sent.endswith(_EVENT_ENDS):
         return b""
@@ -289,7 +294,7 @@ def _read_chunk(event: bytes) -> dict[str, Any]:
 def _read_json(text: str) -> dict[str, Any]:
     """Return the object of JSON, or an empty one."""
     try:
-        value = json.loads(text.removeprefix("\ufeff"), strict=False)
+        value = _DECODER.decode(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
