@@ -8,6 +8,7 @@ from base64 import b64encode
 from typing import Any
 
 import pytest
+from tests.support.growth import is_linear
 
 from modules.llm_platform.application.verification.given_material import (
     MAX_GIVEN_CHARS,
@@ -250,14 +251,12 @@ def test_long_arguments_of_many_calls_take_little_time() -> None:
     assert time.process_time() - began < 3
 
 
-def test_hostile_elements_cost_time_in_proportion_to_their_length() -> None:
-    """Hundreds of thousands of fields before a text, and attributes that are one long name."""
-    fields = f"<document>{'<id>1</id>' * 150_000}{HANDBOOK}</document>"
-    names = f"<document {'a' * 990}>{HANDBOOK}</document>" * 1500
-    for text in (fields, names):
-        began = time.process_time()
-        assert [source.text for source in collect_given([ChatMessage(role="user", content=text)])] == [HANDBOOK]
-        assert time.process_time() - began < 1.5
+def test_fields_before_the_text_of_an_element_cost_time_in_proportion_to_their_number() -> None:
+    def collect(fields: int) -> None:
+        text = f"<document>{'<id>1</id>' * fields}{HANDBOOK}</document>"
+        assert [source.text for source in collect_given([user(text)])] == [HANDBOOK]
+
+    assert is_linear(lambda: collect(15_000), lambda: collect(150_000), 10)
 
 
 def test_a_file_is_read_up_to_the_limit_and_its_last_character_may_be_cut() -> None:

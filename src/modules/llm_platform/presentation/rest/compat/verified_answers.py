@@ -81,7 +81,9 @@ class VerifiedAnswer:
         self._service, self._given = service, given
         self.is_marked = mode == "mark"
         self._splitter = ReasoningSplitter()
-        self._sent_ahead = 0  # characters that have been sent before it is known whether they are reasoning
+        self._sent = 0  # characters of a stream, in the mode `mark`
+        self._sent_ahead = 0  # of these, the last ones, of which it is not known yet whether they are reasoning
+        self._taken_back = 0  # of these, the first ones, which have turned out to be reasoning
         self._reasoning: list[tuple[int, str]] = []  # with its places in the answer
         self._begin_answer()
 
@@ -103,7 +105,7 @@ class VerifiedAnswer:
         """Check a complete answer, and return its text, with marks in the mode `mark`."""
         self._take_whole(text)
         await self._check(is_streamed=False, is_marked=self.is_marked)
-        return self._show()
+        return _insert("".join(self._parts), 0, self._inserted)
 
     async def add(self, text: str) -> str:
         """Take the next text of a stream, and return it, with marks behind the sentences that it ends."""
@@ -122,14 +124,17 @@ class VerifiedAnswer:
                 shown.append(await self._add_lines(part.text, sent, until))
         undecided = self._splitter.undecided
         self._sent_ahead = len(undecided)
-        return "".join([*shown, undecided[ahead:]])
+        shown.append(undecided[ahead:])
+        self._sent += sum(map(len, shown))
+        return "".join(shown)
 
     def _split(self, text: str) -> list[TextPart]:
         """Return the parts of the next text. If all text before turns out to be reasoning, the answer begins again."""
         before = self._splitter.retractions
         parts = self._splitter.feed(text)
         if self._splitter.retractions > before:
-            self._reasoning = [(0, self._show())]
+            self._taken_back = self._sent - self._sent_ahead
+            self._reasoning.clear()
             self._begin_answer()
         return parts
 
@@ -188,10 +193,6 @@ class VerifiedAnswer:
             await self._check(is_streamed=True, is_marked=self.is_marked and not calls_tools)
         return "".join(mark for _, mark in self._marks[before:])
 
-    def _show(self) -> str:
-        """Return the text that the client gets, with its reasoning and its marks."""
-        return _insert("".join(self._parts), 0, self._inserted)
-
     @property
     def _inserted(self) -> list[tuple[int, str]]:
         """What the client gets beside the answer, with its places in the answer."""
@@ -238,7 +239,8 @@ class VerifiedAnswer:
             self._marks += [(len(text), mark) for place, mark in made if not text[place:].strip()]
         elif is_marked:
             self._marks = _leave_code(text, _make_marks(text, evidence.sentences))
-        self.evidence = _shift(evidence, self._inserted)
+        inserted = [(place, len(text)) for place, text in self._inserted]
+        self.evidence = _shift(evidence, [(0, self._taken_back), *inserted])
 
     async def _mark_sentences(self, sent: int, until: float) -> list[tuple[int, str]]:
         """Return the marks of the sentences that have ended in the current line, at or behind the place `sent`."""
@@ -440,13 +442,13 @@ def _insert(text: str, start: int, marks: Sequence[tuple[int, str]]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _shift(evidence: AnswerEvidence, inserted: Sequence[tuple[int, str]]) -> AnswerEvidence:
-    """Return the evidence with offsets in the text that the client gets."""
-    if not inserted:
+def _shift(evidence: AnswerEvidence, inserted: Sequence[tuple[int, int]]) -> AnswerEvidence:
+    """Return the evidence with offsets in the text that the client gets. It has so many characters more at each place."""
+    if not any(chars for _, chars in inserted):
         return evidence
 
     places = [place for place, _ in inserted]
-    sums = list(accumulate((len(text) for _, text in inserted), initial=0))
+    sums = list(accumulate((chars for _, chars in inserted), initial=0))
 
     def move(span: TextSpan) -> TextSpan:
         before_start = sums[bisect_right(places, span.start)]
