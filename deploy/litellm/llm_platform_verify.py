@@ -29,6 +29,7 @@ MAX_TEXT_CHARS = 100_000
 OPENING = re.compile(r"<(document|source|passage)\b([^<>]{0,500})>")
 ATTRIBUTE = re.compile(r"(\w+)=[\"']([^\"'<>]{0,300})[\"']")
 BLOCK = re.compile(r"^\[(\d{1,3})\] *([^\n]{0,300})\n", re.M)
+REASONING = re.compile(r"<think>.*?(?:</think>|\Z)", re.S)
 
 logger = logging.getLogger("llm_platform_verify")
 
@@ -73,6 +74,7 @@ class VerifyGuardrail(CustomGuardrail):
     async def _verify(self, text, data):
         """Return what POST /verify says, as fields of the answer; empty without material, or if anything fails."""
         try:
+            text = hide_reasoning(text)
             sources = collect_sources(data.get("messages") or [])
             if not sources or not any(map(str.isalnum, text)):
                 return {}
@@ -83,6 +85,11 @@ class VerifyGuardrail(CustomGuardrail):
         except Exception as error:  # noqa: BLE001  # the answer of the model must come, whatever is wrong here
             logger.warning("an answer was not verified: %s", type(error).__name__)
             return {}
+
+
+def hide_reasoning(text):
+    """Return the text with empty lines in place of its reasoning, which is no answer. Offsets stay."""
+    return REASONING.sub(lambda found: "\n" * len(found[0]), text)
 
 
 def describe_evidence(verified):

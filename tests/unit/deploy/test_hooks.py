@@ -207,6 +207,27 @@ async def test_the_filter_tells_what_the_sources_say_and_marks_it(client: httpx.
     assert upstream.asked[0].body == {"text": TEXT, "sources": sources}
 
 
+DETAILS = '<details type="reasoning" done="true">\n<summary>Thought for 3 seconds</summary>\n> It weighs 999 kg.\n</details>\n'
+
+
+@pytest.mark.parametrize("thought", ["<think>It weighs 999 kg.</think>", DETAILS])
+async def test_reasoning_is_neither_checked_nor_marked(guardrail: Any, client: httpx.AsyncClient, thought: str) -> None:
+    module = _load("open-webui/llm_platform_verify.py")
+    hidden = module.hide_reasoning(f"{thought}{TEXT}")
+    assert hidden == "\n" * len(thought) + TEXT
+    assert module.hide_reasoning("Said.<think>Not done") == "Said." + "\n" * len("<think>Not done")
+    body = {"text": hidden, "sources": module.collect_sources([{"sources": SOURCES}])}
+    verified = (await client.post("/verify", json=body)).json()
+    marked = module.mark_text(f"{thought}{TEXT}", verified["sentences"])
+    assert marked.startswith(f"{thought}{TEXT[:41]} **✘ contradicted**")
+    if thought is not DETAILS:
+        hook, data = guardrail(client=client), {"messages": [{"role": "user", "content": GIVEN}]}
+        found = await hook.async_post_call_success_hook(data, None, completed(f"{thought}{TEXT}"))
+        assert found.evidence_counts == {"supported": 0, "contradicts": 1, "absent": 1, "unchecked": 0}
+        alone = await hook.async_post_call_success_hook(data, None, completed(thought))
+        assert vars(alone).keys() == {"choices"}
+
+
 async def test_the_filter_leaves_an_answer_alone_without_sources_or_server() -> None:
     module = _load("open-webui/llm_platform_verify.py")
     told: list[str] = []
