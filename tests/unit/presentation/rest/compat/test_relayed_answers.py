@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from tests.support import fuzz
 from tests.support.chat_server import DONE, ChatServer, answer, chunk, completion, stream
 from tests.support.growth import is_linear
 from tests.unit.presentation.rest.compat.test_verifying_gateway import (
@@ -26,7 +28,10 @@ from tests.unit.presentation.rest.compat.test_verifying_gateway import (
     spoken,
 )
 
+from modules.llm_platform.application.services.answer_check_service import AnswerEvidence
 from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse, LLMToken
+from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
+from modules.llm_platform.domain.text.sentences import sentence_spans
 from modules.llm_platform.presentation.rest.compat import verified_answers
 from modules.llm_platform.presentation.rest.compat.openai import relay
 from modules.llm_platform.presentation.rest.http import sse
@@ -249,6 +254,44 @@ async def test_text_completions_and_lists_of_parts_are_checked_in_their_form(tmp
         assert complete["llm_platform"]["evidence_counts"] == NUMBERS
         found = complete["choices"][0]
         assert (found["text"] if "text" in found else found["message"]["content"][1]["text"]) == shown
+
+
+PIECES = (
+    *("<think>", "</think>", "</thi", "<", "<b>", "`", "```", "\n", "\r\n", " ", "\u2028", "- a", "| a | b |", " [1]"),
+    *("It is green. ", "The pump is heavy.", "[x.](http://a.b)"),
+)
+
+
+async def test_marks_are_all_that_is_added_wherever_tokens_end() -> None:
+    """Every sentence has a mark or none, and the offsets point at it in the text that the client gets."""
+
+    def find(text: str) -> tuple[VerifiedSentence, ...]:
+        spans = sentence_spans(text)
+        return tuple(VerifiedSentence(start=a, end=b, verdict="unsupported", is_cited=False) for a, b in spans)
+
+    class Service:
+        async def check_part(self, text: str, given: object) -> Sequence[VerifiedSentence]:
+            return find(text)
+
+        async def check(self, text: str, given: object) -> AnswerEvidence:
+            return AnswerEvidence(sentences=find(text))
+
+    async def show(said: str, size: int) -> None:
+        written = verified_answers.VerifiedAnswer(Service(), "mark", None)  # type: ignore[arg-type]
+        shown = "".join([await written.add(said[at : at + size]) for at in range(0, len(said), size)])
+        shown += await written.finish()
+        assert re.sub(r" ?\*\*○ not found\*\* ?", "", shown).replace(" ", "") == said.replace(" ", "")
+        answer = "".join(written._parts)
+        sentences = find(answer) if any(map(str.isalnum, answer)) else ()
+        for before, sentence in zip(sentences, written.evidence.sentences, strict=True):
+            first, last = answer[before.start], answer[before.end - 1]
+            assert (shown[sentence.start], shown[sentence.end - 1]) == (first, last)
+
+    await show("<\n\r\nThe pump is heavy.\n", 1)  # The sign may begin a tag, so it goes out with the lines behind it.
+    chance = fuzz.chance(49)
+    for _ in range(fuzz.chosen(1000, 20_000)):
+        said = "".join(chance.choices(PIECES, k=chance.randint(1, 14)))
+        await show(said, chance.choice((1, 2, 3, 5, 9, 50)))
 
 
 async def test_a_mark_never_parts_a_line_end(tmp_path: Path) -> None:

@@ -258,7 +258,7 @@ class VerifiedAnswer:
         marks = [
             (max(sent, at + place), mark)
             for place, mark in _make_marks(line, last)
-            if not line[place : sent - at].strip(" \t")  # What has been sent stays before its sentence's mark.
+            if not self._line[place : sent - at].strip(" \t")  # What has been sent stays before its sentence's mark.
         ]
         if self._line[: sent - at].endswith(" "):  # The blank before the mark has been sent.
             marks = [(place, f"{mark.lstrip()} " if place == sent else mark) for place, mark in marks]
