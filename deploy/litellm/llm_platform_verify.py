@@ -29,6 +29,7 @@ MAX_TEXT_CHARS = 100_000
 OPENING = re.compile(r"<(document|source|passage)\b([^<>]{0,500})>")
 ATTRIBUTE = re.compile(r"(\w+)=[\"']([^\"'<>]{0,300})[\"']")
 BLOCK = re.compile(r"^\[(\d{1,3})\] *([^\n]{0,300})\n", re.M)
+REASONING = re.compile(r"<think>.*?(?:</think>|\Z)", re.S)
 
 logger = logging.getLogger("llm_platform_verify")
 
@@ -58,12 +59,14 @@ class VerifyGuardrail(CustomGuardrail):
             choices = getattr(chunk, "choices", None)
             if choices and isinstance(text := getattr(choices[0].delta, "content", None), str):
                 said.append(text)
-            last = chunk if choices else last
+            if choices and getattr(chunk, "usage", None) is None:
+                last = chunk  # The proxy drops a chunk with usage if the client did not ask for usage.
             yield chunk
         if last is not None and said and (evidence := await self._verify("".join(said), request_data)):
             end = last.model_copy(deep=True)
             end.choices[0].delta.content = None
             end.choices[0].finish_reason = None
+            end.provider_specific_fields = {}  # Of a chunk without them the proxy writes its own fields alone.
             for name, value in evidence.items():
                 setattr(end, name, value)
             yield end
@@ -71,6 +74,7 @@ class VerifyGuardrail(CustomGuardrail):
     async def _verify(self, text, data):
         """Return what POST /verify says, as fields of the answer; empty without material, or if anything fails."""
         try:
+            text = hide_reasoning(text)
             sources = collect_sources(data.get("messages") or [])
             if not sources or not any(map(str.isalnum, text)):
                 return {}
@@ -81,6 +85,11 @@ class VerifyGuardrail(CustomGuardrail):
         except Exception as error:  # noqa: BLE001  # the answer of the model must come, whatever is wrong here
             logger.warning("an answer was not verified: %s", type(error).__name__)
             return {}
+
+
+def hide_reasoning(text):
+    """Return the text with empty lines in place of its reasoning, which is no answer. Offsets stay."""
+    return REASONING.sub(lambda found: "\n" * len(found[0]), text)
 
 
 def describe_evidence(verified):

@@ -10,6 +10,8 @@ license: MIT
 # sources support and contradict. With the valve `mark`, a mark stands behind each sentence that a source contradicts or that none
 # has. If the server fails, the answer stays as it is and the status says so.
 
+import re
+
 import aiohttp
 from pydantic import BaseModel, Field
 
@@ -17,6 +19,7 @@ TIMEOUT_S = 10
 MAX_SOURCES = 100
 MAX_SOURCE_CHARS = 20_000
 MAX_TEXT_CHARS = 100_000
+REASONING = re.compile(r"<think>.*?(?:</think>|\Z)|<details type=\"reasoning\".*?(?:</details>|\Z)", re.S)
 MARKS = {"contradicts": " **✘ contradicted**", "absent": " **○ not found**"}
 
 
@@ -39,9 +42,10 @@ class Filter:
 
     async def _check(self, messages, emit):
         message = messages[-1] if messages and messages[-1].get("role") == "assistant" else None
-        text = message.get("content") if message else None
+        answer = message.get("content") if message else None
+        text = hide_reasoning(answer) if isinstance(answer, str) else ""
         sources = collect_sources(messages)
-        if not isinstance(text, str) or not sources or not any(map(str.isalnum, text)):
+        if not sources or not any(map(str.isalnum, text)):
             return
         verified = await self._verify(text[:MAX_TEXT_CHARS], sources)
         counts = verified["counts"]
@@ -51,7 +55,7 @@ class Filter:
             "not found": counts["absent"],
             "not checked": counts["unchecked"],
         }
-        marked = mark_text(text, verified["sentences"])
+        marked = mark_text(answer, verified["sentences"])
         await tell(emit, ", ".join(f"{count} {name}" for name, count in found.items() if count))
         if self.valves.mark:
             message["content"] = marked
@@ -88,6 +92,11 @@ def collect_sources(messages):
         for number, (title, parts) in list(texts.items())[:MAX_SOURCES]
     ]
     return [source for source in found if any(map(str.isalnum, source["text"]))]
+
+
+def hide_reasoning(text):
+    """Return the text with empty lines in place of its reasoning, which is no answer. Offsets stay."""
+    return REASONING.sub(lambda found: "\n" * len(found[0]), text)
 
 
 def mark_text(text, sentences):

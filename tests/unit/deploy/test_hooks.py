@@ -66,11 +66,11 @@ def completed(text: str) -> SimpleNamespace:
 
 class Chunk(SimpleNamespace):
     def model_copy(self, *, deep: bool) -> Chunk:
-        return chunk_of(self.choices[0].delta.content, self.choices[0].finish_reason)
+        return chunk_of(self.choices[0].delta.content, self.choices[0].finish_reason, self.usage)
 
 
-def chunk_of(text: str | None, finish: str | None = None) -> Chunk:
-    return Chunk(choices=[SimpleNamespace(delta=SimpleNamespace(content=text), finish_reason=finish)])
+def chunk_of(text: str | None, finish: str | None = None, usage: object = None) -> Chunk:
+    return Chunk(choices=[SimpleNamespace(delta=SimpleNamespace(content=text), finish_reason=finish)], usage=usage)
 
 
 async def test_the_guardrail_adds_evidence_and_leaves_the_answer(guardrail: Any, client: httpx.AsyncClient) -> None:
@@ -85,11 +85,14 @@ async def test_the_guardrail_adds_evidence_and_leaves_the_answer(guardrail: Any,
         for part in (TEXT[:20], TEXT[20:]):
             yield chunk_of(part)
         yield chunk_of(None, "stop")
+        yield chunk_of(None, usage={"total_tokens": 9})
 
     parts = [part async for part in hook.async_post_call_streaming_iterator_hook(None, chunks(), data)]
     assert "".join(part.choices[0].delta.content or "" for part in parts) == TEXT
     assert parts[-1].evidence_counts == found.evidence_counts
     assert parts[-1].choices[0].finish_reason is None
+    # The proxy drops a chunk with usage, and of a chunk without fields of its provider it writes its own fields alone.
+    assert (parts[-1].usage, parts[-1].provider_specific_fields) == (None, {})
 
 
 async def test_the_guardrail_leaves_an_answer_alone_without_material_or_server(guardrail: Any) -> None:
@@ -202,6 +205,27 @@ async def test_the_filter_tells_what_the_sources_say_and_marks_it(client: httpx.
     assert told == [{"type": "status", "data": {"description": "1 contradicted, 1 not found", "done": True}}]
     assert upstream.asked[0].headers["authorization"] == "Bearer key"
     assert upstream.asked[0].body == {"text": TEXT, "sources": sources}
+
+
+DETAILS = '<details type="reasoning" done="true">\n<summary>Thought for 3 seconds</summary>\n> It weighs 999 kg.\n</details>\n'
+
+
+@pytest.mark.parametrize("thought", ["<think>It weighs 999 kg.</think>", DETAILS])
+async def test_reasoning_is_neither_checked_nor_marked(guardrail: Any, client: httpx.AsyncClient, thought: str) -> None:
+    module = _load("open-webui/llm_platform_verify.py")
+    hidden = module.hide_reasoning(f"{thought}{TEXT}")
+    assert hidden == "\n" * len(thought) + TEXT
+    assert module.hide_reasoning("Said.<think>Not done") == "Said." + "\n" * len("<think>Not done")
+    body = {"text": hidden, "sources": module.collect_sources([{"sources": SOURCES}])}
+    verified = (await client.post("/verify", json=body)).json()
+    marked = module.mark_text(f"{thought}{TEXT}", verified["sentences"])
+    assert marked.startswith(f"{thought}{TEXT[:41]} **✘ contradicted**")
+    if thought is not DETAILS:
+        hook, data = guardrail(client=client), {"messages": [{"role": "user", "content": GIVEN}]}
+        found = await hook.async_post_call_success_hook(data, None, completed(f"{thought}{TEXT}"))
+        assert found.evidence_counts == {"supported": 0, "contradicts": 1, "absent": 1, "unchecked": 0}
+        alone = await hook.async_post_call_success_hook(data, None, completed(thought))
+        assert vars(alone).keys() == {"choices"}
 
 
 async def test_the_filter_leaves_an_answer_alone_without_sources_or_server() -> None:

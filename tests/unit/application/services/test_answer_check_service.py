@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
+from tests.fakes.tracing import tracing
 
 from modules.llm_platform.application.services.answer_check_service import (
     BROKEN,
@@ -26,6 +27,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.verification_dtos import MAX_VERIFIED_CHARS
 from modules.llm_platform.domain.exceptions import VerificationError
 from modules.llm_platform.domain.telemetry.metrics import CHECKED_SENTENCES
+from modules.llm_platform.domain.telemetry.spans import CHECK_SPAN, OF_EVERY_SPAN
 from modules.llm_platform.infrastructure.unconfigured import unconfigured_page_reader, unconfigured_web_search
 from modules.llm_platform.wiring.services import build_answer_checks
 from shared.config import Settings
@@ -163,6 +165,17 @@ async def test_checks_are_counted_once_and_parts_of_an_answer_are_not() -> None:
     await checks.check("The heat pump weighs 152 kg [1]. The town has 8,400 inhabitants [2].", waiting(material()))
     assert metrics.values[CHECKED_SENTENCES.name, "contradicts"] == 1
     assert metrics.values[CHECKED_SENTENCES.name, "supported"] == 1
+
+
+async def test_the_check_of_an_answer_is_a_span_and_parts_of_it_have_none() -> None:
+    with tracing() as ended:
+        await service().check_part("The heat pump weighs 152 kg [1].", waiting(material()))
+        assert not any(span.name == "check answer" for span in ended)
+        await service().check("The heat pump weighs 152 kg [1].", waiting(material()))
+        await service().check("It is green.", waiting(()))
+    found = [span.attributes for span in ended if span.name == "check answer"]
+    assert [(span["llm_platform.sources"], span["llm_platform.degraded"]) for span in found] == [(4, 0), (0, 1)]
+    assert all(set(span) <= {*CHECK_SPAN.attributes, *OF_EVERY_SPAN} for span in found)
 
 
 async def test_an_unexpected_error_costs_no_answer() -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from base64 import b64encode
 from typing import Any
 
 import pytest
+from tests.support.growth import is_linear
 
 from modules.llm_platform.application.verification.given_material import (
     MAX_GIVEN_CHARS,
@@ -247,3 +249,19 @@ def test_long_arguments_of_many_calls_take_little_time() -> None:
     began = time.process_time()
     collect_given([*writes, many, result("word and " * 100_000)])
     assert time.process_time() - began < 3
+
+
+def test_fields_before_the_text_of_an_element_cost_time_in_proportion_to_their_number() -> None:
+    def collect(fields: int) -> None:
+        text = f"<document>{'<id>1</id>' * fields}{HANDBOOK}</document>"
+        assert [source.text for source in collect_given([user(text)])] == [HANDBOOK]
+
+    assert is_linear(lambda: collect(15_000), lambda: collect(150_000), 10)
+
+
+def test_a_file_is_read_up_to_the_limit_and_its_last_character_may_be_cut() -> None:
+    content = "é" * 1_500_000
+    file = {"filename": "a.txt", "file_data": f"data:text/plain;base64,{b64encode(content.encode()).decode()}"}
+    parts = ({"type": "file", "file": file}, {"type": "file", "file": {"file_data": "data:,It%20is%20so."}})
+    given = collect_given([ChatMessage(role="user", content="", parts=parts)])
+    assert [(source.title, len(source.text)) for source in given] == [("a.txt", 200_000), ("", 9)]

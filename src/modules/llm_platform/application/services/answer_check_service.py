@@ -22,7 +22,9 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     VerifiedSource,
 )
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
+from modules.llm_platform.domain.ports.tracing import traced
 from modules.llm_platform.domain.telemetry.metrics import ANSWER_CHECK_DURATION, CHECKED_SENTENCES
+from modules.llm_platform.domain.telemetry.spans import CHECK_SPAN, DEGRADED, SOURCES
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.domain.text.sentences import sentence_spans
 from shared.exceptions import AppException
@@ -110,7 +112,10 @@ class AnswerCheckService:
         `material` is a future that several calls may wait for.
         """
         began = time.perf_counter()
-        evidence = await self._compare(answer, material)
+        with traced(CHECK_SPAN, CHECK_SPAN.name) as checking:
+            evidence = await self._compare(answer, material)
+            checking.span.set(SOURCES, len(evidence.sources))
+            checking.span.set(DEGRADED, len(evidence.degraded))
         self._metrics.observe(ANSWER_CHECK_DURATION, time.perf_counter() - began)
         for name, count in evidence.counts._asdict().items():
             if count:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
+from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
+from urllib.parse import unquote_to_bytes
 
 from pydantic_core import from_json
 
@@ -33,12 +36,13 @@ MAX_JSON_NODES: Final = 20_000
 MIN_OWN_CHARS: Final = 20  # a shorter text of a call, such as a name, proves nothing about who wrote it
 MAX_OWN_CHARS: Final = 100_000  # of all these texts
 MAX_OWN_TEXTS: Final = 100  # texts of calls that results are compared with, the newest
+MAX_DATA_HEAD_CHARS: Final = 200  # of a data URL, up to its comma
 MAX_LINKED: Final = 20  # addresses of an answer that only stand inside a given text
 
 _TAGS: Final = "document|doc|source|result|search_result|passage|chunk|file|context"
 _OPEN_TAG: Final = re.compile(rf"<({_TAGS})(\s[^<>]{{0,1000}})?>", re.I)
 _ATTRIBUTE: Final = re.compile(
-    r"([a-z_]{1,30})\s*=\s*(?:\"([^\"]{0,1000})\"|'([^']{0,1000})'|([^\s\"'>]{1,300}))", re.I
+    r"(?<![a-z_])([a-z_]{1,30})\s*=\s*(?:\"([^\"]{0,1000})\"|'([^']{0,1000})'|([^\s\"'>]{1,300}))", re.I
 )
 _INNER: Final = re.compile(r"\s*<(source|title|name|url|index|id)>([^<]{0,1000})</\1>", re.I)
 _CONTENT: Final = re.compile(r"</?(?:document_content(?:s)?|content|text)>", re.I)
@@ -180,6 +184,9 @@ def _read_newest_first(messages: Sequence[ChatMessage]) -> Iterator[Passage]:
             continue
         text = "\n".join([message.content, *_read_parts(message.parts, message.content)])[:left]
         left -= len(text)
+        for passage in reversed(list(_read_files(message.parts, left))):
+            left -= len(passage.text)
+            yield passage
         passages = list(split_passages(text, ends_with_question=message.role == "user"))
         if message.role == "tool":
             called = _describe_call(calls.get(message.tool_call_id or "", {}))
@@ -255,6 +262,31 @@ def _read_parts(parts: Iterable[Mapping[str, Any]], content: str) -> Iterator[st
             yield text
 
 
+def _read_files(parts: Iterable[Mapping[str, Any]], chars: int) -> Iterator[Passage]:
+    """Yield the files of a message that are texts, such as Markdown or CSV, under their names. At most `chars` are read."""
+    for part in parts:
+        file = part.get("file")
+        if part.get("type") != "file" or not isinstance(file, dict) or chars <= 0:
+            continue
+        text = _decode_file(str(file.get("file_data") or ""), chars)
+        chars -= len(text)
+        yield Passage(text, str(file.get("filename") or "")[:MAX_TITLE_CHARS])
+
+
+def _decode_file(data: str, chars: int) -> str:
+    """Return the beginning of a file in base64 or of a data URL, or an empty text if it is not UTF-8, such as a PDF."""
+    head, comma, _ = data[:MAX_DATA_HEAD_CHARS].partition(",")
+    is_base64 = not comma or head.lower().endswith(";base64")
+    begin, limit = len(head) + 1 if comma else 0, 4 * (chars // 3)
+    sent = data[begin : begin + limit]
+    try:
+        content = b64decode(sent[: len(sent) // 4 * 4]) if is_base64 else unquote_to_bytes(sent)
+        text = getincrementaldecoder("utf-8-sig")().decode(content, final=len(data) <= begin + limit)
+    except ValueError:
+        return ""
+    return "" if "\x00" in text or text.startswith("%PDF") else text
+
+
 def split_passages(text: str, *, ends_with_question: bool) -> Iterator[Passage]:
     """Yield the passages that a text marks: elements such as `<document>`, blocks that begin with `[n]`, or JSON objects.
 
@@ -284,12 +316,13 @@ def _read_elements(text: str) -> Iterator[Passage]:
         inner, values = text[opening.end() : end], {}
         for name, *quoted in _ATTRIBUTE.findall(opening[2] or ""):
             values[name.lower()] = next(filter(None, quoted), "")
-        while (child := _INNER.match(inner)) is not None:
+        begin = 0
+        while (child := _INNER.match(inner, begin)) is not None:
             values.setdefault(child[1].lower(), child[2])
-            inner = inner[child.end() :]
+            begin = child.end()
         outside.append(text[done : opening.start()])
         at = done = end + len(opening[1]) + 3
-        yield _make_passage(_CONTENT.sub("", inner).strip(), values)
+        yield _make_passage(_CONTENT.sub("", inner[begin:]).strip(), values)
     if done:
         yield Passage(_ANY_TAG.sub(" ", "\n".join([*outside, text[done:]])).strip(), is_rest=True)
 

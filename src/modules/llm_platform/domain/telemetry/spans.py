@@ -74,6 +74,12 @@ WATCH_SPAN: Final = SpanType(
     "The comparison of a run of a watched question with the run before, from the end of the run until its changes are stored.",
     (REQUEST_ID,),
 )
+CHECK_SPAN: Final = SpanType(
+    "check answer",
+    "internal",
+    "The check of a language model's answer in the gateway, from the end of its text until its evidence is complete.",
+    (SOURCES, DEGRADED),
+)
 COMMAND_SPAN: Final = SpanType(
     "command {name}",
     "internal",
@@ -109,6 +115,7 @@ SPANS: Final = (
     MESSAGE_SPAN,
     JOB_SPAN,
     WATCH_SPAN,
+    CHECK_SPAN,
     COMMAND_SPAN,
     RESEARCH_SPAN,
     STAGE_SPAN,

@@ -34,7 +34,8 @@ async def relay(server: ChatServer, wish: Relay, **connection: float) -> tuple[b
         finally:
             await provider.aclose()
     tokens = [part for part in parts if isinstance(part, LLMToken)]
-    assert not wish.streams or all(token.raw.endswith((b"\n\n", b"\r\n\r\n")) for token in tokens)
+    has_events = wish.streams and not tokens[0].raw.startswith(b"{")
+    assert not has_events or all(token.raw.endswith((b"\n\n", b"\r\n\r\n")) for token in tokens)
     assert isinstance(parts[-1], LLMResponse)
     return b"".join(token.raw for token in tokens), "".join(token.text for token in tokens), parts[-1]
 
@@ -86,11 +87,19 @@ async def test_a_refusal_and_a_repetition_are_passed_on() -> None:
     assert (await relay(ChatServer(stream(looping)), Relay(streams=True)))[0] == looping
 
 
+async def test_one_object_in_place_of_a_stream_is_passed_on_without_the_key() -> None:
+    body = json.dumps({"choices": [{"message": {"content": f"The key is {KEY}."}}]}).encode()
+    server = ChatServer(Reply([*split(body, 7)]))
+    raw, text, _ = await relay(server, Relay())
+    streamed = await relay(ChatServer(Reply([*split(body, 7)])), Relay(streams=True, includes_usage=True))
+    assert streamed[:2] == (raw, text) == (body.replace(KEY.encode(), b"[redacted]"), f"The key is {KEY}.")
+
+
 @pytest.mark.parametrize(
     ("reply", "streams"),
     [
-        (answer(), True),
         (stream(chunk("A"), DONE), False),
+        (answer(b"[1]"), True),
         (Reply([b"<html>\n\n</html>"], content_type=HTML), True),
         (Reply([b"<html>\n\n</html>"], content_type=HTML), False),
         (answer(b'{"choices": [}'), False),

@@ -187,6 +187,16 @@ def test_every_route_has_valid_examples(name: str, operation: Node) -> None:
     assert bool(operation.get("parameters")) == bool(EXAMPLES[name].parameters)
 
 
+def test_the_routes_that_check_answers_name_the_header_of_the_mode_and_the_one_with_the_counts() -> None:
+    checked = {
+        name
+        for name, operation in operations()
+        if "X-Verify" in {parameter["name"] for parameter in operation.get("parameters", ())}
+        and "X-Evidence" in operation["responses"]["200"]["headers"]
+    }
+    assert checked == {"post /v1/chat/completions", "post /v1/responses", "post /anthropic/v1/messages"}
+
+
 @pytest.mark.parametrize("path", ["/research", "/llm-platform/chat"])
 def test_stream_example_is_a_valid_stream(path: str) -> None:
     """Its frames are numbered events of the described types, the last of them done, and data is JSON of that type."""

@@ -1,14 +1,11 @@
 """Removes reasoning blocks, control characters and secrets from a model's text, also from a streamed one."""
 
 import re
-from typing import Final
+from collections.abc import Iterable
 
+from modules.llm_platform.domain.llm.reasoning_tags import ReasoningSplitter, TextPart
 from modules.llm_platform.domain.privacy.redaction import MIN_SECRET_CHARS, Redactor
 
-MAX_TAG_CHARS: Final = 60  # longer text in angle brackets is no reasoning tag
-
-_TAG = re.compile(r"[<◁]\s{0,2}(/?)\s{0,2}think(?:ing)?(?:\s[^<>▷]{0,40})?[>▷]", re.IGNORECASE)
-_UNFINISHED_TAG = re.compile(r"[<◁]\s{0,2}/?\s{0,2}(?:think(?:ing)?(?:\s[^<>▷]*)?|(?P<start>[a-z]*))", re.IGNORECASE)
 _CONTROL = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f"  # tab and line ends stay
 _CONTROLS = re.compile(f"[{_CONTROL}]")
 _UNPRINTABLE = re.compile(f"[{_CONTROL}\ud800-\udfff]")
@@ -24,9 +21,8 @@ def clean(text: str) -> str:
 class ReasoningFilter:
     """Passes the readable part of a streamed text on and buffers what may be the beginning of a tag or a secret.
 
-    Everything from `<think>` to its `</think>` is removed, nested and unclosed blocks too. A closing tag without an opening
-    one (some templates open the block in the prompt) means that all text before it was reasoning: `retractions` counts
-    these, and the caller must discard the text before. A tag between backticks is ordinary text.
+    Reasoning is what `ReasoningSplitter` says. `retractions` counts how often text that was passed on has turned out to be
+    reasoning: the caller must discard the text before.
     """
 
     def __init__(self, redactor: Redactor, api_key: str = "") -> None:
@@ -34,62 +30,23 @@ class ReasoningFilter:
         self.retractions = 0
         self._redactor = redactor
         self._key = api_key if len(api_key) >= MIN_SECRET_CHARS else ""
-        self._undecided = ""  # possibly the beginning of a tag
-        self._before = ""  # the character before that
-        self._depth = 0
+        self._splitter = ReasoningSplitter()
         self._tail = ""  # readable, but possibly the beginning of the key or half a surrogate pair
         self._has_text = False
 
     def feed(self, piece: str) -> str:
         """Return the next readable text, possibly empty."""
-        text = self._undecided + piece
-        if self._depth == 0 and "<" not in text and "◁" not in text:
-            self._undecided, self._before = "", text[-1:] or self._before
-            return self._release(text, final=False)
-        end = self._start_of_unfinished_tag(text)
-        outside = self._remove_blocks(text, end)
-        self._undecided, self._before = text[end:], text[end - 1 : end] or self._before
-        return self._release(outside, final=False)
+        return self._release(self._join_answer(self._splitter.feed(piece)), final=False)
 
     def finish(self) -> str:
         """Return the rest of the buffer. Nothing may be fed after this."""
-        text, self._undecided = self._undecided, ""
-        return self._release(self._remove_blocks(text, len(text)), final=True)
+        return self._release(self._join_answer(self._splitter.finish()), final=True)
 
-    def _remove_blocks(self, text: str, end: int) -> str:
-        """Return the part of `text` up to `end` that is outside of reasoning blocks."""
-        outside: list[str] = []
-        at = 0
-        for tag in _TAG.finditer(text, 0, end):
-            before = text[tag.start() - 1] if tag.start() else self._before
-            if before == "`" and text[tag.end() : tag.end() + 1] == "`":
-                # A tag in backticks is mentioned in the text. It opens or closes no block.
-                continue
-            if self._depth == 0:
-                outside.append(text[at : tag.start()])
-            at = tag.end()
-            if not tag[1]:
-                self._depth += 1
-            elif self._depth:
-                self._depth -= 1
-            else:
-                outside.clear()
-                self._tail, self._has_text = "", False
-                self.retractions += 1
-        if self._depth == 0:
-            outside.append(text[at:end])
-        return "".join(outside)
-
-    def _start_of_unfinished_tag(self, text: str) -> int:
-        """Return the start of an incomplete tag, or mention of one, at the end, or else the length of the text."""
-        start = max(text.rfind("<"), text.rfind("◁"))
-        if start < 0 or len(text) - start > MAX_TAG_CHARS:
-            return len(text)
-        unfinished = _UNFINISHED_TAG.fullmatch(text, start)
-        if unfinished and "thinking".startswith((unfinished["start"] or "").lower()):
-            return start
-        mentioned = (text[start - 1] if start else self._before) == "`" and _TAG.fullmatch(text, start)
-        return start if mentioned else len(text)
+    def _join_answer(self, parts: Iterable[TextPart]) -> str:
+        if self._splitter.retractions > self.retractions:
+            self.retractions = self._splitter.retractions
+            self._tail, self._has_text = "", False
+        return "".join(part.text for part in parts if not part.is_reasoning)
 
     def _release(self, outside: str, *, final: bool) -> str:
         text = self._tail + outside

@@ -15,7 +15,6 @@ BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 MAX_DEPTH: Final = 20  # levels of the JSON of a chunk in which the API key is looked for
 KEY_PREFIX_CHARS: Final = 4  # A text that ends with so much of the key waits for its next part.
 WEB_PAGE: Final = "a web page instead of JSON"
-NO_STREAM: Final = "one JSON object instead of a stream"
 NO_OBJECT: Final = "a stream instead of one JSON object"
 KEY_IN_ANSWER: Final = "its own API key"
 
@@ -41,13 +40,18 @@ class RelayBuilder(streaming.AnswerBuilder):
         self._open_fields: set[tuple[Any, ...]] = set()  # those whose text ends with a beginning of the API key
 
     def receive(self, received: bytes) -> bool:
-        """Raises InvalidAnswerError for a web page, and for a stream where one JSON object was asked for, or the reverse."""
+        """Raises InvalidAnswerError for a web page, and for a stream where one JSON object was asked for.
+
+        One JSON object in place of a stream is the answer of a service that cannot stream.
+        """
         if not self._has_begun and (start := received.lstrip(BLANK)):
             self._has_begun = True
             if start.startswith(b"<"):
                 raise streaming.InvalidAnswerError(WEB_PAGE)
-            if self._streams == start.startswith((b"{", b"[")):
-                raise streaming.InvalidAnswerError(NO_STREAM if self._streams else NO_OBJECT)
+            if start.startswith((b"{", b"[")):
+                self._streams = False
+            elif not self._streams:
+                raise streaming.InvalidAnswerError(NO_OBJECT)
         self._search_key(received)
         searched = max(self._whole_events, len(self._received) - MAX_EVENT_END)
         self._received += received

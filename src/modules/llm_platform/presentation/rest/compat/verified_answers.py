@@ -10,10 +10,11 @@ import asyncio
 import re
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from itertools import accumulate
+from operator import itemgetter
 from typing import Any, Final
 
 from fastapi import Request
@@ -30,6 +31,7 @@ from modules.llm_platform.domain.citations.forms.citation_forms import GivenSour
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence
+from modules.llm_platform.domain.llm.reasoning_tags import ReasoningSplitter, TextPart
 from modules.llm_platform.domain.text.sentences import sentence_spans
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
 from modules.llm_platform.presentation.rest.compat.chat_completions import EXTENSION
@@ -52,6 +54,7 @@ _BEHIND: Final = re.compile(
     r"(?:\]\([^()\s]{0,500}\)|[.!?…。！？*_~\"'”’»`)\]]"
     r"|[ \t]?(?:[\[【(][^\[\]()【】\n]{1,60}[\])】](?:\([^()\s]{1,500}\))?|[¹²³⁰⁴-⁹]{1,3}))*"
 )
+_STOP_IN_LINK: Final = re.compile(r"[.!?…。！？]\]\([^()\s]{1,500}\)(?=\s)")  # a link whose words end a sentence
 _TRAILING: Final = " \t|\r"
 _CITATION: Final = re.compile(
     r"[\[【](?P<label>[^\[\]【】\n]{1,60})[\]】](?:\([^()\s]{1,500}\))?|(?<=[.!?,;:])[¹²³⁰⁴-⁹]{1,3}"
@@ -64,10 +67,12 @@ _DATA: Final = ("{", "[")  # A text that begins so is JSON, which marks would br
 class VerifiedAnswer:
     """One answer while it is written. `evidence` is complete after `finish` or `check_whole`.
 
+    Reasoning in the text is no part of the answer: it is passed on as it is, and neither checked nor marked.
+
     - `is_marked` is True in the mode `mark`.
     - `is_finished` is True after `finish`.
 
-    The offsets of `evidence` count from the beginning of the text that the client gets, with its marks.
+    The offsets of `evidence` count from the beginning of the text that the client gets, with its reasoning and its marks.
     """
 
     def __init__(self, service: AnswerCheckService, mode: VerifyMode, given: Awaitable[Sequence[GivenSource]]) -> None:
@@ -75,44 +80,101 @@ class VerifiedAnswer:
         self.is_finished = False
         self._service, self._given = service, given
         self.is_marked = mode == "mark"
-        self._parts: list[str] = []  # the text as the model wrote it, without the current line if it is marked
-        self._line = ""  # the line that is being written, in the mode `mark`
+        self._splitter = ReasoningSplitter()
+        self._sent = 0  # characters of a stream, in the mode `mark`
+        self._sent_ahead = 0  # of these, the last ones, of which it is not known yet whether they are reasoning
+        self._taken_back = 0  # of these, the first ones, which have turned out to be reasoning
+        self._reasoning: list[tuple[int, str]] = []  # with its places in the answer
+        self._begin_answer()
+
+    def _begin_answer(self) -> None:
+        self._parts: list[str] = []  # the answer as the model wrote it, without reasoning
+        self._chars = 0  # of these parts
+        self._line = ""  # the line that is being written, in the mode `mark`; of a long one the beginning
         self._line_start = 0
         self._marked_up_to = 0
-        self._marks: list[tuple[int, str]] = []  # with their places in the text as written
+        self._marks: list[tuple[int, str]] = []  # with their places in the answer
         self._fence = ""  # that the current line stands in, in the mode `mark`
-        self._is_data: bool | None = None  # known with the first sign of the text
+        self._is_data: bool | None = None  # known with the first sign of the answer
 
     @property
     def has_text(self) -> bool:
-        return bool(any(self._parts) or self._line)
+        return bool(self._parts)
 
     async def check_whole(self, text: str) -> str:
         """Check a complete answer, and return its text, with marks in the mode `mark`."""
-        self._parts.append(text)
+        self._take_whole(text)
         await self._check(is_streamed=False, is_marked=self.is_marked)
-        return self.mark_text(text)
+        return _insert("".join(self._parts), 0, self._inserted)
 
     async def add(self, text: str) -> str:
         """Take the next text of a stream, and return it, with marks behind the sentences that it ends."""
         if not self.is_marked:
-            self._parts.append(text)
+            self._add_answer(text)
             return text
+        until = asyncio.get_running_loop().time() + MARK_WAIT_S
+        shown, ahead = [], self._sent_ahead
+        for part in self._split(text):
+            sent = min(ahead, len(part.text))
+            ahead -= sent
+            if part.is_reasoning:
+                self._reasoning.append((self._chars, part.text))
+                shown.append(part.text[sent:])
+            else:
+                shown.append(await self._add_lines(part.text, sent, until))
+        undecided = self._splitter.undecided
+        self._sent_ahead = len(undecided)
+        shown.append(undecided[ahead:])
+        self._sent += sum(map(len, shown))
+        return "".join(shown)
+
+    def _split(self, text: str) -> list[TextPart]:
+        """Return the parts of the next text. If all text before turns out to be reasoning, the answer begins again."""
+        before = self._splitter.retractions
+        parts = self._splitter.feed(text)
+        if self._splitter.retractions > before:
+            self._taken_back = self._sent - self._sent_ahead
+            self._reasoning.clear()
+            self._begin_answer()
+        return parts
+
+    def _take_whole(self, text: str) -> None:
+        self._take([*self._split(text), *self._splitter.finish()])
+
+    def _take(self, parts: Iterable[TextPart]) -> None:
+        for part in parts:
+            if part.is_reasoning:
+                self._reasoning.append((self._chars, part.text))
+            else:
+                self._add_answer(part.text)
+
+    def _add_answer(self, text: str) -> None:
+        if text:
+            self._parts.append(text)
+            self._chars += len(text)
+
+    async def _add_lines(self, text: str, ahead: int, until: float) -> str:
+        """Take a part of the answer, of which `ahead` characters have been sent, and return the rest with marks."""
         if self._is_data is None and (start := text.lstrip()):
             self._is_data = start.startswith(_DATA)
-        until = asyncio.get_running_loop().time() + MARK_WAIT_S
-        return "".join([await self._add_line(line, until) for line in text.splitlines(keepends=True)])
+        shown = []
+        for line in text.splitlines(keepends=True):
+            sent = min(ahead, len(line))
+            ahead -= sent
+            shown.append(await self._add_line(line, sent, until))
+        return "".join(shown)
 
-    async def _add_line(self, text: str, until: float) -> str:
+    async def _add_line(self, text: str, ahead: int, until: float) -> str:
         """Take text of one line, with its end or without. A verdict is waited for `until` a time of the event loop."""
-        sent = self._line_start + len(self._line)
-        self._line += text
+        sent = self._chars + ahead
+        self._add_answer(text)
+        if len(self._line) <= MAX_LINE_CHARS:
+            self._line += text
         marks = await self._mark_sentences(sent, until)
-        if self._line.endswith("\n"):
+        if text.endswith("\n"):
             self._fence = _next_fence(self._fence, self._line)
-            self._parts.append(self._line)
-            self._line, self._line_start = "", self._line_start + len(self._line)
-        return _insert(text, sent, marks)
+            self._line, self._line_start = "", self._chars
+        return _insert(text[ahead:], sent, marks)
 
     async def finish(self, *, calls_tools: bool = False) -> str:
         """Check the whole answer when its stream has ended. Returns the mark of the last sentence.
@@ -120,15 +182,24 @@ class VerifiedAnswer:
         There is none if the answer `calls_tools`: a text behind the calls would be a further part of the message.
         """
         self.is_finished = True
-        self._parts.append(self._line)
-        self._line = ""
-        text, before = "".join(self._parts), len(self._marks)
-        if any(map(str.isalnum, text)):
+        if self.is_marked:
+            self._take(self._splitter.finish())
+        else:
+            text = "".join(self._parts)
+            self._begin_answer()
+            self._take_whole(text)
+        before = len(self._marks)
+        if any(any(map(str.isalnum, part)) for part in self._parts):
             await self._check(is_streamed=True, is_marked=self.is_marked and not calls_tools)
         return "".join(mark for _, mark in self._marks[before:])
 
+    @property
+    def _inserted(self) -> list[tuple[int, str]]:
+        """What the client gets beside the answer, with its places in the answer."""
+        return sorted([*self._reasoning, *self._marks], key=itemgetter(0))
+
     def mark_text(self, text: str) -> str:
-        """Return the text as the model wrote it with the marks that its stream has."""
+        """Return the answer without reasoning as the model wrote it, with the marks that its stream has."""
         return _insert(text, 0, self._marks)
 
     def headers(self) -> dict[str, str]:
@@ -168,7 +239,8 @@ class VerifiedAnswer:
             self._marks += [(len(text), mark) for place, mark in made if not text[place:].strip()]
         elif is_marked:
             self._marks = _leave_code(text, _make_marks(text, evidence.sentences))
-        self.evidence = _shift(evidence, self._marks)
+        inserted = [(place, len(text)) for place, text in self._inserted]
+        self.evidence = _shift(evidence, [(0, self._taken_back), *inserted])
 
     async def _mark_sentences(self, sent: int, until: float) -> list[tuple[int, str]]:
         """Return the marks of the sentences that have ended in the current line, at or behind the place `sent`."""
@@ -186,7 +258,7 @@ class VerifiedAnswer:
         marks = [
             (max(sent, at + place), mark)
             for place, mark in _make_marks(line, last)
-            if not line[place : sent - at].strip(" \t")  # What has been sent stays before its sentence's mark.
+            if not self._line[place : sent - at].strip(" \t")  # What has been sent stays before its sentence's mark.
         ]
         if self._line[: sent - at].endswith(" "):  # The blank before the mark has been sent.
             marks = [(place, f"{mark.lstrip()} " if place == sent else mark) for place, mark in marks]
@@ -216,15 +288,36 @@ class VerifiedAnswer:
         line = self._line
         if self._is_data or self._fence or len(line) > MAX_LINE_CHARS or _FENCE.match(line):
             return 0
-        if line.endswith("\n"):
+        if line.endswith(("\n", "\r")):
             return len(line.rstrip())
-        complete = sentence_spans(line)[:-1] if STOPS.search(line) else []
+        complete = [end for _, end in sentence_spans(line)[:-1]] if STOPS.search(line) else []
+        complete += [link.end() for link in _STOP_IN_LINK.finditer(line)] if "](" in line else []
         if not complete:
             return 0
-        end = _BEHIND.match(line, complete[-1][1]).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
+        end = _BEHIND.match(line, max(complete)).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
         following = line[end:].lstrip()
         is_open = not following or (following.startswith(_OPENING) and len(following) <= MAX_MARKERS_CHARS)
         return 0 if is_open else end
+
+
+def declare_check(declared: dict[str, Any]) -> dict[str, Any]:
+    """Return the declaration of a route with the request header of the mode, and the response header with the counts."""
+    mode = {
+        "name": VERIFY_HEADER,
+        "in": "header",
+        "required": False,
+        "description": "How the answer of a language model is checked against what the request gave it. Without the header "
+        "the setting VERIFY decides. A research model ignores it.",
+        "schema": {"type": "string", "enum": list(MODES)},
+    }
+    counts = {
+        "description": "The sentences of a checked answer by what the material says of them, such as `supported=3, "
+        "contradicts=0, absent=1, unchecked=0`. A stream has them in its last chunk.",
+        "schema": {"type": "string"},
+    }
+    known = declared["responses"]
+    responses = {**known, 200: {**known.get(200, {}), "headers": {EVIDENCE_HEADER: counts}}}
+    return {**declared, "responses": responses, "openapi_extra": {"parameters": [mode], **declared["openapi_extra"]}}
 
 
 def read_mode(request: Request) -> VerifyMode:
@@ -349,13 +442,13 @@ def _insert(text: str, start: int, marks: Sequence[tuple[int, str]]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _shift(evidence: AnswerEvidence, marks: Sequence[tuple[int, str]]) -> AnswerEvidence:
-    """Return the evidence with offsets in the marked text."""
-    if not marks:
+def _shift(evidence: AnswerEvidence, inserted: Sequence[tuple[int, int]]) -> AnswerEvidence:
+    """Return the evidence with offsets in the text that the client gets. It has so many characters more at each place."""
+    if not any(chars for _, chars in inserted):
         return evidence
 
-    places = [place for place, _ in marks]
-    sums = list(accumulate((len(mark) for _, mark in marks), initial=0))
+    places = [place for place, _ in inserted]
+    sums = list(accumulate((chars for _, chars in inserted), initial=0))
 
     def move(span: TextSpan) -> TextSpan:
         before_start = sums[bisect_right(places, span.start)]

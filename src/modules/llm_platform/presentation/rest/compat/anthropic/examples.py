@@ -46,6 +46,8 @@ CONTENT: Final[list[Mapping[str, Any]]] = [
     },
 ]
 
+CHECKED: Final = {"X-Verify": "annotate"}
+
 EXAMPLES: Final[Mapping[str, Example]] = {
     "post /anthropic/v1/messages": Example(
         {
@@ -63,6 +65,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             },
         },
         {**QUESTION, "max_tokens": 1024},
+        parameters=CHECKED,
         events='event: message_start\ndata: {"type":"message_start","message":{}}\n\n',
     ),
     "post /anthropic/v1/messages/count_tokens": Example({"input_tokens": 4}, QUESTION),

@@ -41,7 +41,12 @@ from modules.llm_platform.presentation.rest.compat.anthropic.stream import (
     research_end,
 )
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
-from modules.llm_platform.presentation.rest.compat.verified_answers import open_check, verify_events
+from modules.llm_platform.presentation.rest.compat.verified_answers import (
+    declare_check,
+    open_check,
+    read_mode,
+    verify_events,
+)
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
 from modules.llm_platform.presentation.rest.http.idempotency import answer_once
@@ -74,16 +79,19 @@ class AnthropicTokens(BaseModel):
 
 @router.post(
     "/messages",
-    **dialect.declaration(
-        "Answer a question, for clients of Anthropic",
-        AnthropicMessagesRequest,
-        AnthropicMessage,
-        ERROR_STATUSES,
-        "The message; as a stream, the events message_start to message_stop.",
+    **declare_check(
+        dialect.declaration(
+            "Answer a question, for clients of Anthropic",
+            AnthropicMessagesRequest,
+            AnthropicMessage,
+            ERROR_STATUSES,
+            "The message; as a stream, the events message_start to message_stop.",
+        )
     ),
 )
 async def create_message(request: Request) -> Response:
     body = await read_body(request, AnthropicMessagesRequest, limit=CONVERSATION)
+    read_mode(request)
     head = MessageHead(request_id(request), body.model)
     answering = models.find(services(request), body.model)
     if isinstance(answering, ConfiguredModel):

@@ -21,6 +21,7 @@ from modules.llm_platform.presentation.rest.http.body import validate
 
 MEDIA_TOKENS: Final = 1600  # An image or a page of a file: the vendor's own estimate for a large image.
 FORWARDED: Final = ("top_p", "top_k")
+DOCUMENT_TAGS: Final = ("document", "passage", "file", "chunk")  # The gateway reads each as a passage.
 CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
 NO_BLOCK: Final = "a language model takes text, images, documents, and tools with their results"
@@ -126,22 +127,40 @@ def _part(block: ContentBlock, field: str) -> Turn:
     if block.type == "text":
         return {"type": "text", "text": block.text or ""}
     if block.type == "search_result":
-        inner = more.get("content")
-        texts = [_string(_block(found), "text") for found in inner] if isinstance(inner, list) else []
-        return {"type": "text", "text": "\n".join([_string(block, "title"), _string(block, "source"), *texts])}
+        text = _make_document(_string(block, "title"), _string(block, "source"), _join_texts(more.get("content")))
+        return {"type": "text", "text": text}
     if block.type not in ("image", "document"):
         raise chat_completions.make_refusal(field, NO_BLOCK)
     source = more.get("source")
     known: Mapping[str, Any] = source if isinstance(source, dict) else {}
     data, media_type = known.get("data"), known.get("media_type")
-    if known.get("type") == "text" and isinstance(data, str):
-        return {"type": "text", "text": data}
+    if block.type == "document" and known.get("type") in ("text", "content"):
+        text = data if isinstance(data, str) else _join_texts(known.get("content"))
+        return {"type": "text", "text": _make_document(_string(block, "title"), "", text)}
     if known.get("type") != "base64" or not isinstance(data, str) or not isinstance(media_type, str):
         raise chat_completions.make_refusal(field, "must bring its data: send base64, and no address or id of a file")
     url = f"data:{media_type};base64,{data}"
     if block.type == "image":
         return {"type": "image_url", "image_url": {"url": url}}
     return {"type": "file", "file": {"filename": _string(block, "title") or "document", "file_data": url}}
+
+
+def _make_document(title: str, source: str, text: str) -> str:
+    """Return a document as the vendor advises to write it into a prompt. The tag is one that the text does not close."""
+    folded = text.lower()
+    tag = next((tag for tag in DOCUMENT_TAGS if f"</{tag}" not in folded), None)
+    if tag is None:
+        tag, text = DOCUMENT_TAGS[0], text.replace("</", "< /")
+    named = {"title": title, "source": source}
+    heads = [f"<{name}>{' '.join(value.replace('<', ' ').split())}</{name}>" for name, value in named.items() if value]
+    return "\n".join([f"<{tag}>", *heads, "<document_content>", text, "</document_content>", f"</{tag}>"])
+
+
+def _join_texts(content: object) -> str:
+    """Return a text, or the texts of a list of blocks."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(_string(_block(found), "text") for found in content) if isinstance(content, list) else ""
 
 
 def _more(block: ContentBlock) -> Mapping[str, Any]:

@@ -45,7 +45,12 @@ from modules.llm_platform.presentation.rest.compat.openai import models, respons
 from modules.llm_platform.presentation.rest.compat.openai.examples import EXAMPLES
 from modules.llm_platform.presentation.rest.compat.openai.relay import relay_stream, relay_whole
 from modules.llm_platform.presentation.rest.compat.openai.responses import ERROR_STATUSES
-from modules.llm_platform.presentation.rest.compat.verified_answers import VerifiedAnswer, open_check
+from modules.llm_platform.presentation.rest.compat.verified_answers import (
+    VerifiedAnswer,
+    declare_check,
+    open_check,
+    read_mode,
+)
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body, validate
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect, run_until_disconnect
 from modules.llm_platform.presentation.rest.http.idempotency import answer_once
@@ -223,16 +228,19 @@ class OpenaiEmbeddings(BaseModel):
 
 @router.post(
     "/chat/completions",
-    **dialect.declaration(
-        "Answer a conversation, for clients of OpenAI",
-        OpenaiChatRequest,
-        OpenaiChatResponse,
-        ERROR_STATUSES,
-        chat_completions.CHUNKS,
+    **declare_check(
+        dialect.declaration(
+            "Answer a conversation, for clients of OpenAI",
+            OpenaiChatRequest,
+            OpenaiChatResponse,
+            ERROR_STATUSES,
+            chat_completions.CHUNKS,
+        )
     ),
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, OpenaiChatRequest, limit=CONVERSATION)
+    read_mode(request)
     chat_completions.refuse_fields(body, REFUSED)
     return await answer_once(request, body, partial(_answer, request, body))
 

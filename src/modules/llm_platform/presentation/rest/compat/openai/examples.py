@@ -49,12 +49,15 @@ RESPONSE: Final[Mapping[str, Any]] = {
     "tools": [],
 }
 
+CHECKED: Final = {"X-Verify": "annotate"}
+
 EXAMPLES: Final[Mapping[str, Example]] = {
     "get /v1/models": Example({"object": "list", "data": [MODEL]}),
     "get /v1/models/{model}": Example(MODEL, parameters={"model": "research-deep"}),
     "post /v1/responses": Example(
         RESPONSE,
         {"model": "research-shallow", "input": "What is tea?"},
+        parameters=CHECKED,
         events='event: response.created\ndata: {"type":"response.created","sequence_number":0,"response":{}}\n\n',
     ),
     "get /v1/responses/{response_id}": Example(
@@ -116,6 +119,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
             "usage": {"prompt_tokens": 310, "completion_tokens": 12, "total_tokens": 322},
         },
         {"model": "research-shallow", "messages": [{"role": "user", "content": "What is tea?"}]},
+        parameters=CHECKED,
         events='data: {"id":"3f2c8a5e","object":"chat.completion.chunk","choices":[]}\n\ndata: [DONE]\n\n',
     ),
     "post /v1/embeddings": Example(

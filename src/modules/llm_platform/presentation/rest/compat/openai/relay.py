@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Final, Literal
 
@@ -24,9 +25,16 @@ from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisco
 from modules.llm_platform.presentation.rest.http.request_scope import ANSWER, request_id, services
 from modules.llm_platform.presentation.rest.http.sse import EventStream
 
-_DONE: Final = re.compile(rb"^data:[ ]?\[DONE\]", re.M)
+Path = tuple[str | int, ...]  # of a value in JSON
+
+_DONE: Final = re.compile(rb"(?:\A|[\r\n])(data:[ ]?\[DONE\])")
+_DATA: Final = re.compile(r"(?:\A|(?<=[\r\n]))data:[ ]?([^\r\n]*)")
 _EVENT: Final = re.compile(rb".*?(?:\r\n\r\n|\n\n|\r\r|\Z)", re.S)
 _EVENT_ENDS: Final = (b"\n\n", b"\n\r\n", b"\r\r")
+_BLANK: Final = b"\xef\xbb\xbf \t\r\n"
+_CHOICES: Final = b'"choices"'
+_CHUNK: Final = "chat.completion.chunk"
+_TEXTS: Final = ("text", "output_text")
 _HEAD: Final = ("id", "object", "created", "model", "system_fingerprint")
 _SPACE: Final = re.compile(r"[ \t\n\r]*")
 _DECODER: Final = json.JSONDecoder(strict=False)
@@ -49,9 +57,12 @@ class RelayStream(chat_completions.CompletionStream):
 async def relay_whole(request: Request, prompt: LLMRequest, answer: VerifiedAnswer) -> Response:
     async with CancelOnDisconnect(request.receive):
         raw, text = await _read_whole(request, prompt)
-    marked = await answer.check_whole(text) if text else text
-    body = add_evidence(raw, answer, None if marked == text else marked) if text else raw
-    return Response(body, media_type=JSON, headers=answer.headers())
+    if text:
+        written = _find_texts(_first_choice(_read_json(_decode(raw)))[1], "message")
+        answer.is_marked = answer.is_marked and len(written) == 1  # Several texts are read as one.
+        marked = await answer.check_whole(text)
+        raw = add_evidence(raw, answer, None if marked == text else marked)
+    return Response(raw, media_type=JSON, headers=answer.headers())
 
 
 async def relay_stream(
@@ -77,60 +88,73 @@ async def _relay_events(
     llm: LLMService, prompt: LLMRequest, answer: VerifiedAnswer, number: str
 ) -> AsyncGenerator[RelayedPart | ChatDone, None]:
     """Yield the bytes of the service up to its `[DONE]`, the evidence, and the rest. The evidence has a chunk of its own."""
-    rest = last_chunk = sent = b""
+    last_chunk = rest = b""
+    held = bytearray()  # an event that has no end yet
     async with aclosing(llm.stream(prompt)) as parts:
         async for part in parts:
             if isinstance(part, LLMResponse):
                 done = chat_event(part, number)
                 break
-            raw = part.raw
-            if (end := _DONE.search(raw)) is not None:
-                raw, rest = raw[: end.start()], raw[end.start() :]
-            last_chunk, sent = raw if b'"choices"' in raw else last_chunk, raw or sent
-            if answer.is_marked:
-                async for event in _mark_events(raw, answer):
-                    yield RelayedPart(raw=event)
-            else:
+            if rest:
+                rest += part.raw
+                continue
+            raw, rest = _split_done(_make_events(part.raw))
+            last_chunk = raw if _CHOICES in raw else last_chunk
+            if not answer.is_marked:
                 await answer.add(part.text)
-                if raw:
-                    yield RelayedPart(raw=raw)
+            async for events in _mark_events(raw, answer):
+                held += events
+                if held.endswith(_EVENT_ENDS):  # A heartbeat must not stand inside an event.
+                    yield RelayedPart(raw=bytes(held))
+                    held.clear()
         else:
             return
-    if not answer.is_finished:
-        marks = await answer.finish()
-        if marks:
-            yield RelayedPart(raw=_end_event(sent) + _make_chunk(last_chunk, {"content": marks}))
-            sent = b""
-    evidence = b""
+    if not answer.is_finished and (marks := await answer.finish()):
+        held += _end_event(held) + _make_chunk(last_chunk, {"content": marks})
     if answer.has_text:
         annotations = chat_completions.chat_annotations(answer.url_citations())
         delta = {"annotations": annotations} if annotations else {}
-        evidence = _end_event(sent) + _make_chunk(last_chunk, delta, **answer.fields())
-    yield RelayedPart(raw=evidence + rest)
+        held += _end_event(held) + _make_chunk(last_chunk, delta, **answer.fields())
+    yield RelayedPart(raw=bytes(held) + rest)
     yield done  # type: ignore[misc]  # A complete answer is always the last event.
 
 
 async def _mark_events(raw: bytes, answer: VerifiedAnswer) -> AsyncGenerator[bytes, None]:
-    """Yield the events of the service, with marks in the text of the first choice."""
+    """Yield the events of the service, in the mode `mark` with marks in the text of the first choice."""
+    if not answer.is_marked:
+        yield raw
+        return
     for event in _split_events(raw):
-        chunk = _read_chunk(event)
-        choice = _first_choice(chunk)
-        delta = choice.get("delta")
-        text = delta.get("content") if isinstance(delta, dict) else None
-        marked = text
-        if isinstance(text, str) and text:
-            marked = await answer.add(text)
+        if _CHOICES not in event:
+            yield event
+            continue
+        position, choice = _first_choice(_read_chunk(event))
+        written = _find_texts(choice, "delta")
+        shown = [await answer.add(text) for _, text in written]
         if (reason := choice.get("finish_reason")) and not answer.is_finished:
             marks = await answer.finish(calls_tools=reason == "tool_calls")
-            if marks and text:
-                marked = f"{marked}{marks}"
+            if marks and shown:
+                shown[-1] += marks
             elif marks:
                 yield _make_chunk(event, {"content": marks})
-        if marked == text:
-            yield event
-        else:
-            delta["content"] = marked  # type: ignore[index]  # It has a text.
-            yield b"data: " + _encode_chunk(chunk) + b"\n\n"
+        replaced = [
+            (("choices", position, *path), marked)
+            for (path, text), marked in zip(written, shown, strict=True)
+            if marked != text
+        ]
+        yield _replace_texts(event, replaced) if replaced else event
+
+
+def _replace_texts(event: bytes, replaced: Sequence[tuple[Path, str]]) -> bytes:
+    """Return an event with other texts at these paths of its JSON. All other bytes stay, unless its data has several lines."""
+    text = _decode(event)
+    lines = list(_DATA.finditer(text))
+    if len(lines) > 1:
+        data = " ".join(line[1] for line in lines)
+        text = f"{text[: lines[0].start()]}data: {data}{text[lines[-1].end() :]}"
+    at = next(_DATA.finditer(text)).start(1)
+    spans = [(*_find_value(text, *path, at=at), _encode_text(marked)) for path, marked in replaced]
+    return _splice(text, spans)
 
 
 def add_evidence(raw: bytes, answer: VerifiedAnswer, marked: str | None) -> bytes:
@@ -138,46 +162,50 @@ def add_evidence(raw: bytes, answer: VerifiedAnswer, marked: str | None) -> byte
 
     All other bytes stay, unless `marked` replaces the text. An object that cannot be read is returned as it is.
     """
+    text = _decode(raw)
+    position, choice = _first_choice(_read_json(text))
+    fields = b"".join(b"," + _encode(name) + b":" + _encode(value) for name, value in answer.fields().items())
     try:
-        text = raw.decode()
-        message = _find_value(text, "choices", 0, "message")
-        inserted = []
-        annotations = chat_completions.chat_annotations(answer.url_citations())
-        known = _find_member(text, message, "annotations")
-        if annotations and known is None:
-            inserted.append((message[1] - 1, message[1] - 1, b',"annotations":' + _encode(annotations)))
-        elif annotations and known is not None and not _DECODER.raw_decode(text, known)[0]:
-            inserted.append((known, _DECODER.raw_decode(text, known)[1], _encode(annotations)))
+        inserted = [(end := len(text.rstrip()) - 1, end, fields)]
+        if isinstance(choice.get("message"), dict):
+            message = _find_value(text, "choices", position, "message")
+            inserted += _insert_annotations(text, message, chat_completions.chat_annotations(answer.url_citations()))
         if marked is not None:
-            start, end = _find_value(text, "choices", 0, "message", "content")
-            inserted.append((start, end, _encode(marked)))
-        end = len(text.rstrip()) - 1
-        inserted.append(
-            (
-                end,
-                end,
-                b"".join(b"," + _encode(name) + b":" + _encode(value) for name, value in answer.fields().items()),
-            )
-        )
+            [(path, _)] = _find_texts(choice, "message")
+            inserted.append((*_find_value(text, "choices", position, *path), _encode_text(marked)))
+        return _splice(text, inserted)
     except (ValueError, LookupError, RecursionError):
         return raw
+
+
+def _insert_annotations(
+    text: str, message: tuple[int, int], annotations: Sequence[Mapping[str, Any]]
+) -> list[tuple[int, int, bytes]]:
+    """Return where annotations go: behind the last field of the message, or in place of an empty list of the service."""
+    known = _find_member(text, message[0], "annotations")
+    if annotations and known is None:
+        return [(message[1] - 1, message[1] - 1, b',"annotations":' + _encode(annotations))]
+    if annotations and known is not None and not _DECODER.raw_decode(text, known)[0]:
+        return [(known, _DECODER.raw_decode(text, known)[1], _encode(annotations))]
+    return []
+
+
+def _splice(text: str, inserted: Iterable[tuple[int, int, bytes]]) -> bytes:
+    """Return the text with other bytes from the start to the end of each span."""
     parts, done = [], 0
     for start, end, value in sorted(inserted):
-        parts += [text[done:start].encode(), value]
+        parts += [_encode_as_read(text[done:start]), value]
         done = end
-    return b"".join([*parts, text[done:].encode()])
+    return b"".join([*parts, _encode_as_read(text[done:])])
 
 
-def _find_value(text: str, *path: str | int) -> tuple[int, int]:
-    """Return where the value at a path of JSON begins and ends. Raises LookupError or ValueError."""
-    at = _skip(text, 1 if text.startswith("\ufeff") else 0)
+def _find_value(text: str, *path: str | int, at: int = 0) -> tuple[int, int]:
+    """Return where the value at a path of the JSON at `at` begins and ends. Raises LookupError or ValueError."""
+    at = _skip(text, at + text.startswith("\ufeff", at))
     for step in path:
-        for key, start in _each_member(text, at):
-            if key == step:
-                at = start
-                break
-        else:
+        if (start := _find_member(text, at, step)) is None:
             raise LookupError(step)
+        at = start
     return at, _DECODER.raw_decode(text, at)[1]
 
 
@@ -197,9 +225,9 @@ def _each_member(text: str, at: int) -> Any:
             at = _skip(text, at + 1)
 
 
-def _find_member(text: str, span: tuple[int, int], name: str) -> int | None:
-    """Return where the value of a member begins, or None if the object has no such member."""
-    return next((start for key, start in _each_member(text, span[0]) if key == name), None)
+def _find_member(text: str, at: int, name: str | int) -> int | None:
+    """Return where a member begins, or None if there is none. Of equal names the last counts, as where JSON is read."""
+    return next(iter(deque((start for key, start in _each_member(text, at) if key == name), maxlen=1)), None)
 
 
 def _skip(text: str, at: int) -> int:
@@ -216,7 +244,7 @@ def _split_events(raw: bytes) -> Iterator[bytes]:
             yield event
 
 
-def _end_event(sent: bytes) -> bytes:
+def _end_event(sent: bytes | bytearray) -> bytes:
     """Return the line ends that the last event lacks, so that a further one may follow."""
     if not sent or sent.endswith(_EVENT_ENDS):
         return b""
@@ -225,28 +253,90 @@ def _end_event(sent: bytes) -> bytes:
     return b"\n" if sent.endswith(b"\n") else b"\n\n"
 
 
+def _split_done(raw: bytes) -> tuple[bytes, bytes]:
+    """Return the events before `[DONE]`, and its event with what follows."""
+    found = _DONE.search(raw)
+    if found is None:
+        return raw, b""
+    start = found.start(1)
+    before = raw[:start].splitlines(keepends=True)
+    while before and before[-1].startswith((b"event:", b"id:", b"retry:")):
+        start -= len(before.pop())
+    return raw[:start], raw[start:]
+
+
+def _make_events(raw: bytes) -> bytes:
+    """Return the events of the service. One JSON object in place of a stream becomes a chunk with all its fields."""
+    start = raw.lstrip(_BLANK)
+    if not start.startswith(b"{") or not (answer := _read_json(_decode(start))):
+        return raw
+    choices = [_make_delta(choice) for choice in answer.get("choices") or () if isinstance(choice, dict)]
+    return b"data: " + _encode({**answer, "object": _CHUNK, "choices": choices}) + b"\n\ndata: [DONE]\n\n"
+
+
+def _make_delta(choice: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the choice of an answer as the choice of a chunk. Calls of tools have their numbers there."""
+    delta = choice.get("message")
+    if not isinstance(delta, dict):
+        return dict(choice)
+    if isinstance(calls := delta.get("tool_calls"), list):
+        calls = [{"index": number, **call} for number, call in enumerate(calls) if isinstance(call, dict)]
+        delta = {**delta, "tool_calls": calls}
+    return {name: value for name, value in choice.items() if name != "message"} | {"delta": delta}
+
+
 def _read_chunk(event: bytes) -> dict[str, Any]:
     """Return the JSON object of an event, or an empty one."""
-    lines = (line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+    text = _decode(event)
+    return _read_json("\n".join(line[1] for line in _DATA.finditer(text)))
+
+
+def _read_json(text: str) -> dict[str, Any]:
+    """Return the object of JSON, or an empty one."""
     try:
-        chunk = json.loads(b"\n".join(lines))
+        value = _DECODER.decode(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
         return {}
-    return chunk if isinstance(chunk, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _first_choice(chunk: Mapping[str, Any]) -> dict[str, Any]:
-    choices = chunk.get("choices")
-    known = choices if isinstance(choices, list) else []
-    return next((one for one in known if isinstance(one, dict) and one.get("index") in (0, None)), {})
+def _first_choice(answer: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+    """Return the choice with the number 0, and its position in the list."""
+    choices = answer.get("choices")
+    known = enumerate(choices if isinstance(choices, list) else [])
+    return next(((at, one) for at, one in known if isinstance(one, dict) and one.get("index") in (0, None)), (0, {}))
+
+
+def _find_texts(choice: Mapping[str, Any], name: str) -> list[tuple[Path, str]]:
+    """Return the texts of a choice with their paths: its content, a part of its content, or a text completion."""
+    message = choice.get(name)
+    content = message.get("content") if isinstance(message, dict) else choice.get("text")
+    path: Path = (name, "content") if isinstance(message, dict) else ("text",)
+    found: list[tuple[Path, Any]] = [(path, content)]
+    if isinstance(content, list):
+        parts = [(at, part) for at, part in enumerate(content) if isinstance(part, dict)]
+        found = [((*path, at, "text"), part.get("text")) for at, part in parts if part.get("type", "text") in _TEXTS]
+    return [(path, text) for path, text in found if isinstance(text, str) and text]
 
 
 def _make_chunk(events: bytes, delta: Mapping[str, Any], **fields: Any) -> bytes:
-    """Return a chunk of the gateway with the head of the last chunk of the service."""
+    """Return a chunk of the gateway with the head, and in the form, of the last chunk of the service."""
     known = next((chunk for event in reversed(list(_split_events(events))) if (chunk := _read_chunk(event))), {})
     head: dict[str, Any] = {name: known[name] for name in _HEAD if name in known}
-    choice = {"index": 0, "delta": delta, "finish_reason": None}
+    last = _first_choice(known)[1]
+    is_text = isinstance(last.get("text"), str) and "delta" not in last
+    said = {"text": delta.get("content", "")} if is_text else {"delta": delta}
+    choice = {"index": 0, **said, "finish_reason": None}
     return b"data: " + _encode({**head, "choices": [choice], **fields}) + b"\n\n"
+
+
+def _decode(raw: bytes) -> str:
+    """Return the text of bytes that may be invalid UTF-8. `_encode_as_read` returns the bytes again."""
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _encode_as_read(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _encode(value: Any) -> bytes:
@@ -255,9 +345,9 @@ def _encode(value: Any) -> bytes:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
 
 
-def _encode_chunk(chunk: Mapping[str, Any]) -> bytes:
-    """Return the JSON of a chunk of the service. Half of a surrogate pair stays: the next chunk has the other half."""
+def _encode_text(text: str) -> bytes:
+    """Return JSON of a text of the service. Half of a surrogate pair stays: the next chunk has the other half."""
     try:
-        return json.dumps(chunk, ensure_ascii=False).encode()
+        return json.dumps(text, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return json.dumps(chunk).encode()
+        return json.dumps(text).encode()

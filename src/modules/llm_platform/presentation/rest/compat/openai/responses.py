@@ -21,6 +21,7 @@ from modules.llm_platform.presentation.rest.compat.openai.response_writer import
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import MESSAGE_ID
 from modules.llm_platform.presentation.rest.compat.structured import read_schema
+from modules.llm_platform.presentation.rest.compat.verified_answers import declare_check, read_mode
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
 from modules.llm_platform.presentation.rest.http.idempotency import answer_once
 from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
@@ -52,16 +53,19 @@ class OpenaiResponse(BaseModel, extra="allow"):
 
 @router.post(
     "/responses",
-    **dialect.declaration(
-        "Answer a question, for clients of OpenAI's Responses API",
-        OpenaiResponsesRequest,
-        OpenaiResponse,
-        ERROR_STATUSES,
-        "The response, queued with `background`; as a stream, the events response.created to response.completed.",
+    **declare_check(
+        dialect.declaration(
+            "Answer a question, for clients of OpenAI's Responses API",
+            OpenaiResponsesRequest,
+            OpenaiResponse,
+            ERROR_STATUSES,
+            "The response, queued with `background`; as a stream, the events response.created to response.completed.",
+        )
     ),
 )
 async def respond(request: Request) -> Response:
     sent = await read_body(request, OpenaiResponsesRequest, limit=CONVERSATION)
+    read_mode(request)
     chat_completions.refuse_fields(sent, REFUSED)
     body = sent.model_copy(update={"input": await _resolve_references(request, sent.input)})
     depth = find_depth(body.model)
