@@ -1,14 +1,16 @@
 """Train the support model by a teacher: a larger encoder learns the labelled pairs, labels all pairs, and the model learns these.
 
-    python -m scripts.support_model.distil POOL.jsonl.gz TEACHER BASE OUT [--start STAGE]
+    python -m scripts.support_model.distil POOL.jsonl.gz… TEACHER BASE OUT [--start STAGE]
 
-Needs an accelerator: six minutes on one of 2025, days without. TEACHER is what `teacher` wrote. OUT gets the weights, as `train`
-writes them, and `teacher.npy`, the teacher's log-odds for each row of POOL; with this file there, the teacher is not trained
-again.
+A row with `english`, a claim and its passage as JSON, is read by the teacher in English: `parallel` writes such rows. The
+vectors of the pieces stay as they are with `--keep-words`. Needs an accelerator: six minutes on one of 2025, days without.
+TEACHER is what `teacher` wrote. OUT gets the weights, as `train` writes them, and `teacher.npy`, the teacher's log-odds for each
+row of POOL; with this file there, the teacher is not trained again.
 """
 
 import argparse
 import collections
+import json
 import math
 import time
 from collections.abc import Iterator
@@ -17,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scripts.support_model.train import ANSWER, QUESTIONS, SUPPORT, load_model, load_tokenizer, read_pairs
+from scripts.support_model.train import ANSWER, QUESTIONS, SUPPORT, TOKENS, load_model, load_tokenizer, read_pairs
 from tokenizers import Tokenizer
 from transformers import AutoModelForSequenceClassification
 
@@ -31,7 +33,7 @@ WEIGHTS = {
     "written": 12.0, "attributionbench": 6.0, "lfqa": 6.0, "wice": 6.0, "factcheck-gpt": 4.0, "fool-me-twice": 5.0,
     "summedits": 3.0, "summedits-sentences": 5.0, "own": 1.0, "breaking-nli": 2.0, "med": 2.0, "written-edited": 4.0,
     "unrelated": 3.0, "manuals": 4.0, "packages": 6.0, "verses": 2.0, "questions": 16.0, "clapnq": 6.0, "claims": 6.0,
-    "cut": 6.0, "doubted-elsewhere": 4.0, "clapnq-sentences": 6.0,
+    "cut": 6.0, "doubted-elsewhere": 4.0, "clapnq-sentences": 6.0, "help": 36.0, "descriptions": 18.0,
 }  # fmt: skip
 MADE = 2.0
 UNLABELLED = "unlabelled "  # before the name of a set, where its rows have no label
@@ -62,9 +64,11 @@ def weigh_rows(rows: list[dict[str, str]], draws: int, times: int, *, is_labelle
     return normed
 
 
-def encode(tokenizer: Tokenizer, rows: list[dict[str, str]], *, is_source_first: bool) -> Encoded:
-    order = ("source", "claim") if is_source_first else ("claim", "source")
-    return [(e.ids, e.type_ids) for e in tokenizer.encode_batch([(row[order[0]], row[order[1]]) for row in rows])]
+def encode(tokenizer: Tokenizer, rows: list[dict[str, str]], *, is_teacher: bool) -> Encoded:
+    """Return the tokens of each pair. The teacher reads the passage first, and English."""
+    pairs = [json.loads(row["english"])[::-1] if "english" in row else (row["source"], row["claim"]) for row in rows]
+    read = pairs if is_teacher else [(row["claim"], row["source"]) for row in rows]
+    return [(e.ids, e.type_ids) for e in tokenizer.encode_batch(read)]
 
 
 def pad(items: Encoded, padding: int, *, has_types: bool) -> dict[str, torch.Tensor]:
@@ -89,7 +93,7 @@ class Reader:
         self._is_teacher = is_teacher
 
     def encode(self, rows: list[dict[str, str]]) -> Encoded:
-        return encode(self._tokenizer, rows, is_source_first=self._is_teacher)
+        return encode(self._tokenizer, rows, is_teacher=self._is_teacher)
 
     def read(self, items: Encoded, heads: torch.Tensor) -> torch.Tensor:
         with torch.autocast(DEVICE, dtype=torch.bfloat16, enabled=DEVICE == "cuda"):
@@ -160,7 +164,8 @@ def train(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name in ("pool", "teacher", "base", "out"):
+    parser.add_argument("pool", type=Path, nargs="+")
+    for name in ("teacher", "base", "out"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--start", type=Path, help="weights of an earlier stage to begin with, in place of BASE")
     parser.add_argument("--teacher-steps", type=int, default=3000)
@@ -173,10 +178,13 @@ def main() -> None:
         default=0.4,
         help="of a label in what is learnt of a labelled pair; the teacher has the rest",
     )
+    parser.add_argument("--rate", type=float, default=1e-4)
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of a pair: 128 for the model of several languages")
+    parser.add_argument("--keep-words", action="store_true", help="leave the vectors of the pieces as they are")
     parser.add_argument("--without-teacher", action="store_true", help="learn from the labels alone, to compare")
     a = parser.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
-    rows = read_pairs(a.pool)
+    rows = [row for path in a.pool for row in read_pairs(path)]
     heads = np.array([ANSWER if row["set"] in QUESTIONS else SUPPORT for row in rows])
     labels = (
         np.array([float(row["label"] == "supported") for row in rows], dtype=np.float32) * (1 - 2 * SMOOTHING)
@@ -188,8 +196,9 @@ def main() -> None:
         said = 1 / (1 + np.exp(-ask_teacher(a, rows, heads, labels)))
         wanted = np.where(is_labelled, a.hard_share * labels + (1 - a.hard_share) * said, said).astype(np.float32)
     weights = weigh_rows(rows, a.steps * a.batch, MODEL_TIMES, is_labelled_only=a.without_teacher)
-    model = Reader(load_model(a.base, a.start), load_tokenizer(a.base), is_teacher=False)
-    train(model, model.encode(rows), heads, wanted, weights, steps=a.steps, batch=a.batch, rate=1e-4, seed=a.seed)
+    model = Reader(load_model(a.base, a.start), load_tokenizer(a.base, a.tokens), is_teacher=False)
+    model.model.get_input_embeddings().weight.requires_grad_(not a.keep_words)
+    train(model, model.encode(rows), heads, wanted, weights, steps=a.steps, batch=a.batch, rate=a.rate, seed=a.seed)
     model.model.save_pretrained(a.out)
 
 

@@ -12,10 +12,13 @@ import numpy as np
 import onnx
 import onnxruntime
 import torch
+from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from scripts.support_model.train import SUPPORT, TOKENS, encode, load_tokenizer, pad, read_pairs
 from transformers import AutoModelForSequenceClassification
 
+BLOCK = 32  # numbers of four bits with one scale
+LOST = 1e-4  # at most of a number
 NAMES = ("input_ids", "token_type_ids", "attention_mask")
 
 
@@ -29,13 +32,44 @@ class Scores(torch.nn.Module):
         return scores
 
 
-def write_float(model: torch.nn.Module, path: Path) -> None:
+def write_float(model: torch.nn.Module, path: Path, tokens: int) -> None:
     example = tuple(torch.ones((2, 16), dtype=torch.long) for _ in NAMES)
-    shape = {0: torch.export.Dim("pairs", max=4096), 1: torch.export.Dim("tokens", max=TOKENS)}
+    shape = {0: torch.export.Dim("pairs", max=4096), 1: torch.export.Dim("tokens", max=tokens)}
     torch.onnx.export(
         Scores(model).eval(), example, path, input_names=list(NAMES), output_names=["scores"],
         dynamic_shapes=(shape, shape, shape), external_data=False,
     )  # fmt: skip
+
+
+def put_words_in_four_bits(path: Path, model: torch.nn.Module) -> None:
+    """Store the vectors of the pieces in blocks of four bits, as they came: training left them as they are."""
+    onnx_model = onnx.load(path)
+    graph = onnx_model.graph
+    words = model.get_input_embeddings().weight.detach().numpy()
+    blocks = words.reshape(len(words), -1, BLOCK)
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)
+    scales = np.where(largest == 0, 1, largest / -8).astype(np.float32)
+    numbers = np.clip(np.round(blocks / scales), -8, 7).astype(np.int8).reshape(words.shape)
+    if np.abs(numbers.reshape(blocks.shape) * scales - blocks).max() > LOST:
+        raise SystemExit("the vectors of the pieces are not in blocks of four bits")
+    stored = next(one for one in graph.initializer if list(one.dims) == list(words.shape))
+    node = next(node for node in graph.node if node.op_type == "Gather" and stored.name in node.input)
+    packed = (numbers[:, ::2] & 15) | ((numbers[:, 1::2] & 15) << 4)
+    graph.initializer.remove(stored)
+    graph.initializer.append(
+        helper.make_tensor("words", TensorProto.INT4, words.shape, packed.astype(np.uint8).tobytes(), raw=True)
+    )
+    graph.initializer.append(numpy_helper.from_array(scales[..., 0], "words_scales"))
+    read = helper.make_node(
+        "GatherBlockQuantized", ["words", node.input[1], "words_scales"], list(node.output), domain="com.microsoft",
+        block_size=BLOCK, gather_axis=0, quantize_axis=1,
+    )  # fmt: skip
+    at = list(graph.node).index(node)
+    graph.node.remove(node)
+    graph.node.insert(at, read)
+    if not any(one.domain == "com.microsoft" for one in onnx_model.opset_import):
+        onnx_model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    onnx.save(onnx_model, path)
 
 
 def strip_notes(path: Path) -> None:
@@ -52,17 +86,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in ("trained", "base", "out", "pairs"):
         parser.add_argument(name, type=Path)
+    parser.add_argument("--tokens", type=int, default=TOKENS, help="of a pair: 128 for the model of several languages")
+    parser.add_argument(
+        "--words-in-four-bits", action="store_true", help="as the package of `multilingual_base` has them"
+    )
     a = parser.parse_args()
     model = AutoModelForSequenceClassification.from_pretrained(a.trained, attn_implementation="eager").eval()
     whole = a.out.with_suffix(".float.onnx")
-    write_float(model, whole)
-    quantize_dynamic(whole, a.out, weight_type=QuantType.QInt8, per_channel=True)
+    write_float(model, whole, a.tokens)
+    kept = [node.name for node in onnx.load(whole, load_external_data=False).graph.node if node.op_type == "Gather"]
+    quantize_dynamic(
+        whole,
+        a.out,
+        weight_type=QuantType.QInt8,
+        per_channel=True,
+        nodes_to_exclude=kept if a.words_in_four_bits else None,
+    )
     strip_notes(a.out)
+    if a.words_in_four_bits:
+        put_words_in_four_bits(a.out, model)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(a.out), options)
     rows = random.Random(1).sample(read_pairs(a.pairs), 400)
-    encoded = encode(load_tokenizer(a.base), rows)
+    encoded = encode(load_tokenizer(a.base, a.tokens), rows)
     small: list[float] = []
     large: list[float] = []
     spent = 0.0

@@ -43,10 +43,10 @@ def check_base(base: Path) -> None:
             raise SystemExit(f"{name} of {base} is not the file that the weights are made from: see README.md")
 
 
-def load_tokenizer(base: Path) -> Tokenizer:
+def load_tokenizer(base: Path, tokens: int = TOKENS) -> Tokenizer:
     tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(TOKENS, strategy="longest_first")
+    tokenizer.enable_truncation(tokens, strategy="longest_first")
     return tokenizer
 
 
