@@ -101,7 +101,7 @@ async def read_row(claim: str, text: str, title: str, label: str, model: OnnxSup
 def is_supported(sentence: Sentence, limits: Limits | None) -> bool:
     if limits is None or sentence.log_odds is None:
         return sentence.verdict == "supported"
-    least = limits[VERDICTS.index(sentence.verdict)]
+    least = limits[VERDICTS.index("unsupported" if sentence.verdict == "unchecked" else sentence.verdict)]
     return sentence.highest == "supported" and sentence.log_odds >= least
 
 
@@ -173,7 +173,7 @@ async def main() -> None:
     best = choose(measured, sets, sets[OWN])
     print("all sets:", best, {name: round(value, 3) for name, value in measured[best].items()})
     stored = json.loads(LIMITS.read_text(encoding="utf-8"))
-    ships = tuple(float(stored[verdict]["supported"]) for verdict in VERDICTS)
+    ships = tuple(float(stored["english"][verdict]["supported"]) for verdict in VERDICTS)
     for name, rows in sets.items():
         right, wrong = measure(rows, ships)
         print(f"with the limits that ship: {name:18}  {balance(right, wrong):.3f}  {right:.2f} {wrong:.2f}")
@@ -183,7 +183,7 @@ async def main() -> None:
     }
     print(json.dumps(fitted))
     if a.write:
-        LIMITS.write_text(json.dumps(fitted, indent=2) + "\n", encoding="utf-8")
+        LIMITS.write_text(json.dumps(stored | {"english": fitted}, indent=2) + "\n", encoding="utf-8")
     await model.aclose()
 
 

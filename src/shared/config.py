@@ -524,7 +524,8 @@ class Settings(BaseSettings):
     CITATION_ENCODER: Literal["auto", "off", "on"] = setting(
         "auto",
         "Whether the support model of the package reads what the word comparison leaves in doubt: off, on (an error if the "
-        "extra `meaning` is not installed), or auto (on if it is installed); English sentences and sources only",
+        "extra `meaning` is not installed), or auto (on if it is installed). It reads Arabic, Chinese, English, French, German, "
+        "Hebrew, Russian and Spanish",
         "you want the verdicts of words alone (off), or an error when the extra is missing (on)",
         example="off",
     )

@@ -13,7 +13,21 @@ from tests.fakes.support_model import FakeSupportModel, SupportModelContract
 
 from modules.llm_platform.domain.exceptions import SupportModelError
 from modules.llm_platform.infrastructure.models.support import onnx_support_model
-from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
+from modules.llm_platform.infrastructure.models.support.onnx_support_model import (
+    ENGLISH,
+    OTHER_LANGUAGES,
+    OnnxSupportModel,
+    Release,
+)
+
+GERMAN = "Sonntags bleibt die Waschküche geschlossen. Schäden meldet man dem Hausmeister, Herrn Kowalski."
+READ_IN_OTHER_LANGUAGES = [
+    ("Am letzten Tag der Woche kann niemand dort Wäsche waschen.", "Die Waschküche ist nur sonntags geöffnet.", GERMAN),
+    ("The laundry room cannot be used on Sundays.", "The laundry room is only open on Sundays.", GERMAN),
+    ("Le dimanche, personne ne peut y laver son linge.", "Le concierge est absent le dimanche.", GERMAN),
+    ("По воскресеньям прачечной пользоваться нельзя.", "Прачечная открыта только по воскресеньям.", GERMAN),
+    ("星期天不能使用洗衣房。", "洗衣房只在星期天开放。", GERMAN),
+]
 
 
 class TestFakeSupportModel(SupportModelContract):
@@ -39,15 +53,16 @@ class TestOnnxSupportModel(SupportModelContract):
         yield model
         await model.aclose()
 
+    @pytest.mark.parametrize("release", [ENGLISH, OTHER_LANGUAGES])
     @pytest.mark.parametrize("content", [b"", b"\x08\x08\x12\x07pytorch"])
     def test_damaged_weights_say_how_to_mend_them(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, release: Release
     ) -> None:
         """In the package, whose weights must be as released."""
         monkeypatch.setattr(onnx_support_model, "__file__", str(tmp_path / "onnx_support_model.py"))
-        (tmp_path / onnx_support_model.WEIGHTS).write_bytes(content)
+        (tmp_path / release.weights).write_bytes(content)
         with pytest.raises(SupportModelError, match="pip install --force-reinstall llm-platform"):
-            onnx_support_model._load(tmp_path)
+            onnx_support_model._load(tmp_path, release)
 
     def test_the_runtime_keeps_no_device_id_and_sends_no_telemetry(self, tmp_path: Path) -> None:
         """In a process of its own, since the runtime decides at its first import. It would upload what it writes here."""
@@ -74,3 +89,11 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
             ]
         )
         assert said > unsaid
+
+    @pytest.mark.parametrize(("said", "unsaid", "passage"), READ_IN_OTHER_LANGUAGES)
+    async def test_the_model_reads_other_languages(
+        self, model: OnnxSupportModel, said: str, unsaid: str, passage: str
+    ) -> None:
+        """A paraphrase and a sentence with the words of the passage, in one language and across two."""
+        first, second = await model.score([(said, passage), (unsaid, passage)], is_english=False)
+        assert first > second

@@ -17,8 +17,8 @@ Pair = tuple[str, str]
 class FakeSupportModel(ISupportModel):
     """Gives every pair the same log-odds, or what `score(claim, passage)` returns; `answers` does so for questions.
 
-    `error` is raised instead. While `may_score` is cleared, calls wait. `calls` records the pairs of claims, `asked` those of
-    questions.
+    `error` is raised instead. While `may_score` is cleared, calls wait. `calls` records the pairs of claims, `foreign` those of
+    them that are not in English, and `asked` those of questions.
     """
 
     name = "encoder"
@@ -32,6 +32,7 @@ class FakeSupportModel(ISupportModel):
         error: AppException | None = None,
     ) -> None:
         self.calls: list[list[Pair]] = []
+        self.foreign: list[list[Pair]] = []
         self.asked: list[list[Pair]] = []
         self.is_loading = False
         self.may_score = asyncio.Event()
@@ -43,8 +44,10 @@ class FakeSupportModel(ISupportModel):
     def begin_loading(self) -> None:
         self.is_loading = True
 
-    async def score(self, pairs: Sequence[Pair]) -> list[float]:
+    async def score(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
         self.calls.append(list(pairs))
+        if not is_english:
+            self.foreign.append(list(pairs))
         return await self._read(self._score, pairs)
 
     async def score_answers(self, pairs: Sequence[Pair]) -> list[float]:
@@ -66,10 +69,12 @@ class SupportModelContract:
         ("The bakery opens at six.", "A session token stays valid for sixty minutes, then it expires."),
     )
 
-    async def test_each_pair_has_a_number_in_its_place(self, model: ISupportModel) -> None:
-        first, second = await model.score(self.PAIRS)
+    @pytest.mark.parametrize("is_english", [True, False])
+    async def test_each_pair_has_a_number_in_its_place(self, model: ISupportModel, is_english: bool) -> None:
+        """English may also come from where the language is not known."""
+        first, second = await model.score(self.PAIRS, is_english=is_english)
         assert first > second
-        turned = await model.score([self.PAIRS[1], self.PAIRS[0], self.PAIRS[1]])
+        turned = await model.score([self.PAIRS[1], self.PAIRS[0], self.PAIRS[1]], is_english=is_english)
         assert turned == pytest.approx([second, first, second])
 
     async def test_the_two_questions_have_scores_of_their_own(self, model: ISupportModel) -> None:
@@ -79,11 +84,13 @@ class SupportModelContract:
         assert await model.score(self.PAIRS) == pytest.approx(supports)
 
     async def test_nothing_is_asked_about_no_pairs(self, model: ISupportModel) -> None:
-        assert await model.score([]) == await model.score_answers([]) == []
+        assert await model.score([]) == await model.score_answers([]) == await model.score([], is_english=False) == []
 
-    async def test_hostile_texts_have_a_number_too(self, model: ISupportModel) -> None:
+    @pytest.mark.parametrize("is_english", [True, False])
+    async def test_hostile_texts_have_a_number_too(self, model: ISupportModel, is_english: bool) -> None:
         texts = ["", "\x00\ud800", "a" * 300_000, "\u202e" * 300, "[SEP] [CLS] [MASK]", "鹿" * 5000, "word " * 100_000]
-        scores = await model.score([(text, other) for text in texts for other in (texts[0], text)])
+        pairs = [(text, other) for text in texts for other in (texts[0], text)]
+        scores = await model.score(pairs, is_english=is_english)
         assert all(isinstance(score, float) and abs(score) < 1000 for score in scores)
 
     async def test_calls_at_the_same_time_do_not_mix(self, model: ISupportModel) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from modules.llm_platform.application.research.output_strings import OutputStrings
+from modules.llm_platform.domain.citations.compare.meaning import Doubt
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
@@ -28,15 +29,15 @@ SCHEMA = {"type": "object", "properties": {"rule": {"type": "string"}}}
 
 @pytest.mark.parametrize(("log_odds", "is_kept"), [(6.0, True), (-6.0, False)])
 def test_the_support_model_decides_where_words_differ(log_odds: float, is_kept: bool) -> None:
-    asked: list[tuple[str, str]] = []
+    asked: list[str] = []
 
-    def read_support(pairs: Sequence[tuple[str, str]]) -> list[float]:
-        asked.extend(pairs)
-        return [log_odds] * len(pairs)
+    def read_support(doubts: Sequence[Doubt]) -> list[float]:
+        asked.extend(doubt.passage for doubt in doubts)
+        return [log_odds] * len(doubts)
 
     strings = OutputStrings(RESPONSE, SCHEMA, read_support)
     value, errors = strings.cleaned({"rule": SAID})
-    assert (errors, [passage for _, passage in asked]) == ([], [SENTENCE])
+    assert (errors, asked) == ([], [SENTENCE])
     assert value == {"rule": SAID if is_kept else SAID.removesuffix(" [1]")}
     assert strings.unsupported == (0 if is_kept else 1)
 
@@ -44,7 +45,7 @@ def test_the_support_model_decides_where_words_differ(log_odds: float, is_kept: 
 def test_a_text_that_the_words_support_is_not_read() -> None:
     """The model may keep markers and removes none."""
 
-    def refuse(pairs: Sequence[tuple[str, str]]) -> list[float]:
+    def refuse(doubts: Sequence[Doubt]) -> list[float]:
         raise AssertionError("nothing is in doubt")
 
     value = {"rule": f"{SENTENCE} [1]"}
@@ -52,10 +53,10 @@ def test_a_text_that_the_words_support_is_not_read() -> None:
 
 
 def test_words_decide_if_the_support_model_fails() -> None:
-    asked: list[tuple[str, str]] = []
+    asked: list[str] = []
 
-    def fail(pairs: Sequence[tuple[str, str]]) -> list[float]:
-        asked.extend(pairs)
+    def fail(doubts: Sequence[Doubt]) -> list[float]:
+        asked.extend(doubt.passage for doubt in doubts)
         return []
 
     by_words = OutputStrings(RESPONSE, SCHEMA).cleaned({"rule": SAID})

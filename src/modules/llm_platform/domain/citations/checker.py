@@ -10,7 +10,7 @@ from functools import cache
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.compare.changes import find_claimed_place
-from modules.llm_platform.domain.citations.compare.meaning import READ_LANGUAGES, Doubt, Key, decide
+from modules.llm_platform.domain.citations.compare.meaning import ENGLISH, READ_LANGUAGES, Doubt, Key, decide
 from modules.llm_platform.domain.citations.compare.model_verdicts import highest_verdict
 from modules.llm_platform.domain.citations.compare.score import weights
 from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, score_support
@@ -69,8 +69,9 @@ class CitationChecker:
         self._check_stop = check_stop
         self._sources = {source.index: source for source in sources}
         self._language = language
-        self._is_read = language.partition("-")[0].lower() in READ_LANGUAGES
-        self._capitals_name = language.partition("-")[0].lower() not in NOUNS_ARE_CAPITALISED
+        primary = language.partition("-")[0].lower()
+        self._is_read, self._is_english = primary in READ_LANGUAGES, primary == ENGLISH
+        self._capitals_name = primary not in NOUNS_ARE_CAPITALISED
         self._claims: dict[str, Claim] = {}  # only the last claim: more would cost the garbage collector 3 % of a check
         self._prepared: dict[int, SourceText] = {}
         self._judged: dict[Key, tuple[Span, Judgement]] = {}
@@ -150,23 +151,35 @@ class CitationChecker:
         return found
 
     def _doubt(self, key: Key) -> Doubt | None:
-        """Return what a support model reads; None if the source is in another language or has no word of the sentence."""
+        """Return what a support model reads; None if it does not read the source's language, or nothing shows what to read.
+
+        A short text without a word of the claim is read as a whole, unless both are in English: there it says something else.
+        """
         said, _, clauses, number = key
         span, judgement = self._judged[key]
         source = self._prepared[number]
         claim = self._claim(said if judgement.verdict == "supported" or not clauses else " ".join(clauses))
         passage = source.best_passage(claim)
-        if passage is None or source.language not in (None, *READ_LANGUAGES):
+        is_english = self._is_english and source.language in (None, ENGLISH)
+        is_short = 0 < len(source.text.strip()) <= MAX_PASSAGE_CHARS
+        if source.language not in (None, *READ_LANGUAGES) or (passage is None and (is_english or not is_short)):
             return None
-        read = html.unescape(source.collect_text(passage, MAX_PASSAGE_CHARS))
-        highest = highest_verdict(judgement.verdict, html.unescape(said), source.text[slice(*span)])
-        return Doubt(key, claim.text, read, span, judgement, min(highest, judgement.highest, key=RANK.__getitem__))
+        read = source.collect_text(passage, MAX_PASSAGE_CHARS) if passage else " ".join(source.text.split())
+        quote = span if passage else (0, len(source.text.rstrip()))
+        allowed = highest_verdict(judgement.verdict, html.unescape(said), source.text[slice(*quote)])
+        highest = min(allowed, judgement.highest, key=RANK.__getitem__)
+        return Doubt(key, claim.text, html.unescape(read), span, judgement, highest, is_english, quote)
+
+    def _is_in_doubt(self, judgement: Judgement, number: int) -> bool:
+        """Return whether a support model may decide: what the words decide, or in English what shares no word, it may not."""
+        is_english = self._is_english and self._prepared[number].language in (None, ENGLISH)
+        return not judgement.is_final and not (is_english and judgement.is_without_words)
 
     def weigh(self, doubt: Doubt, log_odds: float) -> None:
         """Record the result of a support model: the log-odds that the passage supports the claim."""
         key = doubt.key
         if self._judged.get(key) == (doubt.span, doubt.judgement):  # its source may have been replaced
-            self._judged[key] = doubt.span, decide(doubt, log_odds)
+            self._judged[key] = decide(doubt, log_odds)
             self._doubted.pop(key, None)
 
     def drop_doubts(self) -> None:
@@ -272,7 +285,7 @@ class CitationChecker:
                 if not all(clause.cited for clause in sentence.clauses):
                     found = found[0], replace(found[1], highest="partial")
             self._judged[key] = found
-        if is_shown and self._is_read and not self._judged[key][1].is_final:
+        if is_shown and self._is_read and self._is_in_doubt(self._judged[key][1], number):
             self._doubted[key] = None
         return self._judged[key]
 

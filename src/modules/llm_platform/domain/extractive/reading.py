@@ -24,6 +24,7 @@ from modules.llm_platform.domain.text.data_files import load_data
 
 MAX_NEAR: Final = 240  # sentences of one question that get a vector
 MAX_READ: Final = 16  # sentences of one question that are read
+QUESTION_LANGUAGES: Final = frozenset({"en"})  # in which the support model read questions in its training
 NEARLY_BEST: Final = 1.0  # the log-odds of a further sentence may be lower than the best by this much
 MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
 

@@ -11,9 +11,10 @@ class ISupportModel(ABC):
     digest: str = ""  # of the weights: equal digests give equal verdicts
 
     @abstractmethod
-    async def score(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    async def score(self, pairs: Sequence[tuple[str, str]], *, is_english: bool = True) -> list[float]:
         """Return the log-odds that the passage supports the claim, for each pair (claim, passage), in order.
 
+        `is_english` is False if a claim or a passage may be in another language; the two may have different ones.
         Texts longer than the model reads are cut. Raises an AppException if the model cannot be loaded or run.
         """
 

@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from tests.fakes.support_model import FakeSupportModel
 
 from modules.llm_platform.application.research.check import thread_support
+from modules.llm_platform.application.research.check.support_reading import score_doubts
 from modules.llm_platform.application.research.check.thread_support import ThreadSupport
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
+from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError
 
-PAIRS = [("A claim.", "A passage."), ("Another.", "A passage.")]
+SOURCE = Source(index=1, title="", url="https://a.example/1", text="The mill was built in 1742. Its tenant is a baker.")
+CHECKER = CitationChecker([SOURCE], "en")
+CHECKER.check("A baker rents it [1]. They put the mill up long ago [1].")
+DOUBTS = CHECKER.doubts(10)
+GERMAN = replace(DOUBTS[0], claim="Ein Bäcker mietet sie.", is_english=False)
 
 
 async def ask(support: ThreadSupport) -> list[float]:
-    return list(await asyncio.to_thread(support, PAIRS))
+    return list(await asyncio.to_thread(support, DOUBTS))
 
 
 async def test_scores_come_back_in_order() -> None:
     support = ThreadSupport(FakeSupportModel(lambda claim, _: float(len(claim))), StopSignal())
-    assert await ask(support) == [8.0, 8.0]
+    assert await ask(support) == [float(len(doubt.claim)) for doubt in DOUBTS]
     assert support.degraded == ()
+
+
+async def test_other_languages_are_read_apart_and_keep_their_places() -> None:
+    model = FakeSupportModel(lambda claim, _: float(len(claim)))
+    doubts = [GERMAN, DOUBTS[0], GERMAN, DOUBTS[1]]
+    assert await score_doubts(model, doubts) == [float(len(doubt.claim)) for doubt in doubts]
+    assert model.foreign == [[(GERMAN.claim, GERMAN.passage)] * 2]
 
 
 async def test_a_failure_is_said_once_and_ends_the_reading() -> None:

@@ -69,19 +69,49 @@ def test_a_clause_that_nobody_cites_leaves_a_sentence_partial() -> None:
     assert found.verdict == "partial"
 
 
+GERMAN = SOURCE.model_copy(update={"text": "Die Mitglieder stimmten gegen den Haushalt, den der Vorstand vorlegte."})
+POLISH = SOURCE.model_copy(
+    update={"text": "Członkowie zagłosowali przeciwko budżetowi, który przedstawił zarząd spółdzielni."}
+)
+
+
 @for_each(
     "answer, language",
     [
-        ("Der Haushalt wurde von den Mitgliedern abgelehnt [1].", "de"),
-        ("The members turned down the Haushalt of the Vorstand [1].", "en"),
+        ("Der Etat fand bei den Mitgliedern keine Zustimmung [1].", "de"),
+        ("Die Zahlen wurden abgelehnt [1].", "de"),
+        ("The people of the club turned down what was planned [1].", "en"),
+        ("成员们否决了预算 [1]。", "zh"),
     ],
 )
-def test_other_languages_are_left_to_the_words(answer: str, language: str) -> None:
+def test_the_model_reads_other_languages(answer: str, language: str) -> None:
+    """Claim and source may have different ones, and need no word in common. What is supported shows what was read."""
+    (found,) = checked_by_model(answer, SURE, GERMAN, language)
+    assert (found.verdict, found.checked_by, found.quote) == ("supported", "encoder", GERMAN.text)
+    (doubted,) = checked_by_model(answer, -SURE, GERMAN, language)
+    assert doubted.verdict in ("unsupported", "unchecked")
+
+
+def test_a_claim_that_a_model_does_not_find_in_another_language_is_unchecked() -> None:
+    """The passage was chosen by words, which two languages do not share: the right one may stand elsewhere."""
+    (found,) = checked_by_model("The people of the club turned down what was planned [1].", -SURE, GERMAN)
+    assert (found.verdict, found.finding, found.checked_by) == ("unchecked", None, "encoder")
+
+
+@for_each(
+    "answer, language",
+    [("Członkowie odrzucili budżet [1].", "pl"), ("The members turned down the budżet of the zarząd [1].", "en")],
+)
+def test_languages_that_were_not_measured_are_left_to_the_words(answer: str, language: str) -> None:
     """The language of the answer as well as of the source."""
-    german = SOURCE.model_copy(
-        update={"text": "Die Mitglieder stimmten gegen den Haushalt, den der Vorstand vorlegte."}
-    )
-    assert all(found.checked_by == "words" for found in checked_by_model(answer, SURE, german, language))
+    assert all(found.checked_by == "words" for found in checked_by_model(answer, SURE, POLISH, language))
+
+
+def test_a_long_text_without_a_word_of_the_claim_is_not_read() -> None:
+    """Nothing shows which passage to read."""
+    long = GERMAN.model_copy(update={"text": f"{GERMAN.text} " * 20})
+    (found,) = checked_by_model("Niemand war dafür [1].", SURE, long, "de")
+    assert (found.verdict, found.checked_by) == ("unsupported", "words")
 
 
 def test_a_verdict_on_a_text_that_was_replaced_does_not_count() -> None:
@@ -105,9 +135,10 @@ def test_dropped_doubts_stay_with_the_words() -> None:
 
 
 def test_the_less_the_words_agree_the_surer_the_model_must_be() -> None:
-    by_rank = [read_limits(verdict) for verdict in ("unsupported", "partial", "supported")]
-    assert all(limits.partial < limits.supported for limits in by_rank)
-    assert [limits.supported for limits in by_rank] == sorted((limits.supported for limits in by_rank), reverse=True)
+    for is_english in (True, False):
+        by_rank = [read_limits(verdict, is_english=is_english) for verdict in ("unsupported", "partial", "supported")]
+        assert all(limits.partial < limits.supported for limits in by_rank)
+        assert [limits.supported for limits in by_rank] == sorted((one.supported for one in by_rank), reverse=True)
 
 
 def test_the_model_reads_the_quote_and_what_else_fits() -> None:

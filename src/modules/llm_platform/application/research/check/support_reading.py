@@ -4,8 +4,10 @@ It reads while the answer is written, and the rest at the end.
 """
 
 import asyncio
+from collections.abc import Sequence
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.compare.meaning import Doubt
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -16,6 +18,17 @@ PAIRS_AT_ONCE = 8  # small batches, so that the first verdicts come early
 MAX_PAIRS = 400  # for one answer, about 5 seconds of one core
 LATE = "timeout: the support model did not read all sentences; the others keep the verdicts of their words"
 TOO_MANY = f"the support model reads {MAX_PAIRS} sentences of an answer; the others keep the verdicts of their words"
+
+
+async def score_doubts(model: ISupportModel, doubts: Sequence[Doubt]) -> list[float]:
+    """Return the log-odds that each passage supports its claim, in order. English is read apart from other languages."""
+    scores: dict[int, float] = {}
+    for is_english in (True, False):
+        places = [place for place, doubt in enumerate(doubts) if doubt.is_english is is_english]
+        pairs = [(doubts[place].claim, doubts[place].passage) for place in places]
+        if pairs:
+            scores |= zip(places, await model.score(pairs, is_english=is_english), strict=True)
+    return [scores[place] for place in range(len(doubts))]
 
 
 class SupportReading:
@@ -66,7 +79,7 @@ class SupportReading:
             doubts = self._checker.doubts(min(PAIRS_AT_ONCE, self._left))
             self._left -= len(doubts)
             try:
-                scores = await self._model.score([(doubt.claim, doubt.passage) for doubt in doubts])
+                scores = await score_doubts(self._model, doubts)
             except AppException as error:
                 self._give_up(f"{error.code}: {error.message}")
                 return

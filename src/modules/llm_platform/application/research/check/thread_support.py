@@ -5,8 +5,9 @@ import concurrent.futures
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from modules.llm_platform.application.research.check.support_reading import LATE, PAIRS_AT_ONCE
+from modules.llm_platform.application.research.check.support_reading import LATE, PAIRS_AT_ONCE, score_doubts
 from modules.llm_platform.domain.citations.checker import CitationChecker
+from modules.llm_platform.domain.citations.compare.meaning import Doubt
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ISupportModel
@@ -19,15 +20,15 @@ TOO_MANY: Final = (
 )
 
 
-# Returns the log-odds that each passage supports its claim. A shorter result means that the other pairs were not read.
-ReadSupport = Callable[[Sequence[tuple[str, str]]], Sequence[float]]
+# Returns the log-odds that each passage supports its claim. A shorter result means that the other ones were not read.
+ReadSupport = Callable[[Sequence[Doubt]], Sequence[float]]
 
 
 def weigh_doubts(checker: CitationChecker, read_support: ReadSupport | None) -> bool:
     """Let the support model decide what the words leave in doubt. Returns whether a verdict may have changed."""
     has_read = False
     while read_support is not None and (doubts := checker.doubts(PAIRS_AT_ONCE)):
-        scores = read_support([(doubt.claim, doubt.passage) for doubt in doubts])
+        scores = read_support(doubts)
         for doubt, log_odds in zip(doubts, scores, strict=False):
             checker.weigh(doubt, log_odds)
         has_read = has_read or bool(scores)
@@ -48,11 +49,11 @@ class ThreadSupport:
         self._left = MAX_PAIRS
         self.degraded: tuple[Degraded, ...] = ()
 
-    def __call__(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float]:
+    def __call__(self, doubts: Sequence[Doubt]) -> Sequence[float]:
         if self._signal.is_set or self._left <= 0:
             return self._give_up(LATE if self._signal.is_set else TOO_MANY)
-        self._left -= len(pairs)
-        asked = asyncio.run_coroutine_threadsafe(self._model.score(pairs), self._loop)
+        self._left -= len(doubts)
+        asked = asyncio.run_coroutine_threadsafe(score_doubts(self._model, doubts), self._loop)
         try:
             return asked.result(MAX_WAIT_S)
         except concurrent.futures.TimeoutError:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
-from modules.llm_platform.domain.citations.compare.meaning import READ_LANGUAGES
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
@@ -13,6 +12,7 @@ from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
 from modules.llm_platform.domain.extractive.reading import (
+    QUESTION_LANGUAGES,
     Chosen,
     Reading,
     choose_by_reading,
@@ -110,7 +110,7 @@ class ExtractiveSynthesizer(ISynthesizer):
             async with asyncio.timeout(self._reading_s):
                 texts = [describe_sentence(candidate) for candidate in near]
                 readings = keep_nearest(selection, near, await self._encoder.measure_closeness(question.text, texts))
-                if self._model is not None and question.language in READ_LANGUAGES:
+                if self._model is not None and question.language in QUESTION_LANGUAGES:
                     name = self._model.name
                     readings = await self._score(question, readings, self._model)
         except TimeoutError:
@@ -125,9 +125,9 @@ class ExtractiveSynthesizer(ISynthesizer):
 
     async def _score(self, question: Question, readings: Sequence[Reading], model: ISupportModel) -> list[Reading]:
         """Return the English sentences with the log-odds of the model, and the others unchanged."""
-        read = [one for one in readings if one.candidate.language in READ_LANGUAGES]
+        read = [one for one in readings if one.candidate.language in QUESTION_LANGUAGES]
         scores = await model.score_answers([(question.text, describe_sentence(one.candidate)) for one in read])
-        foreign = [one for one in readings if one.candidate.language not in READ_LANGUAGES]
+        foreign = [one for one in readings if one.candidate.language not in QUESTION_LANGUAGES]
         return [*(replace(one, log_odds=score) for one, score in zip(read, scores, strict=True)), *foreign]
 
 

@@ -13,7 +13,10 @@ from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.sentences import Span
 
-READ_LANGUAGES: Final = frozenset({"en"})
+ENGLISH: Final = "en"
+READ_LANGUAGES: Final = frozenset(
+    {ENGLISH, "ar", "de", "es", "fr", "he", "ru", "zh"}
+)  # in which the support model was measured
 
 # A sentence and a source: the claim, its cells alone and with heads, its clauses, and the number of the source.
 Key = tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int]
@@ -31,6 +34,7 @@ class Doubt:
     """A claim and a passage that a support model may decide.
 
     `span` and `judgement` are the result of the words, and `highest` is the highest verdict that the model may give.
+    `is_english` is False if the claim or the passage is in another language. `quote` is what a claim that is supported shows.
     """
 
     key: Key
@@ -39,20 +43,27 @@ class Doubt:
     span: Span
     judgement: Judgement
     highest: Verdict
+    is_english: bool
+    quote: Span
 
 
 @cache
-def read_limits(words: Verdict) -> Limits:
+def read_limits(words: Verdict, *, is_english: bool = True) -> Limits:
     """Return the limits for a verdict of the words. `scripts/support_model/combine.py` fits `support_limits.json`."""
-    return Limits(**load_data("support_limits")[words])
+    return Limits(**load_data("support_limits")["english" if is_english else "other languages"][words])
 
 
-def decide(doubt: Doubt, log_odds: float) -> Judgement:
-    """Return the judgement with the verdict of the model, limited by `doubt.highest`. The score of the words stays."""
+def decide(doubt: Doubt, log_odds: float) -> tuple[Span, Judgement]:
+    """Return the quote and the judgement with the verdict of the model, limited by `doubt.highest`. The score stays.
+
+    A claim in another language than its source stays `unchecked` if the model does not find it: the passage may be a wrong one.
+    """
     judgement = doubt.judgement
-    limits = read_limits(judgement.verdict)
-    verdict: Verdict = "unsupported"
-    if log_odds >= limits.partial:
-        verdict = "supported" if log_odds >= limits.supported else "partial"
+    is_foreign = judgement.verdict == "unchecked"
+    limits = read_limits("unsupported" if is_foreign else judgement.verdict, is_english=doubt.is_english)
+    if log_odds < limits.partial:
+        verdict: Verdict = "unchecked" if is_foreign else "unsupported"
+        return doubt.span, replace(judgement, verdict=verdict, word_verdict=judgement.verdict)
+    verdict = "supported" if log_odds >= limits.supported else "partial"
     decided = min(verdict, doubt.highest, key=RANK.__getitem__)
-    return replace(judgement, verdict=decided, word_verdict=judgement.verdict)
+    return doubt.quote, replace(judgement, verdict=decided, word_verdict=judgement.verdict)

