@@ -101,7 +101,7 @@ async def read_row(claim: str, text: str, title: str, label: str, model: OnnxSup
 def is_supported(sentence: Sentence, limits: Limits | None) -> bool:
     if limits is None or sentence.log_odds is None:
         return sentence.verdict == "supported"
-    least = limits[VERDICTS.index("unsupported" if sentence.verdict == "unchecked" else sentence.verdict)]
+    least = limits[VERDICTS.index(sentence.verdict)]
     return sentence.highest == "supported" and sentence.log_odds >= least
 
 

@@ -4,58 +4,88 @@
 
 In the environment of the product, with the extra `meaning`. The sets are our own pairs, CiteCheck's open half (Chinese), and
 `written/held_languages.jsonl`: everyday passages in six languages with true paraphrases and wrong claims, by an author who has
-not seen the checker. The limits that ship were chosen by these figures; no weights were.
+not seen the checker. The limits that ship were chosen by these figures; no weights were. The last rows are held claims beside
+passages about something else, in their own language and in another one.
 """
 
 import argparse
 import asyncio
 import json
+import random
 from collections import defaultdict
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts import quality
-from scripts.support_model.combine import LIMITS, VERDICTS, Row, Sentence, area, balance, measure
+from scripts.support_model.combine import balance
 from scripts.support_model.doubted import cite
 from scripts.support_model.texts import read_open_half
 
+from modules.llm_platform.application.research.check.support_reading import score_doubts
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
 HELD = Path(__file__).parent / "written/held_languages.jsonl"
-LEAST_ROWS = 40  # of a set that is printed
-Claim = tuple[str, str, str, str, str]  # the set, the language, a claim, its source, the label
+LEAST_CLAIMS = 20  # of a set that is printed
+MAX_DOUBTS = 1000
+
+
+@dataclass(frozen=True)
+class Claim:
+    name: str  # of its set
+    language: str
+    text: str
+    source: str
+    is_true: bool
 
 
 def list_claims(open_half: Path) -> list[Claim]:
     pairs = {(pair.sentence, pair.source): pair for named in quality.load().values() for pair in named}
-    claims: list[Claim] = [
-        (f"ours, {one.language}", one.language, one.sentence, one.source, one.label) for one in pairs.values()
+    claims = [
+        Claim(f"ours, {one.language}", one.language, one.sentence, one.source, one.label == "supported")
+        for one in pairs.values()
+        if one.language != "en"
     ]
-    claims = [claim for claim in claims if claim[1] != "en"]
-    for row in read_open_half(open_half / "citecheck.jsonl.gz"):
-        claims.append(("CiteCheck", "zh", row["claim"], row["source"], row["label"]))
-    for line in HELD.read_text(encoding="utf-8").splitlines():
-        passage = json.loads(line)
-        language = passage["language"]
+    chinese = [
+        Claim("CiteCheck", "zh", row["claim"], row["source"], row["label"] == "supported")
+        for row in read_open_half(open_half / "citecheck.jsonl.gz")
+    ]
+    return claims + chinese + list_held()
+
+
+def list_held() -> list[Claim]:
+    """Return the held claims beside their passages, then beside another of their language, and beside one in another language."""
+    drawn = random.Random(1)
+    passages = [json.loads(line) for line in HELD.read_text(encoding="utf-8").splitlines()]
+    own, elsewhere = [], []
+    for passage in passages:
+        language, source = passage["language"], passage["source"]
+        alike = [one["source"] for one in passages if one["language"] == language and one["source"] != source]
+        foreign = [one["source"] for one in passages if one["language"] != language]
         for one in passage["claims"]:
-            claims.append((f"held, {language}", language, one["claim"], passage["source"], one["label"]))
-    return claims
+            own.append(Claim(f"held, {language}", language, one["claim"], source, one["label"] == "supported"))
+            elsewhere.append(
+                Claim("beside another passage", language, one["claim"], drawn.choice(alike), is_true=False)
+            )
+            elsewhere.append(
+                Claim("beside one in another language", language, one["claim"], drawn.choice(foreign), is_true=False)
+            )
+    return own + elsewhere
 
 
-async def read_claim(language: str, claim: str, text: str, label: str, model: OnnxSupportModel) -> Row | None:
-    checker = CitationChecker([Source(index=1, title="", url="https://set.test/", text=text)], language)
-    if not checker.check(cite(claim)).citations:
+async def verify(claim: Claim, model: OnnxSupportModel) -> tuple[bool, bool] | None:
+    """Return whether words, and both together, call the claim supported; None if the text cites nothing."""
+    source = Source(index=1, title="", url="https://set.test/", text=claim.source)
+    checker, text = CitationChecker([source], claim.language), cite(claim.text)
+    by_words = checker.check(text).citations
+    if not by_words:
         return None
-    doubts = checker.doubts(1000)
-    read = {
-        doubt.key: Sentence(doubt.judgement.verdict, doubt.highest, odds)
-        for doubt, odds in zip(
-            doubts, await model.score([(one.claim, one.passage) for one in doubts], is_english=False), strict=True
-        )
-    }
-    alone = [Sentence(one.verdict, one.highest, None) for key, (_, one) in checker._judged.items() if key not in read]
-    return Row(label == "supported", [*read.values(), *alone])
+    doubts = checker.doubts(MAX_DOUBTS)
+    for doubt, log_odds in zip(doubts, await score_doubts(model, doubts), strict=True):
+        checker.weigh(doubt, log_odds)
+    by_both = checker.check(text).citations
+    return all(one.verdict == "supported" for one in by_words), all(one.verdict == "supported" for one in by_both)
 
 
 async def main() -> None:
@@ -64,18 +94,18 @@ async def main() -> None:
     parser.add_argument("--weights", type=Path, default=None)
     a = parser.parse_args()
     model = OnnxSupportModel(a.weights)
-    sets: dict[str, list[Row]] = defaultdict(list)
-    for name, language, claim, source, label in list_claims(a.open):
-        if source.strip() and (row := await read_claim(language, claim, source, label, model)):
-            sets[name].append(row)
-    stored = json.loads(LIMITS.read_text(encoding="utf-8"))["other languages"]
-    limits = tuple(float(stored[verdict]["supported"]) for verdict in VERDICTS)
-    print("set, rows, AUC of the model where it decides, by words → by both: balanced; right and wrong ones supported")
-    for name, rows in sets.items():
-        if len(rows) >= LEAST_ROWS:
-            before, after = measure(rows, None), measure(rows, limits)
-            shares = f"{before[0]:.2f} {before[1]:.2f} → {after[0]:.2f} {after[1]:.2f}"
-            print(f"{name:12}{len(rows):5}  {area(rows):.3f}  {balance(*before):.3f} → {balance(*after):.3f}  {shares}")
+    found: dict[str, dict[bool, list[tuple[bool, bool]]]] = defaultdict(lambda: {True: [], False: []})
+    for claim in list_claims(a.open):
+        if claim.source.strip() and (verdicts := await verify(claim, model)):
+            found[claim.name][claim.is_true].append(verdicts)
+    print("set, claims, balanced accuracy by words → by both; true and wrong ones supported by words → by both")
+    for name, by_label in found.items():
+        right, wrong = by_label[True], by_label[False]
+        if len(right) + len(wrong) >= LEAST_CLAIMS:
+            shares = [[sum(one[way] for one in of) / max(1, len(of)) for of in (right, wrong)] for way in (0, 1)]
+            balances = " → ".join(f"{balance(*one):.3f}" for one in shares) if right else "     –     "
+            printed = " → ".join(" ".join(f"{share:.2f}" for share in one) for one in shares)
+            print(f"{name:32}{len(right) + len(wrong):5}  {balances}  {printed}", flush=True)
     await model.aclose()
 
 

@@ -195,6 +195,22 @@ async def test_verdicts_of_the_support_model_are_the_same() -> None:
     assert missing.sentences[0].citations[0].reason == rederivation.NO_MODEL
 
 
+async def test_a_quote_that_only_the_support_model_found_is_compared_too() -> None:
+    """The words of two languages find none. Without the model the verdict is open, and another quote is different."""
+    text = "Die Mitglieder stimmten gegen den Haushalt, den der Vorstand vorlegte."
+    source = REWORDED.model_copy(update={"text": text})
+    answer = await check_answer("The people of the club turned it down [1].", (source,), FakeSupportModel(50.0))
+    assert [(one.verdict, one.quote) for one in answer.citations] == [("supported", text)]
+    data = make_seals(FakeSupportModel(50.0)).seal(answer, (source,))
+    assert (outcomes(await check(data, FakeSupportModel(50.0))), outcomes(await check(data))) == (
+        ["same"],
+        ["not_derivable"],
+    )
+    shorter = answer.citations[0].model_copy(update={"quote": text[:20], "quote_end": 20})
+    forged = make_seals().seal(answer.model_copy(update={"citations": (shorter,)}), (source,))
+    assert outcomes(await check(forged)) == ["different"]
+
+
 async def test_verdicts_of_a_language_model_are_not_derived_again() -> None:
     """What the words said before it is: another verdict of theirs is different."""
     answer = await check_answer()

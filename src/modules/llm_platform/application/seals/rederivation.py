@@ -141,7 +141,7 @@ class _Comparison:
         self._read = {_place(citation): citation for citation in by_model.citations} if by_model else {}
         self._by_words, self._by_model, self._is_degraded = by_words, by_model, is_degraded
         self._signal, self._trailing = signal, by_words.trailing
-        self._highest = {(doubt.key[0], doubt.key[3]): doubt.highest for doubt in by_words.doubts}
+        self._doubts = {(doubt.key[0], doubt.key[3]): doubt for doubt in by_words.doubts}
         self._said = {(sentence.start, sentence.end): sentence for sentence in by_words.text.sentences}
         self._added = AddedText(response.synthesis, response.metadata.language)
         is_judged = any(citation.checked_by == "model" for citation in self._recorded)
@@ -163,12 +163,12 @@ class _Comparison:
         return not self._is_doubted(place) or (self._has_model and place in self._read)
 
     def _is_doubted(self, place: Place) -> bool:
-        return self._find_highest(place) is not None
+        return self._find_doubt(place) is not None
 
-    def _find_highest(self, place: Place) -> Verdict | None:
-        """Return the best verdict that a support model may give; None where it reads nothing."""
+    def _find_doubt(self, place: Place) -> Doubt | None:
+        """Return what a support model may decide; None where it reads nothing."""
         sentence = self._said.get(place[:2])
-        return self._highest.get((sentence.claim if sentence else "", place[2]))
+        return self._doubts.get((sentence.claim if sentence else "", place[2]))
 
     @cached_property
     def _certain_spans(self) -> frozenset[Span]:
@@ -301,12 +301,14 @@ class _Comparison:
 
     def _compare_read(self, was: Citation, words: Citation) -> Result:
         """Compare what a support model judged, and none did here, with what it may have judged."""
+        doubt = self._find_doubt(_place(was))
+        if doubt is not None and was.verdict in ("supported", "partial"):
+            words = self._checker.show_quote(words, doubt.quote)
         if failed := _compare_words(was, words):
             return failed
-        highest = self._find_highest(_place(was))
-        if highest is None:
+        if doubt is None:
             return "different", words.verdict, NOT_IN_DOUBT
-        if RANK[was.verdict] > RANK[highest]:
+        if RANK[was.verdict] > RANK[doubt.highest]:
             return "different", None, BEYOND_LIMITS
         if not self._lacks_model:
             return "different", words.verdict, OTHER_VERDICT
@@ -350,7 +352,7 @@ def _describe(citation: Citation) -> tuple[object, ...]:
 
 
 def _describe_quote(citation: Citation) -> tuple[object, ...]:
-    """Return what the words alone decide: no model changes it."""
+    """Return what the words alone decide. A model changes the quote only where the words found none."""
     quote = citation.quote, citation.quote_start, citation.quote_end, citation.quote_url, citation.page
     return *quote, citation.is_verbatim, citation.score, citation.checked_against
 

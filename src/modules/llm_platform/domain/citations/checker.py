@@ -29,7 +29,9 @@ NOUNS_ARE_CAPITALISED = frozenset({"de", "lb"})
 MAX_TRIED_SOURCES = 5  # for a sentence without a marker, the sources with most of its words are tried
 MIN_KNOWN_SHARE = 0.7  # a source is tried only if it has this share of the words, by weight
 MIN_FOUND_SCORE = 0.75  # and cited only if its score, a probability, is at least this
-MAX_PASSAGE_CHARS = 500  # of the passage that a support model reads, about 100 tokens
+MAX_PASSAGE_CHARS = 500  # of the passage in English that a support model reads, about 100 tokens
+MAX_FOREIGN_CHARS = {"zh": 150}  # the same in other languages
+MAX_OTHER_CHARS = 350
 MAX_RECEIPT_WORDS = 4  # more words on one side of a difference are not shown as a pair
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
@@ -69,13 +71,14 @@ class CitationChecker:
         self._check_stop = check_stop
         self._sources = {source.index: source for source in sources}
         self._language = language
-        primary = language.partition("-")[0].lower()
-        self._is_read, self._is_english = primary in READ_LANGUAGES, primary == ENGLISH
-        self._capitals_name = primary not in NOUNS_ARE_CAPITALISED
+        self._primary = language.partition("-")[0].lower()
+        self._is_read = self._primary in READ_LANGUAGES
+        self._capitals_name = self._primary not in NOUNS_ARE_CAPITALISED
         self._claims: dict[str, Claim] = {}  # only the last claim: more would cost the garbage collector 3 % of a check
         self._prepared: dict[int, SourceText] = {}
         self._judged: dict[Key, tuple[Span, Judgement]] = {}
         self._doubted: dict[Key, None] = {}  # keys that a support model may decide, in the order of the answer
+        self._settled: set[Key] = set()  # keys that it has read, or that it cannot read
         self._quotes: dict[tuple[int, Span], tuple[str, str | None]] = {}
 
     def prepare(self) -> None:
@@ -89,6 +92,7 @@ class CitationChecker:
         for key in [key for key in self._judged if key[-1] == source.index]:
             del self._judged[key]
             self._doubted.pop(key, None)
+            self._settled.discard(key)
         self._quotes = {key: quote for key, quote in self._quotes.items() if key[0] != source.index}
 
     def check(self, answer: str, added: Collection[int] = ()) -> CheckedAnswer:
@@ -148,6 +152,7 @@ class CitationChecker:
                 found.append(doubt)
             else:
                 del self._doubted[key]
+                self._settled.add(key)
         return found
 
     def _doubt(self, key: Key) -> Doubt | None:
@@ -159,21 +164,36 @@ class CitationChecker:
         span, judgement = self._judged[key]
         source = self._prepared[number]
         claim = self._claim(said if judgement.verdict == "supported" or not clauses else " ".join(clauses))
-        passage = source.best_passage(claim)
-        is_english = self._is_english and source.language in (None, ENGLISH)
-        is_short = 0 < len(source.text.strip()) <= MAX_PASSAGE_CHARS
-        if source.language not in (None, *READ_LANGUAGES) or (passage is None and (is_english or not is_short)):
+        is_english = self._reads_as_english(number)
+        limit = (
+            MAX_PASSAGE_CHARS
+            if is_english
+            else MAX_FOREIGN_CHARS.get(source.language or self._primary, MAX_OTHER_CHARS)
+        )
+        passage, whole = source.best_passage(claim), source.text.strip()
+        if passage is None and (is_english or len(whole) > limit):
             return None
-        read = source.collect_text(passage, MAX_PASSAGE_CHARS) if passage else " ".join(source.text.split())
-        quote = span if passage else (0, len(source.text.rstrip()))
+        read = source.collect_text(passage, limit) if passage else " ".join(whole.split())
+        first = len(source.text) - len(source.text.lstrip())
+        quote = span if passage else (first, first + len(whole))
         allowed = highest_verdict(judgement.verdict, html.unescape(said), source.text[slice(*quote)])
         highest = min(allowed, judgement.highest, key=RANK.__getitem__)
+        if judgement.is_without_words and highest != "supported":  # another figure, or a clause that nobody cites
+            return None
         return Doubt(key, claim.text, html.unescape(read), span, judgement, highest, is_english, quote)
 
-    def _is_in_doubt(self, judgement: Judgement, number: int) -> bool:
+    def _is_in_doubt(self, key: Key) -> bool:
         """Return whether a support model may decide: what the words decide, or in English what shares no word, it may not."""
-        is_english = self._is_english and self._prepared[number].language in (None, ENGLISH)
-        return not judgement.is_final and not (is_english and judgement.is_without_words)
+        _, judgement = self._judged[key]
+        _, cells, _, number = key
+        if not self._is_read or judgement.is_final or key in self._settled:
+            return False
+        if self._prepared[number].language not in (None, *READ_LANGUAGES):
+            return False
+        return not (judgement.is_without_words and (cells or self._reads_as_english(number)))
+
+    def _reads_as_english(self, number: int) -> bool:
+        return self._primary == ENGLISH and self._prepared[number].language in (None, ENGLISH)
 
     def weigh(self, doubt: Doubt, log_odds: float) -> None:
         """Record the result of a support model: the log-odds that the passage supports the claim."""
@@ -181,6 +201,7 @@ class CitationChecker:
         if self._judged.get(key) == (doubt.span, doubt.judgement):  # its source may have been replaced
             self._judged[key] = decide(doubt, log_odds)
             self._doubted.pop(key, None)
+            self._settled.add(key)
 
     def drop_doubts(self) -> None:
         """Keep the verdicts of the words on everything that is still in doubt."""
@@ -279,13 +300,15 @@ class CitationChecker:
             source = self._prepared[number]
             cells = [(self._claim(cell), self._claim(with_heads)) for cell, with_heads in texts]
             found = judge(self._claim(sentence.claim), source, self._language, cells)
+            if found[1].verdict == "unchecked" and not all(clause.cited for clause in sentence.clauses):
+                found = found[0], replace(found[1], highest="partial")
             if clauses and found[1].verdict in ("partial", "unsupported"):
                 of_clauses = [judge(self._claim(clause), source, self._language) for clause in clauses]
                 found = max(found, _extend_to_sentence(sentence, *min(of_clauses, key=_rank)), key=_rank)
                 if not all(clause.cited for clause in sentence.clauses):
                     found = found[0], replace(found[1], highest="partial")
             self._judged[key] = found
-        if is_shown and self._is_read and self._is_in_doubt(self._judged[key][1], number):
+        if is_shown and self._is_in_doubt(key):
             self._doubted[key] = None
         return self._judged[key]
 
@@ -349,6 +372,15 @@ class CitationChecker:
             return None
         return Difference(
             claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=change.kind
+        )
+
+    def show_quote(self, citation: Citation, span: Span) -> Citation:
+        """Return the citation with another quote of its source."""
+        source = self._sources[citation.source_index]
+        quote, link = self._quote(source, span)
+        page = find_page(source.pages, span[0]) if quote else None
+        return citation.model_copy(
+            update={"quote": quote, "quote_start": span[0], "quote_end": span[1], "quote_url": link, "page": page}
         )
 
     def _quote(self, source: Source, span: Span) -> tuple[str, str | None]:

@@ -29,6 +29,11 @@ class StopSignal:
     def is_set(self) -> bool:
         return self._is_stopped or time.monotonic() > self._until
 
+    @property
+    def left_s(self) -> float:
+        """Seconds until the time is over, at least 0."""
+        return max(0.0, self._until - time.monotonic())
+
     def stop(self) -> None:
         self._is_stopped = True
 

@@ -59,6 +59,15 @@ async def test_no_score_is_waited_for_without_end(monkeypatch: pytest.MonkeyPatc
     assert [entry.reason for entry in support.degraded] == [thread_support.LATE]
 
 
+async def test_a_score_is_waited_for_as_long_as_there_is_time() -> None:
+    """What was read before keeps its verdicts: a caller that gives up would lose them all."""
+    model = FakeSupportModel()
+    model.may_score.clear()
+    support = ThreadSupport(model, StopSignal(seconds=0.05))
+    assert await asyncio.wait_for(ask(support), thread_support.MAX_WAIT_S / 2) == []
+    assert [entry.reason for entry in support.degraded] == [thread_support.LATE]
+
+
 async def test_nothing_is_asked_when_the_time_is_over() -> None:
     model = FakeSupportModel()
     support = ThreadSupport(model, StopSignal(seconds=-1))

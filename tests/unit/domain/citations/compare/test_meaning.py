@@ -95,7 +95,49 @@ def test_the_model_reads_other_languages(answer: str, language: str) -> None:
 def test_a_claim_that_a_model_does_not_find_in_another_language_is_unchecked() -> None:
     """The passage was chosen by words, which two languages do not share: the right one may stand elsewhere."""
     (found,) = checked_by_model("The people of the club turned down what was planned [1].", -SURE, GERMAN)
-    assert (found.verdict, found.finding, found.checked_by) == ("unchecked", None, "encoder")
+    assert (found.verdict, found.finding, found.checked_by) == ("unchecked", None, "words")
+
+
+MILL = SOURCE.model_copy(
+    update={
+        "text": "\n  Die Mühle wurde 1742 von Peter Schmidt gebaut und wiegt 124 Tonnen. Der Turm hat 30 Fenster.\n"
+    }
+)
+
+
+@for_each(
+    "answer, language",
+    [
+        ("The mill weighs 142 tonnes, which is a lot [1].", "en"),
+        ("The windmill of the town was built in the year 1842 [1].", "en"),
+        ("The mill of the town is old [1], and the king gave it to his daughter.", "en"),
+        ("磨坊重一百四十二吨，非常重 [1]。", "zh"),
+    ],
+)
+def test_no_model_lifts_another_figure_or_a_clause_without_a_source(answer: str, language: str) -> None:
+    """In two languages too, where the words compare figures and names alone."""
+    (found,) = checked_by_model(answer, SURE, MILL, language)
+    assert (found.checked_by, found.verdict) in (("words", "unchecked"), ("words", "unsupported"))
+
+
+def test_a_quote_of_a_whole_text_has_no_blanks_around_it() -> None:
+    (found,) = checked_by_model("It was put up long ago [1].", SURE, MILL)
+    assert (found.verdict, found.quote) == ("supported", MILL.text.strip())
+    assert MILL.text[found.quote_start : found.quote_end] == found.quote
+
+
+def test_rows_of_tables_in_another_language_are_left_to_the_words() -> None:
+    """A row is as good as its weakest cell, which a model would not see."""
+    (found,) = checked_by_model("| What | Who |\n|---|---|\n| builder | somebody else [1] |", SURE, MILL)
+    assert found.checked_by == "words"
+
+
+def test_what_no_model_can_read_is_not_asked_for_again() -> None:
+    checker = CitationChecker([GERMAN.model_copy(update={"text": f"{GERMAN.text} " * 20})], "de")
+    checker.check("Niemand war dafür [1].")
+    assert checker.doubts(10) == []
+    checker.check("Niemand war dafür [1].")
+    assert not checker.has_doubts
 
 
 @for_each(

@@ -15,7 +15,7 @@ from modules.llm_platform.domain.ports.support_model import ISupportModel
 from shared.exceptions import AppException
 
 PAIRS_AT_ONCE = 8  # small batches, so that the first verdicts come early
-MAX_PAIRS = 400  # for one answer, about 5 seconds of one core
+MAX_PAIRS = 400  # for one answer, about 5 seconds of one core in English, 10 in other languages
 LATE = "timeout: the support model did not read all sentences; the others keep the verdicts of their words"
 TOO_MANY = f"the support model reads {MAX_PAIRS} sentences of an answer; the others keep the verdicts of their words"
 

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from shared.exceptions import AppException
 
-MAX_PAIRS: Final = 800  # of one text: 10 seconds of one core
+MAX_PAIRS: Final = 800  # of one text: 10 seconds of one core in English, 20 in other languages
 MAX_WAIT_S: Final = 10.0  # for a few pairs, behind the pairs of other callers
 TOO_MANY: Final = (
     f"the support model reads {MAX_PAIRS} sentences of a text; the others keep the verdicts of their words"
@@ -55,7 +55,7 @@ class ThreadSupport:
         self._left -= len(doubts)
         asked = asyncio.run_coroutine_threadsafe(score_doubts(self._model, doubts), self._loop)
         try:
-            return asked.result(MAX_WAIT_S)
+            return asked.result(min(MAX_WAIT_S, self._signal.left_s))
         except concurrent.futures.TimeoutError:
             asked.cancel()
             return self._give_up(LATE)

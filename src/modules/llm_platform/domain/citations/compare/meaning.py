@@ -48,22 +48,26 @@ class Doubt:
 
 
 @cache
-def read_limits(words: Verdict, *, is_english: bool = True) -> Limits:
-    """Return the limits for a verdict of the words. `scripts/support_model/combine.py` fits `support_limits.json`."""
-    return Limits(**load_data("support_limits")["english" if is_english else "other languages"][words])
+def read_limits(words: Verdict, *, is_english: bool = True, is_without_words: bool = False) -> Limits:
+    """Return the limits for a verdict of the words, or for claims about which the words say nothing.
+
+    `scripts/support_model/combine.py` fits those of English in `support_limits.json`, and `languages.py` measures the others.
+    """
+    limits = load_data("support_limits")["english" if is_english else "other languages"]
+    return Limits(**limits["without words" if is_without_words else words])
 
 
 def decide(doubt: Doubt, log_odds: float) -> tuple[Span, Judgement]:
     """Return the quote and the judgement with the verdict of the model, limited by `doubt.highest`. The score stays.
 
-    A claim in another language than its source stays `unchecked` if the model does not find it: the passage may be a wrong one.
+    Where the words say nothing, the model may find a claim and not rule it out, because nothing shows which passage to read.
     """
-    judgement = doubt.judgement
-    is_foreign = judgement.verdict == "unchecked"
-    limits = read_limits("unsupported" if is_foreign else judgement.verdict, is_english=doubt.is_english)
-    if log_odds < limits.partial:
-        verdict: Verdict = "unchecked" if is_foreign else "unsupported"
-        return doubt.span, replace(judgement, verdict=verdict, word_verdict=judgement.verdict)
-    verdict = "supported" if log_odds >= limits.supported else "partial"
+    judgement, is_open = doubt.judgement, doubt.judgement.is_without_words
+    limits = read_limits(judgement.verdict, is_english=doubt.is_english, is_without_words=is_open)
+    if is_open and log_odds < limits.partial:
+        return doubt.span, judgement
+    verdict: Verdict = "unsupported"
+    if log_odds >= limits.partial:
+        verdict = "supported" if log_odds >= limits.supported else "partial"
     decided = min(verdict, doubt.highest, key=RANK.__getitem__)
     return doubt.quote, replace(judgement, verdict=decided, word_verdict=judgement.verdict)

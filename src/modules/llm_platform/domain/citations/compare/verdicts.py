@@ -180,7 +180,7 @@ def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgem
     primary = language.partition("-")[0].lower()
     if source.language in (None, primary) or detect(claim.text) != primary or _lacks_figure_or_name(claim, source):
         return judgement
-    return Judgement("unchecked", judgement.score)
+    return replace(judgement, verdict="unchecked", change=None)
 
 
 def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:

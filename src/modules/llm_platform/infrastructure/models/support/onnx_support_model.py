@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PACKAGES: Final = ("onnxruntime", "tokenizers", "numpy")
 MAX_TEXT_CHARS: Final = 2000  # a longer text has more tokens than are read
-BATCH_PAIRS: Final = 8  # scored at once, so that the next caller waits for 0.1 seconds at most
+BATCH_PAIRS: Final = 4  # scored at once, so that the next caller waits for 0.1 seconds at most
 REMEMBERED_PAIRS: Final = 4096  # at most about 5 MB
 ONE_THREAD: Final = 1
 NO_TELEMETRY: Final = "ORT_DISABLE_TELEMETRY"
