@@ -109,6 +109,7 @@ def test_a_file_that_an_entry_names_is_one_source() -> None:
     cited = read_citations("It is so [2]. The [file](notes.pdf) says so.\n\nSources\n[2] notes.pdf\n", given)
     assert [(source.index, source.text, source.pages) for source in cited.sources] == [(2, "Notes", ((0, 3),))]
     assert [source.index for source in read_citations("The [file](notes.pdf) says so.", given).sources] == [800]
+    assert read_citations("It is so ([file](doc:notes.pdf)).", given).markdown == "It is so [800]."
 
 
 def test_given_sources_count_before_those_of_the_text() -> None:

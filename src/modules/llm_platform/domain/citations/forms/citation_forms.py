@@ -95,7 +95,8 @@ _SENTENCE_END_BEFORE = re.compile(r"[.!?。！？][\"'”’»)*_]*\s*\Z")
 _MARKER_BEFORE = re.compile(r"\[\d{1,9}\]\s*\Z")
 
 
-_DOCUMENT = re.compile(r"\bdoc:([^\s`<>()]{1,1000})")  # a file of a searched folder, as exported answers name it
+_SCHEME: Final = "doc:"
+_DOCUMENT = re.compile(rf"\b{_SCHEME}([^\s`<>()]{{1,1000}})")  # a file of a searched folder, as exported answers name it
 
 
 @dataclass(frozen=True, slots=True)
@@ -505,7 +506,8 @@ class _Rewriter:
     def _find_linked(self, label: str, target: str) -> int | None:
         """Return the number of the source that a link opens: a page, or a given source, such as a file, by its name."""
         url = add_scheme(target.strip("<>"))
-        if (number := self._sources.find_named(url)) is not None or not is_web_url(url):
+        number = self._sources.find_named(url.removeprefix(_SCHEME))
+        if number is not None or not is_web_url(url):
             return number
         wanted = _label_number(label)
         return self._sources.assign_number(url, "" if wanted else label, wanted)
