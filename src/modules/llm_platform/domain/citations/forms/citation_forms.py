@@ -96,7 +96,9 @@ _MARKER_BEFORE = re.compile(r"\[\d{1,9}\]\s*\Z")
 
 
 _SCHEME: Final = "doc:"
-_DOCUMENT = re.compile(rf"\b{_SCHEME}([^\s`<>()]{{1,1000}})")  # a file of a searched folder, as exported answers name it
+_DOCUMENT = re.compile(
+    rf"\b{_SCHEME}([^\s`<>()]{{1,1000}})"
+)  # a file of a searched folder, as exported answers name it
 
 
 @dataclass(frozen=True, slots=True)
