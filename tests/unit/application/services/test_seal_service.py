@@ -43,6 +43,7 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
     MAX_SEALED_UNCITED,
     MAX_VERSION_CHARS,
     CheckedSeal,
+    OpenedSeal,
     SealedSource,
     Signature,
     UnpackedSeal,
@@ -568,6 +569,27 @@ async def test_values_are_counted_outside_of_texts_in_linear_time() -> None:
         with pytest.raises(SealError):
             read_members(UnpackedSeal({**members, "answer.json": broken * 3_000_000}, ""))
     assert time.process_time() - began < HOSTILE_SECONDS
+
+
+@pytest.mark.parametrize("finding", ["contradicts", None, "zzz", 1])
+async def test_a_finding_that_the_verdict_does_not_give_is_refused(finding: object) -> None:
+    """It is made of the verdict and the difference, so nothing else can stand there; a file without it is older."""
+    members = sealed_archive.unpack(await sealed_answers.seal_answer()).members
+    written = json.loads(members["answer.json"])
+    citation = written["response"]["citations"][1]
+    citation["difference"] = None
+    assert citation["verdict"] == "unsupported"
+
+    def read() -> OpenedSeal:
+        return read_members(UnpackedSeal({**members, "answer.json": write_canonical_json(written)}, ""))
+
+    for known in ({"finding": "absent"}, {}):
+        citation.pop("finding")
+        citation |= known
+        assert read().answer.response.citations[1].finding == "absent"
+    citation["finding"] = finding
+    with pytest.raises(SealError, match=r"`response\.citations\.finding`"):
+        read()
 
 
 async def test_too_many_statements_or_quotes_are_refused() -> None:

@@ -45,6 +45,9 @@ TOO_LONG: Final = (
     f"{MAX_SEALED_QUOTES:,} quotes, or cites more than {MAX_SEALED_SOURCES:,} sources"
 )
 UNREADABLE: Final = "the file is no sealed answer of a version that this program reads"
+OTHER_VALUE: Final = (
+    "answer.json has a value of `{name}` that no answer has beside its other fields: the file is refused"
+)
 OTHER_LEDGER: Final = "a quote of the ledger is not in the text of its source"
 TOO_MANY_VALUES: Final = f"answer.json has more than {MAX_SEALED_VALUES:,} values, which no sealed answer has"
 # Of JSON: a bracket or comma, with all before it. A string is skipped whole; nothing is read twice, also in text that is no JSON.
@@ -219,7 +222,25 @@ def _read_answer(data: bytes) -> SealedAnswer:
             raise SealError(UNREADABLE)
     except ValueError as error:
         raise SealError(UNREADABLE) from error
-    return SealedAnswer.model_validate(value)  # pydantic would copy JSON into each of its errors
+    answer = SealedAnswer.model_validate(value)  # pydantic would copy JSON into each of its errors
+    if name := _find_other_value(value, answer.model_dump(mode="json")):
+        raise SealError(OTHER_VALUE.format(name=name))
+    return answer
+
+
+def _find_other_value(written: Any, read: Any, name: str = "") -> str:
+    """Return the name of a field that is not written as this program reads it, such as `finding`; empty without one.
+
+    Fields of one side alone belong to another version.
+    """
+    match written, read:
+        case dict(), dict():
+            shared = ((f"{name}.{key}".lstrip("."), written[key], read[key]) for key in written if key in read)
+        case list(), list() if len(written) == len(read):
+            shared = ((name, *items) for items in zip(written, read, strict=True))
+        case _:
+            return "" if written == read else name
+    return next(filter(None, (_find_other_value(one, other, field) for field, one, other in shared)), "")
 
 
 def _require_numbers(value: Any) -> None:
