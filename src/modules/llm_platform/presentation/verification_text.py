@@ -41,6 +41,7 @@ STATES: Final[dict[SourceState, str]] = {
 CONTRADICTED: Final = "**✘ contradicted**"
 ABSENT: Final = "**○ not found**"
 MARKS: Final[dict[Finding, str]] = {"contradicts": CONTRADICTED, "absent": ABSENT}
+NOTHING_COMPARED: Final = "No sentence was compared with a page of today"
 MAX_SHOWN_CHARS: Final = 300
 
 
@@ -67,8 +68,18 @@ def describe_unsupported(verified: VerifiedText) -> str:
 
 
 def no_longer_hold_line(verified: VerifiedAgain) -> str:
-    count = verified.no_longer_hold
-    return f"{count} of {_format_count(verified.counts.sentences, 'sentence')} no longer {'holds' if count == 1 else 'hold'}"
+    return _describe_lost(verified.no_longer_hold, _format_count(verified.counts.sentences, "sentence"))
+
+
+def compared_line(verified: VerifiedAgain, compared: int) -> str:
+    """Return how many of the `compared` sentences no longer hold, where others could not be compared."""
+    if not compared:
+        return NOTHING_COMPARED
+    return _describe_lost(verified.no_longer_hold, _format_count(compared, "compared sentence"))
+
+
+def _describe_lost(count: int, sentences: str) -> str:
+    return f"{count} of {sentences} no longer {'holds' if count == 1 else 'hold'}"
 
 
 def _format_count(count: int, noun: str) -> str:

@@ -9,6 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 from tests.fakes.support_model import FakeSupportModel
 from tests.support import sealed_answers
 from tests.support.fuzz import chance, chosen
@@ -25,7 +26,7 @@ from tests.support.sealed_answers import (
 )
 
 from modules.llm_platform.application.seals import rederivation
-from modules.llm_platform.application.seals.contents import write_canonical_json, write_members
+from modules.llm_platform.application.seals.contents import read_members, write_canonical_json, write_members
 from modules.llm_platform.application.services import seal_service
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.alignment import MAX_TEXT_CHARS
@@ -42,8 +43,10 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
     MAX_SEALED_UNCITED,
     MAX_VERSION_CHARS,
     CheckedSeal,
+    OpenedSeal,
     SealedSource,
     Signature,
+    UnpackedSeal,
 )
 from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
 from modules.llm_platform.domain.exceptions import SealError, SupportModelError
@@ -514,6 +517,79 @@ async def test_an_answer_in_other_json_is_refused() -> None:
     ):
         with pytest.raises(SealError, match="no sealed answer"):
             await check(sealed_archive.pack({**members, "answer.json": data}))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(b'{"sources":[' + b"{}," * 700_000 + b"{}]}", id="sources"),
+        pytest.param(b'{"response":{"citations":[' + b"{}," * 2_000_000 + b"{}]}}", id="citations"),
+        pytest.param(b'{"sources":[' + b"[[[]]]," * 700_000 + b"[]]}", id="lists"),
+        pytest.param(b"{" + b",".join(b'"%07d":0' % number for number in range(500_000)) + b"}", id="keys"),
+    ],
+)  # fmt: skip
+async def test_too_many_values_are_refused(written: bytes) -> None:
+    """Before any of them is an object: a file of 33 kB unpacks to millions, each with several errors."""
+    members = sealed_archive.unpack(await sealed_answers.seal_answer()).members
+    with pytest.raises(SealError, match="more than 250,000 values"):
+        read_members(UnpackedSeal({**members, "answer.json": written}, ""))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        pytest.param(b'{"sources":[%s{}]}', id="sources"),
+        pytest.param(b'{"response":{"citations":[%s{}]}}', id="citations"),
+        pytest.param(b'{"response":{"citations":[{"cells":[%s{}]}]}}', id="cells"),
+        pytest.param(b'{"response":{"evidence":[{"quotes":[%s{}]}]}}', id="quotes"),
+        pytest.param(b'{"response":{"evidence":[{"words":[%s{}]}]}}', id="words"),
+        pytest.param(b'{"response":{"metadata":{"uncited":[%s{}]}}}', id="statements"),
+        pytest.param(b'{"response":{"raw_results":[%s{}]}}', id="results"),
+        pytest.param(b'{"sources":[{"pages":[%s{}]}]}', id="pages"),
+    ],
+)  # fmt: skip
+async def test_a_list_ends_at_its_first_bad_item(written: bytes) -> None:
+    """Each item would give several errors, which are larger than the file."""
+    members = sealed_archive.unpack(await sealed_answers.seal_answer()).members
+    with pytest.raises(SealError) as raised:
+        read_members(UnpackedSeal({**members, "answer.json": written % (b"{}," * 1000)}, ""))
+    assert isinstance(raised.value.__cause__, ValidationError)
+    assert raised.value.__cause__.error_count() < 30
+
+
+async def test_values_are_counted_outside_of_texts_in_linear_time() -> None:
+    """Commas in a text are none, and broken JSON is read once."""
+    seal = make_seals().open(await sealed_answers.seal_answer())
+    text = ',[{"' * 80_000
+    answer = seal.answer.model_copy(update={"response": seal.answer.response.model_copy(update={"query": text})})
+    members = write_members(answer, seal.sources, seal.page)
+    assert read_members(UnpackedSeal(members, "")).answer.response.query == text
+    began = time.process_time()
+    for broken in (b'"', b'\\"', b'"\\', b"\\", b'a"', b'""'):
+        with pytest.raises(SealError):
+            read_members(UnpackedSeal({**members, "answer.json": broken * 3_000_000}, ""))
+    assert time.process_time() - began < HOSTILE_SECONDS
+
+
+@pytest.mark.parametrize("finding", ["contradicts", None, "zzz", 1])
+async def test_a_finding_that_the_verdict_does_not_give_is_refused(finding: object) -> None:
+    """It is made of the verdict and the difference, so nothing else can stand there; a file without it is older."""
+    members = sealed_archive.unpack(await sealed_answers.seal_answer()).members
+    written = json.loads(members["answer.json"])
+    citation = written["response"]["citations"][1]
+    citation["difference"] = None
+    assert citation["verdict"] == "unsupported"
+
+    def read() -> OpenedSeal:
+        return read_members(UnpackedSeal({**members, "answer.json": write_canonical_json(written)}, ""))
+
+    for known in ({"finding": "absent"}, {}):
+        citation.pop("finding")
+        citation |= known
+        assert read().answer.response.citations[1].finding == "absent"
+    citation["finding"] = finding
+    with pytest.raises(SealError, match=r"`response\.citations\.finding`"):
+        read()
 
 
 async def test_too_many_statements_or_quotes_are_refused() -> None:

@@ -5,8 +5,10 @@ JSON is canonical: sorted keys, no white space, UTF-8. The same answer gives the
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -22,6 +24,7 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
     MAX_SEALED_QUOTES,
     MAX_SEALED_SOURCES,
     MAX_SEALED_UNCITED,
+    MAX_SEALED_VALUES,
     CheckerStamp,
     OpenedSeal,
     SealedAnswer,
@@ -42,7 +45,13 @@ TOO_LONG: Final = (
     f"{MAX_SEALED_QUOTES:,} quotes, or cites more than {MAX_SEALED_SOURCES:,} sources"
 )
 UNREADABLE: Final = "the file is no sealed answer of a version that this program reads"
+OTHER_VALUE: Final = (
+    "answer.json has a value of `{name}` that no answer has beside its other fields: the file is refused"
+)
 OTHER_LEDGER: Final = "a quote of the ledger is not in the text of its source"
+TOO_MANY_VALUES: Final = f"answer.json has more than {MAX_SEALED_VALUES:,} values, which no sealed answer has"
+# Of JSON: a bracket or comma, with all before it. A string is skipped whole; nothing is read twice, also in text that is no JSON.
+VALUE_START: Final = re.compile(rb'(?:[^"\[{,]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(?:[\[{,]|\Z)', re.DOTALL)
 MAX_NUMBER: Final = 2**53  # this program writes no larger number
 NOT_SEALED: Final = {"topic": None, "files": (), "request_id": "", "standalone_query": None}  # of the metadata
 COMPONENTS_WITH_NAMES: Final = frozenset({"files", DOCUMENTS, "source", "read"})  # of `degraded`: `files/report.pdf`
@@ -149,10 +158,12 @@ def _strip_address(value: Value, field: str) -> Value:
 
 
 def write_members(answer: SealedAnswer, sources: tuple[Source, ...], page: str) -> dict[str, bytes]:
-    """Return the members of the file by their names."""
+    """Return the members of the file by their names. Raises SealError for an answer of too many values."""
     texts = {TEXT.format(index=source.index): source.text.encode("utf-8", "surrogatepass") for source in sources}
+    written = write_canonical_json(answer.model_dump(mode="json"))
+    _require_few_values(written)
     return {
-        ANSWER: write_canonical_json(answer.model_dump(mode="json")),
+        ANSWER: written,
         PAGE: page.encode("utf-8", "replace"),
         **texts,
     }
@@ -161,11 +172,10 @@ def write_members(answer: SealedAnswer, sources: tuple[Source, ...], page: str) 
 def read_members(seal: UnpackedSeal) -> OpenedSeal:
     """Return the answer and its sources. Raises SealError if the members do not fit together."""
     try:
-        _require_canonical(seal.members[ANSWER])
-        answer = SealedAnswer.model_validate_json(seal.members[ANSWER])
+        answer = _read_answer(seal.members[ANSWER])
         page = seal.members[PAGE].decode("utf-8")
-        _require_numbers(answer.model_dump(exclude={"response": {"output"}}))  # a schema of the user allows any number
         _require_bounded(answer.response, len(answer.sources))
+        _require_numbers(answer.model_dump(exclude={"response": {"output"}}))  # a schema of the user allows any number
         _require_sources(answer)
         _require_places(answer.response, {source.index: source.chars for source in answer.sources})
         sources = tuple(_read_source(source, seal.members) for source in answer.sources)
@@ -194,14 +204,43 @@ def _require_bounded(response: ResearchResponse, sources: int) -> None:
         raise SealError(TOO_LONG)
 
 
-def _require_canonical(data: bytes) -> None:
-    """Raise SealError for JSON that another program wrote: of a key that stands twice, two readers see different values."""
+def _require_few_values(data: bytes) -> None:
+    """Raise SealError for JSON of more values than an answer has, before any of them becomes an object."""
+    if sum(1 for _ in islice(VALUE_START.finditer(data), MAX_SEALED_VALUES + 1)) > MAX_SEALED_VALUES:
+        raise SealError(TOO_MANY_VALUES)
+
+
+def _read_answer(data: bytes) -> SealedAnswer:
+    """Return the answer. Raises SealError for JSON that another program wrote, and for a field that contradicts the others.
+
+    Of a key that stands twice, two readers see different values.
+    """
+    _require_few_values(data)
     try:
-        is_canonical = write_canonical_json(json.loads(data)) == data
+        value = json.loads(data)
+        if write_canonical_json(value) != data:
+            raise SealError(UNREADABLE)
     except ValueError as error:
         raise SealError(UNREADABLE) from error
-    if not is_canonical:
-        raise SealError(UNREADABLE)
+    answer = SealedAnswer.model_validate(value)  # pydantic would copy JSON into each of its errors
+    if name := _find_other_value(value, answer.model_dump(mode="json")):
+        raise SealError(OTHER_VALUE.format(name=name))
+    return answer
+
+
+def _find_other_value(written: Any, read: Any, name: str = "") -> str:
+    """Return the name of a field that is not written as this program reads it, such as `finding`; empty without one.
+
+    Fields of one side alone belong to another version.
+    """
+    match written, read:
+        case dict(), dict():
+            shared = ((f"{name}.{key}".lstrip("."), written[key], read[key]) for key in written if key in read)
+        case list(), list() if len(written) == len(read):
+            shared = ((name, *items) for items in zip(written, read, strict=True))
+        case _:
+            return "" if written == read else name
+    return next(filter(None, (_find_other_value(one, other, field) for field, one, other in shared)), "")
 
 
 def _require_numbers(value: Any) -> None:

@@ -209,7 +209,7 @@ class VerificationService:
         unread = {source.index for source in verified.sources if source.state in UNREAD_STATES}
         before = [citation for citation in answer.citations if citation.source_index not in unread]
         changed = list_changes(before, verified.sentences)
-        lost = {change.sentence for change in changed if has_support(change.was) and not has_support(change.now)}
+        lost = {change.sentence for change in changed if change.is_lost}
         return dtos.VerifiedAgain(
             **dict(verified),
             research_id=research_id,
@@ -487,11 +487,6 @@ def list_changes(
             span = TextSpan(start=was.start, end=was.end)
             changes.append(dtos.VerificationChange(sentence=span, was=was, now=now))
     return tuple(changes)
-
-
-def has_support(citation: Citation | None) -> bool:
-    """Return whether the source supports the sentence, at least in part."""
-    return citation is not None and citation.verdict in ("supported", "partial")
 
 
 async def _read_in_thread(text: str, given: Sequence[GivenSource]) -> CitedText:

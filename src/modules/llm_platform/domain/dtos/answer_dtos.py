@@ -1,13 +1,14 @@
 """The text of a writer, and the answer of a research run."""
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, computed_field
+from pydantic import BaseModel, FailFast, computed_field
 
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, StopReason
+from modules.llm_platform.domain.dtos.fail_fast import FailFastTuple
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.domain.dtos.sent import Sent
@@ -86,27 +87,27 @@ class ResearchMetadata(BaseModel, frozen=True):
     searches: int = 0
     llm_calls: int = 0
     synthesizer: str = ""
-    providers: tuple[str, ...] = ()
+    providers: FailFastTuple[str] = ()
     language: str = "en"
     truncated_tokens: int = 0
     uncited_sentences: int = 0
-    uncited: tuple[TextSpan, ...] = ()
+    uncited: FailFastTuple[TextSpan] = ()
     verdicts_changed: int = 0
     correction: str | None = None
-    related_questions: tuple[str, ...] = ()
+    related_questions: FailFastTuple[str] = ()
     request_id: str = ""
-    files: tuple[str, ...] = ()
+    files: FailFastTuple[str] = ()
     standalone_query: str | None = None
     pages_read: int = 0
     pages_cited: int = 0
     pages_failed: int = 0
     pages_late: int = 0
     rounds: int = 0
-    open_questions: tuple[str, ...] = ()
+    open_questions: FailFastTuple[str] = ()
     stopped: StopReason | None = None
-    sent_to: tuple[Sent, ...] = ()
-    cached_sent_to: tuple[Sent, ...] = ()
-    plan: tuple[str, ...] = ()
+    sent_to: FailFastTuple[Sent] = ()
+    cached_sent_to: FailFastTuple[Sent] = ()
+    plan: FailFastTuple[str] = ()
     topic: str | None = None
     stored_at: datetime | None = None
 
@@ -131,11 +132,11 @@ class ResearchResponse(BaseModel, frozen=True):
     depth: Depth
     synthesis: str
     output: dict[str, Any] | None = None
-    sources: tuple[SourceRef, ...] = ()
-    raw_results: tuple[RawResult, ...] | None = None
-    citations: tuple[Citation, ...] = ()
-    evidence: tuple[EvidenceRow, ...] = ()
-    degraded: tuple[Degraded, ...] = ()
+    sources: FailFastTuple[SourceRef] = ()
+    raw_results: Annotated[tuple[RawResult, ...] | None, FailFast()] = None
+    citations: FailFastTuple[Citation] = ()
+    evidence: FailFastTuple[EvidenceRow] = ()
+    degraded: FailFastTuple[Degraded] = ()
     metadata: ResearchMetadata
 
     def with_degraded(self, *entries: Degraded) -> Self:

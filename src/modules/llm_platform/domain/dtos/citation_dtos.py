@@ -5,6 +5,7 @@ from typing import Literal
 from pydantic import BaseModel, Field, computed_field
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
+from modules.llm_platform.domain.dtos.fail_fast import FailFastTuple
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.sent import Sent
 from modules.llm_platform.domain.dtos.source_dtos import TextKind
@@ -85,7 +86,7 @@ class Citation(BaseModel, frozen=True):
     checked_against: TextKind = "page"
     quote_url: str | None = None
     page: int | None = None
-    cells: tuple[CellVerdict, ...] = ()
+    cells: FailFastTuple[CellVerdict] = ()
     difference: Difference | None = None
 
     @computed_field  # type: ignore[prop-decorator]

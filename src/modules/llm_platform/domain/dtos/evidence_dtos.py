@@ -4,6 +4,8 @@ from typing import Literal
 
 from pydantic import BaseModel
 
+from modules.llm_platform.domain.dtos.fail_fast import FailFastTuple
+
 RowState = Literal["answered", "partly", "open", "disagree"]
 StopReason = Literal["answered", "nothing_new", "no_gain", "rounds", "time", "budget", "refused", "asked"]
 Need = Literal["number", "date", "person", "place", "cause"]
@@ -36,9 +38,9 @@ class EvidenceRow(BaseModel, frozen=True):
     """
 
     question: str
-    words: tuple[str, ...] = ()
-    needs: tuple[Need, ...] = ()
-    quotes: tuple[EvidenceQuote, ...] = ()
+    words: FailFastTuple[str] = ()
+    needs: FailFastTuple[Need] = ()
+    quotes: FailFastTuple[EvidenceQuote] = ()
     coverage: float = 0.0
     state: RowState = "open"
 

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field, computed_field
+from pydantic import BaseModel, FailFast, Field, computed_field
 
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import CheckedBy, Verdict
+from modules.llm_platform.domain.dtos.fail_fast import FailFastTuple
 from modules.llm_platform.domain.dtos.source_dtos import Source, TextKind
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
@@ -24,6 +25,7 @@ MAX_SEALED_QUOTES: Final = 5000  # of the ledger
 MAX_CITED_CHARS: Final = 20 * MAX_SEALED_CHARS  # all cited and uncited sentences together: each of them is shown
 MAX_VERSION_CHARS: Final = 40  # of the version of the package
 MAX_ANSWER_BYTES: Final = 8_000_000  # the member answer.json
+MAX_SEALED_VALUES: Final = 250_000  # values of its JSON: each takes the reader time and memory
 
 Outcome = Literal["same", "different", "not_derivable"]
 SignatureState = Literal["valid", "invalid", "none"]
@@ -62,7 +64,7 @@ class SealedSource(BaseModel, frozen=True):
     read_at: datetime | None = None
     published: str | None = None
     extraction: float | None = None
-    pages: PageStarts = ()
+    pages: Annotated[PageStarts, FailFast()] = ()
     is_whole: bool = False
 
     @classmethod
@@ -89,7 +91,7 @@ class SealedAnswer(BaseModel, frozen=True):
     answered_at: datetime | None = None
     checker: CheckerStamp
     response: ResearchResponse
-    sources: tuple[SealedSource, ...]
+    sources: FailFastTuple[SealedSource]
 
 
 @dataclass(frozen=True, slots=True)

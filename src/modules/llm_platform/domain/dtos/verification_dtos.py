@@ -208,6 +208,12 @@ class VerificationChange(BaseModel, frozen=True):
     was: Citation
     now: Citation | None = None
 
+    @property
+    def is_lost(self) -> bool:
+        """True if the source supported the sentence, at least in part, and does not any more."""
+        supports = [one is not None and one.verdict in ("supported", "partial") for one in (self.was, self.now)]
+        return supports == [True, False]
+
 
 class VerifiedAgain(VerifiedText, frozen=True):
     """A stored answer compared with today's pages.

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from tests.support.sealed_answers import (
     ANSWERED_AT,
+    BRIDGE,
     PUBLIC_KEY,
     SEAL_KEY,
     SOURCES,
@@ -26,7 +27,7 @@ from tests.unit.presentation.cli.fakes import Ended, FakePlatform, PlatformPart,
 from modules.llm_platform.application.seals.contents import write_members
 from modules.llm_platform.application.services.verification_service import VerificationService
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
-from modules.llm_platform.domain.exceptions import VerificationError
+from modules.llm_platform.domain.exceptions import PageNotFoundError, VerificationError
 from modules.llm_platform.infrastructure.ed25519 import Ed25519Signer
 from modules.llm_platform.infrastructure.files import sealed_archive
 from modules.llm_platform.presentation.cli.commands.verify_sealed import is_sealed
@@ -82,8 +83,7 @@ def test_an_unchanged_file_is_told(file: Path, capsys: pytest.CaptureFixture[str
     ended = verify(capsys, file, "--strict")
     assert (ended.code, ended.err) == (0, "")
     first, second, third = ended.out.splitlines()
-    assert first.startswith("The file is unchanged, answered on 2026-11-26 ")
-    assert first.endswith(" It is not signed.")
+    assert first == "The file is unchanged, answered on 2026-11-26 12:00 UTC. It is not signed."
     assert (second, third) == (f"sha256:{digest}", "4 sentences: 4 same.")
 
 
@@ -110,7 +110,7 @@ def test_a_changed_file_fails(file: Path, capsys: pytest.CaptureFixture[str]) ->
     file.write_bytes(data)
     ended = verify(capsys, file)
     assert (ended.code, ended.out) == (2, "")
-    assert "was changed after it was sealed" in ended.err
+    assert f"{file}: the file was changed after it was sealed" in " ".join(ended.err.split())
 
 
 def test_the_signer_is_demanded(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -142,7 +142,7 @@ def test_refetch_compares_with_the_pages_of_today(file: Path, capsys: pytest.Cap
     ended = verify(capsys, file, "--refetch", **today)
     assert ended.code == 0
     assert "4 sentences: 4 same." in ended.out
-    assert "1 of 4 sentences no longer holds" in ended.out
+    assert "1 of 3 compared sentences no longer holds" in ended.out
     assert verify(capsys, file, "--refetch", "--strict", **today).code == 1
     refetched = json.loads(verify(capsys, file, "--refetch", "--json", **today).out)["refetched"]
     assert refetched["no_longer_hold"] == 1
@@ -160,6 +160,51 @@ def test_refetch_reads_no_documents_of_the_sender(file: Path, capsys: pytest.Cap
     shown = verify(capsys, file, "--refetch", **{SOURCES[1].url: SOURCES[1].text}).out
     assert shown.endswith("Documents of the sender, which are not compared: [1]\n")
     assert "were not read" not in shown
+
+
+class GonePages(Platform):
+    """A platform whose pages, apart from the given ones, do not exist any more."""
+
+    def __init__(self, pages: dict[str, str]) -> None:
+        super().__init__(pages)
+        gone = {source.url: PageNotFoundError() for source in SOURCES if source.url not in pages}
+        self.verification = VerificationService(FakePageReader(pages | gone), FakeWebSearch())
+
+
+@pytest.mark.parametrize(
+    ("pages", "line"),
+    [
+        ({}, "No sentence was compared with a page of today"),
+        ({BRIDGE.url: BRIDGE.text}, "0 of 1 compared sentence no longer hold"),
+    ],
+    ids=["none left", "one left"],
+)
+def test_a_page_that_is_gone_is_not_compared(
+    pages: dict[str, str], line: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody knows what it would say: its sentences are not among those that no longer hold, and the exit code is 1."""
+    file.write_bytes(seal())
+    codes = [
+        run(["verify", str(file), "--refetch", *more], part_wiring(GonePages(pages))) for more in ((), ("--strict",))
+    ]
+    printed = capsys.readouterr()
+    assert codes == [1, 1]
+    assert printed.out.count(line) == 2
+    assert "does not exist" in printed.out
+    assert f"{2 - len(pages)} of 2 pages cannot be verified again" in printed.err
+    assert run(["verify", str(file), "--refetch", "--json"], part_wiring(GonePages(pages))) == 1
+    refetched = json.loads(capsys.readouterr().out)["refetched"]
+    assert (refetched["changed"], refetched["no_longer_hold"]) == ([], 0)
+
+
+def test_documents_alone_are_not_compared(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """No sentence is said to hold, or no longer to hold. There is no page that could not be read either."""
+    sources = tuple(source.model_copy(update={"url": f"doc:{source.index}.md"}) for source in SOURCES)
+    file.write_bytes(make_seals().seal(asyncio.run(check_answer(sources=sources)), sources))
+    ended = verify(capsys, file, "--refetch", "--strict")
+    assert (ended.code, ended.err) == (0, "")
+    assert "No sentence was compared with a page of today" in ended.out
+    assert "hold" not in ended.out
 
 
 def test_refetch_that_fails_keeps_what_was_derived(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

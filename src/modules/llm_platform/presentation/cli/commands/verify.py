@@ -147,7 +147,7 @@ def verify(
 
     def print_answer() -> None:
         if isinstance(verified, VerifiedAgain):
-            console.print_lines(render.change_lines(text, verified))
+            console.print_lines(render.change_lines(text, verified, no_longer_hold_line(verified)))
             return
         lines = render.github_annotations if github else render.verification_lines
         console.print_lines(lines(text, verified, name))

@@ -19,7 +19,8 @@ from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render import verification as render
 from modules.llm_platform.presentation.cli.render.json import json_text
 from modules.llm_platform.presentation.cli.render.seal import describe_seal_counts, render_seal_lines
-from modules.llm_platform.presentation.verification_text import no_longer_hold_line
+from modules.llm_platform.presentation.cli.render.terminal import plural
+from modules.llm_platform.presentation.verification_text import compared_line
 from shared.config import Settings
 from shared.exceptions import AppException
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 ZIP_START: Final = b"PK\x03\x04"
 OTHER_KEY: Final = "the file is not signed with the key {key}: do not rely on who made it"
 NO_SIGNATURE_CHECK: Final = "--signed-by cannot be checked: {note}"
+UNREAD_PAGES: Final = "{count} of {pages} cannot be verified again"
 OTHER_PAGE: Final = "index.html was replaced: rely on answer.json"
 UNKNOWN_PAGE: Final = "index.html cannot be compared: rely on answer.json"
 PUBLIC_KEY: Final = re.compile(r"[0-9a-f]{64}")
@@ -87,7 +89,7 @@ def verify_sealed(
         try:
             seal, checked = await platform.seals.check(data)
         except SealError as error:
-            raise CommandError(error.message, WRONG_USE) from error
+            raise CommandError(f"{file}: {error.message}", WRONG_USE) from error
         answer = seal.answer.response
         if not options.refetch:
             return answer, checked, None
@@ -98,7 +100,7 @@ def verify_sealed(
             )
         except AppException as error:  # What was derived offline holds without it.
             return answer, checked, error
-        return answer, checked, again
+        return answer, checked, _leave_out_unread(again)
 
     answer, checked, again = setup.run_with_platform(wiring, settings, run)
     _print(console, answer, checked, again if isinstance(again, VerifiedAgain) else None, options)
@@ -108,8 +110,8 @@ def verify_sealed(
         raise CommandError(_describe_failure(checked))
     if isinstance(again, AppException):
         raise CommandError(again.message) from again
-    if options.strict and again is not None and again.no_longer_hold:
-        raise CommandError(no_longer_hold_line(again))
+    if again is not None:
+        _require_compared(answer, again, strict=options.strict)
 
 
 def _select_web_sources(answer: ResearchResponse) -> ResearchResponse:
@@ -120,12 +122,42 @@ def _select_web_sources(answer: ResearchResponse) -> ResearchResponse:
     return answer.model_copy(update={"sources": sources, "citations": citations})
 
 
+def _list_read(again: VerifiedAgain) -> frozenset[int]:
+    """Return the numbers of the pages that were read today."""
+    return frozenset(source.index for source in again.sources if source.state == "read")
+
+
+def _leave_out_unread(again: VerifiedAgain) -> VerifiedAgain:
+    """Return the comparison without pages that were not read: a page that is gone says nothing else than then."""
+    read = _list_read(again)
+    changed = tuple(change for change in again.changed if change.was.source_index in read)
+    lost = {change.sentence for change in changed if change.is_lost}
+    return again.model_copy(update={"changed": changed, "no_longer_hold": len(lost)})
+
+
+def _require_compared(answer: ResearchResponse, again: VerifiedAgain, *, strict: bool) -> None:
+    """Raise CommandError if a page was not read, and with `strict` if a sentence no longer holds."""
+    if strict and again.no_longer_hold:
+        raise CommandError(_describe_today(answer, again))
+    pages = {source.index for source in _select_web_sources(answer).sources}
+    if unread := pages - _list_read(again):
+        raise CommandError(UNREAD_PAGES.format(count=len(unread), pages=plural(len(pages), "page")))
+
+
+def _describe_today(answer: ResearchResponse, again: VerifiedAgain) -> str:
+    read = _list_read(again)
+    compared = {(one.start, one.end) for one in answer.citations if one.source_index in read}
+    return compared_line(again, len(compared))
+
+
 def _render_today(answer: ResearchResponse, again: VerifiedAgain) -> Iterator[Line]:
     """Yield what no longer holds, and the documents of the sender, which nobody tried to read."""
     web = {source.index for source in _select_web_sources(answer).sources}
     tried = tuple(source for source in again.sources if source.index in web)
     yield Line()
-    yield from render.change_lines(answer.synthesis, again.model_copy(update={"sources": tried}))
+    yield from render.change_lines(
+        answer.synthesis, again.model_copy(update={"sources": tried}), _describe_today(answer, again)
+    )
     if documents := [f"[{source.index}]" for source in answer.sources if source.index not in web]:
         yield Line()
         yield Line(f"Documents of the sender, which are not compared: {', '.join(documents)}")

@@ -1,6 +1,7 @@
 """A checked seal on the terminal."""
 
 from collections.abc import Iterator, Mapping
+from datetime import UTC
 from typing import Final
 
 from modules.llm_platform.domain.dtos.sealed_dtos import (
@@ -12,7 +13,7 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
 )
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from modules.llm_platform.presentation.cli.console import Line, Style
-from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
+from modules.llm_platform.presentation.cli.render.terminal import plural
 from modules.llm_platform.presentation.verification_text import VERDICTS, shorten
 
 MARKS: Final[Mapping[Outcome, tuple[str, Style]]] = {
@@ -38,7 +39,7 @@ PAGE_OF_OTHER_PROGRAM: Final = (
 def render_seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
     """Yield what the file is, the counts, and the sentences whose verdicts are not the same, with the reason."""
     sealed = checked.sealed
-    when = f", answered on {local_minute(sealed.created)}" if sealed.created else ""
+    when = f", answered on {sealed.created.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if sealed.created else ""
     yield Line(
         f"The file is unchanged{when}. {_describe_signature(sealed)}", "red" if sealed.signature == "invalid" else ""
     )

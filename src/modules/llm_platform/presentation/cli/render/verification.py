@@ -18,7 +18,6 @@ from modules.llm_platform.presentation.verification_text import (
     counts_line,
     decisive,
     find_doubted,
-    no_longer_hold_line,
     shorten,
     source_problem,
     verdict_line,
@@ -59,10 +58,10 @@ def _unread_lines(verified: VerifiedText) -> Iterator[Line]:
         yield Line(note, "dim")
 
 
-def change_lines(text: str, verified: VerifiedAgain) -> Iterator[Line]:
+def change_lines(text: str, verified: VerifiedAgain, heading: str) -> Iterator[Line]:
     """Yield which sentences of a stored answer no longer hold, with both quotes and dates, and what else changed."""
     then = f" on {verified.answered_at:%Y-%m-%d}" if verified.answered_at else ""
-    yield Line(no_longer_hold_line(verified), "bold")
+    yield Line(heading, "bold")
     for change in verified.changed:
         verdict = change.now.verdict if change.now else "unsupported"
         mark, style = terminal.MARKS[verdict]
