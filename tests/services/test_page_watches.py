@@ -13,6 +13,7 @@ from tests.support.watched_page import HOURS, NEW_TOLL, QUESTION, TOLL
 
 pytestmark = [pytest.mark.services, pytest.mark.asyncio(loop_scope="session")]
 
+RELOADS = 200  # of the page, each in half a second and more
 HOSTILE = '<img src=x onerror="window.hacked=1">'
 
 
@@ -43,16 +44,19 @@ async def test_the_bell_watches_and_the_list_shows_both_quotes(browser: Browser,
         await expect(card.locator("h2")).to_have_text(QUESTION)
         await expect(card).to_contain_text("No change yet")
         await expect(card).to_contain_text("Runs: 0")
-        for _ in range(600):
+        for _ in range(RELOADS):
             await page.reload()
             await expect(card).to_contain_text("Runs:")
             if "Runs: 1" in await card.inner_text():
                 break
             await page.wait_for_timeout(200)
         document.write_text(f"# Harbour bridge\n\n{NEW_TOLL}\n\n{HOURS} {HOSTILE}\n")
-        await card.get_by_role("button", name="Ask now").click()
-        await expect(card).to_contain_text("Asked.")
-        for _ in range(600):
+        asked = 0
+        for _ in range(RELOADS):
+            if f"Runs: {asked + 1}" in await card.inner_text():  # that run may have read the folder before the change
+                await card.get_by_role("button", name="Ask now").click()
+                await expect(card).to_contain_text("Asked.")
+                asked += 1
             await page.reload()
             await expect(card).to_contain_text("Runs:")
             if await card.locator("table").count():
