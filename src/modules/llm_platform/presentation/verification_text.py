@@ -71,8 +71,8 @@ def no_longer_hold_line(verified: VerifiedAgain) -> str:
     return _describe_lost(verified.no_longer_hold, _format_count(verified.counts.sentences, "sentence"))
 
 
-def compared_line(verified: VerifiedAgain, compared: int) -> str:
-    """Return how many of the `compared` sentences no longer hold, where others could not be compared."""
+def describe_comparison(verified: VerifiedAgain, compared: int) -> str:
+    """Return how many of the `compared` sentences no longer hold. The other sentences of the text were not compared."""
     if not compared:
         return NOTHING_COMPARED
     return _describe_lost(verified.no_longer_hold, _format_count(compared, "compared sentence"))

@@ -199,10 +199,12 @@ async def test_verdicts_of_the_support_model_are_the_same() -> None:
 
 
 async def test_a_quote_that_only_the_support_model_found_is_compared_too() -> None:
-    """The words of two languages find none. Without the model the verdict is open, and another quote is different."""
+    """The words have none in common. Without the model the verdict is open, and another quote is different."""
     text = "Die Mitglieder stimmten gegen den Haushalt, den der Vorstand vorlegte."
     source = REWORDED.model_copy(update={"text": text})
-    answer = await check_answer("The people of the club turned it down [1].", (source,), FakeSupportModel(50.0))
+    answer = await check_answer(
+        "Der Etat fand bei den Genossen keine Zustimmung [1].", (source,), FakeSupportModel(50.0), "de"
+    )
     assert [(one.verdict, one.quote) for one in answer.citations] == [("supported", text)]
     data = make_seals(FakeSupportModel(50.0)).seal(answer, (source,))
     assert (outcomes(await check(data, FakeSupportModel(50.0))), outcomes(await check(data))) == (

@@ -153,7 +153,7 @@ class AnswerCheckService:
             return _leave_unchecked(text, LATE)
         except AppException as error:
             return _leave_unchecked(text, f"{error.code}: {error.message}")
-        except Exception:
+        except Exception:  # the outermost handler of the check: the answer is paid for, and the client gets it
             log.exception("an answer was not checked")
             return _leave_unchecked(text, BROKEN)
         counts = count_evidence(verified.sentences, is_late=has_late_sentences(verified))

@@ -66,7 +66,7 @@ class WatchNotices:
         await self._webhooks.check(webhook)
 
     async def deliver_due(self, only: WatchSelection | None = None) -> None:
-        """Try each due notice once, with `only` those of these watches. Raises StoreError."""
+        """Try each due notice once; with `only`, the notices of these watches. Raises StoreError."""
         sending: set[asyncio.Task[None]] = set()
         try:
             while notice := await self._claim_readable(only):
@@ -91,7 +91,7 @@ class WatchNotices:
     async def _deliver(self, notice: dtos.WatchNotice) -> None:
         try:
             reply = await self._senders[notice.channel](notice)
-        except Exception:
+        except Exception:  # the outermost handler of this task: the notice counts the attempt, and the error is logged
             await self._settle(notice, DeliveryReply(is_delivered=False, reason="unexpected error"))
             raise
         await self._settle(notice, reply)

@@ -300,8 +300,6 @@ class CitationChecker:
             source = self._prepared[number]
             cells = [(self._claim(cell), self._claim(with_heads)) for cell, with_heads in texts]
             found = judge(self._claim(sentence.claim), source, self._language, cells)
-            if found[1].verdict == "unchecked" and not all(clause.cited for clause in sentence.clauses):
-                found = found[0], replace(found[1], highest="partial")
             if clauses and found[1].verdict in ("partial", "unsupported"):
                 of_clauses = [judge(self._claim(clause), source, self._language) for clause in clauses]
                 found = max(found, _extend_to_sentence(sentence, *min(of_clauses, key=_rank)), key=_rank)

@@ -140,7 +140,7 @@ async def _open_platform(
 ) -> AsyncIterator[None]:
     """Open the platform for the requests of the block, with its background work.
 
-    Watched questions of callers whose API key was removed do not run: `watches` selects those of the others.
+    `watches` selects the watched questions that run: a question whose API key was removed does not run.
     """
     async with platform if isinstance(platform, LLMPlatform) else platform() as opened:
         server.platform, server.requests.is_draining = opened, False

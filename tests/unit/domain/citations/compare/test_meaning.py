@@ -80,21 +80,27 @@ POLISH = SOURCE.model_copy(
     [
         ("Der Etat fand bei den Mitgliedern keine Zustimmung [1].", "de"),
         ("Die Zahlen wurden abgelehnt [1].", "de"),
-        ("The people of the club turned down what was planned [1].", "en"),
-        ("成员们否决了预算 [1]。", "zh"),
     ],
 )
 def test_the_model_reads_other_languages(answer: str, language: str) -> None:
-    """Claim and source may have different ones, and need no word in common. What is supported shows what was read."""
+    """Claim and source need no word in common. What is supported shows what was read."""
     (found,) = checked_by_model(answer, SURE, GERMAN, language)
     assert (found.verdict, found.checked_by, found.quote) == ("supported", "encoder", GERMAN.text)
     (doubted,) = checked_by_model(answer, -SURE, GERMAN, language)
     assert doubted.verdict in ("unsupported", "unchecked")
 
 
-def test_a_claim_that_a_model_does_not_find_in_another_language_is_unchecked() -> None:
-    """The passage was chosen by words, which two languages do not share: the right one may stand elsewhere."""
-    (found,) = checked_by_model("The people of the club turned down what was planned [1].", -SURE, GERMAN)
+@for_each(
+    "answer, language, log_odds",
+    [
+        ("The people of the club turned down what was planned [1].", "en", -SURE),
+        ("The people of the club turned down what was planned [1].", "en", SURE),
+        ("成员们否决了预算 [1]。", "zh", SURE),
+    ],
+)
+def test_a_claim_in_another_language_than_its_source_is_unchecked(answer: str, language: str, log_odds: float) -> None:
+    """Whatever the model reads: between two languages it does not tell right from wrong about the same thing."""
+    (found,) = checked_by_model(answer, log_odds, GERMAN, language)
     assert (found.verdict, found.finding, found.checked_by) == ("unchecked", None, "words")
 
 
@@ -121,7 +127,7 @@ def test_no_model_lifts_another_figure_or_a_clause_without_a_source(answer: str,
 
 
 def test_a_quote_of_a_whole_text_has_no_blanks_around_it() -> None:
-    (found,) = checked_by_model("It was put up long ago [1].", SURE, MILL)
+    (found,) = checked_by_model("Niemand kennt ihr Alter genau [1].", SURE, MILL, "de")
     assert (found.verdict, found.quote) == ("supported", MILL.text.strip())
     assert MILL.text[found.quote_start : found.quote_end] == found.quote
 

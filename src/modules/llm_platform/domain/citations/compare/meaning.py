@@ -51,7 +51,8 @@ class Doubt:
 def read_limits(words: Verdict, *, is_english: bool = True, is_without_words: bool = False) -> Limits:
     """Return the limits for a verdict of the words, or for claims about which the words say nothing.
 
-    `scripts/support_model/combine.py` fits those of English in `support_limits.json`, and `languages.py` measures the others.
+    `scripts/support_model/combine.py` fits the limits of English in `support_limits.json`, and `languages.py` measures the
+    limits of other languages.
     """
     limits = load_data("support_limits")["english" if is_english else "other languages"]
     return Limits(**limits["without words" if is_without_words else words])

@@ -54,13 +54,19 @@ class Judgement:
 
     @property
     def is_final(self) -> bool:
-        """True if a support model has nothing to decide: a copy, a changed fact, a row of cells, a verdict that it gave."""
-        return self.is_verbatim or self.is_refuted or bool(self.cells) or self.word_verdict is not None
+        """True if a support model has nothing to decide: a copy, a changed fact, cells, two languages, a verdict of a model."""
+        return (
+            self.verdict == "unchecked"
+            or self.is_verbatim
+            or self.is_refuted
+            or bool(self.cells)
+            or self.word_verdict is not None
+        )
 
     @property
     def is_without_words(self) -> bool:
-        """True if the words of claim and source say nothing: they have none in common, or are in different languages."""
-        return self.verdict == "unchecked" or self.score <= 0
+        """True if claim and source have no word in common, so that the words say nothing."""
+        return self.score <= 0
 
 
 def is_verbatim(claim: Claim, source: SourceText) -> bool:
@@ -180,7 +186,7 @@ def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgem
     primary = language.partition("-")[0].lower()
     if source.language in (None, primary) or detect(claim.text) != primary or _lacks_figure_or_name(claim, source):
         return judgement
-    return replace(judgement, verdict="unchecked", change=None)
+    return Judgement("unchecked", judgement.score)
 
 
 def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:

@@ -20,7 +20,7 @@ from modules.llm_platform.presentation.cli.render import verification as render
 from modules.llm_platform.presentation.cli.render.json import json_text
 from modules.llm_platform.presentation.cli.render.seal import describe_seal_counts, render_seal_lines
 from modules.llm_platform.presentation.cli.render.terminal import plural
-from modules.llm_platform.presentation.verification_text import compared_line
+from modules.llm_platform.presentation.verification_text import describe_comparison
 from shared.config import Settings
 from shared.exceptions import AppException
 
@@ -147,7 +147,7 @@ def _require_compared(answer: ResearchResponse, again: VerifiedAgain, *, strict:
 def _describe_today(answer: ResearchResponse, again: VerifiedAgain) -> str:
     read = _list_read(again)
     compared = {(one.start, one.end) for one in answer.citations if one.source_index in read}
-    return compared_line(again, len(compared))
+    return describe_comparison(again, len(compared))
 
 
 def _render_today(answer: ResearchResponse, again: VerifiedAgain) -> Iterator[Line]:

@@ -82,8 +82,8 @@ class VerifiedAnswer:
         self.is_marked = mode == "mark"
         self._splitter = ReasoningSplitter()
         self._sent = 0  # characters of a stream, in the mode `mark`
-        self._sent_ahead = 0  # of these, the last ones, of which it is not known yet whether they are reasoning
-        self._taken_back = 0  # of these, the first ones, which have turned out to be reasoning
+        self._sent_ahead = 0  # the last characters of `_sent`: the next part decides whether they are reasoning
+        self._taken_back = 0  # the first characters of `_sent`, which are reasoning
         self._reasoning: list[tuple[int, str]] = []  # with its places in the answer
         self._begin_answer()
 
@@ -105,7 +105,7 @@ class VerifiedAnswer:
         """Check a complete answer, and return its text, with marks in the mode `mark`."""
         self._take_whole(text)
         await self._check(is_streamed=False, is_marked=self.is_marked)
-        return _insert("".join(self._parts), 0, self._inserted)
+        return _insert("".join(self._parts), 0, self._list_insertions())
 
     async def add(self, text: str) -> str:
         """Take the next text of a stream, and return it, with marks behind the sentences that it ends."""
@@ -154,7 +154,7 @@ class VerifiedAnswer:
             self._chars += len(text)
 
     async def _add_lines(self, text: str, ahead: int, until: float) -> str:
-        """Take a part of the answer, of which `ahead` characters have been sent, and return the rest with marks."""
+        """Take a part of the answer whose first `ahead` characters have been sent. Return the other characters with marks."""
         if self._is_data is None and (start := text.lstrip()):
             self._is_data = start.startswith(_DATA)
         shown = []
@@ -193,9 +193,8 @@ class VerifiedAnswer:
             await self._check(is_streamed=True, is_marked=self.is_marked and not calls_tools)
         return "".join(mark for _, mark in self._marks[before:])
 
-    @property
-    def _inserted(self) -> list[tuple[int, str]]:
-        """What the client gets beside the answer, with its places in the answer."""
+    def _list_insertions(self) -> list[tuple[int, str]]:
+        """Return what the client gets beside the answer, with the places in the answer."""
         return sorted([*self._reasoning, *self._marks], key=itemgetter(0))
 
     def mark_text(self, text: str) -> str:
@@ -239,7 +238,7 @@ class VerifiedAnswer:
             self._marks += [(len(text), mark) for place, mark in made if not text[place:].strip()]
         elif is_marked:
             self._marks = _leave_code(text, _make_marks(text, evidence.sentences))
-        inserted = [(place, len(text)) for place, text in self._inserted]
+        inserted = [(place, len(text)) for place, text in self._list_insertions()]
         self.evidence = _shift(evidence, [(0, self._taken_back), *inserted])
 
     async def _mark_sentences(self, sent: int, until: float) -> list[tuple[int, str]]:
