@@ -1,6 +1,7 @@
 """The support model of the package: two cross-encoders in eight bits and less, run by onnxruntime on a CPU.
 
-The one of 22 million parameters reads English, the one of 51 million other languages. Each has two heads: whether a passage supports a claim, and whether a sentence answers a question.
+The one of 22 million parameters reads English, the one of 51 million other languages. Each has two heads: whether a passage
+supports a claim, and whether a sentence answers a question.
 
 `scripts/support_model/` makes the weights from named data.
 """
