@@ -96,6 +96,14 @@ def test_a_source_has_its_number_title_date_and_address() -> None:
 
 
 @both_prompts
+def test_a_source_without_a_text_is_left_out(questions: tuple[str, ...]) -> None:
+    """A title alone says nothing that can be checked, and small models cite it for what they make up."""
+    _, user = messages(prompt(source(), source("  \n", index=8, title="Fares"), questions=questions))
+    assert "[7] Pumps" in user
+    assert "Fares" not in user
+
+
+@both_prompts
 def test_the_sentences_of_the_ledger_stand_last_among_the_sources(questions: tuple[str, ...]) -> None:
     """Small models forget what stands far above the question. They are data as the sources are, bounded, and only those whose
     source the answer has.

@@ -23,8 +23,8 @@ from modules.llm_platform.domain.text.language import language_name
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
-ANSWER_VERSION = "1.5"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
-REPORT_VERSION = "1.5"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
+ANSWER_VERSION = "1.6"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
+REPORT_VERSION = "1.6"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
 NO_ANSWER = "NO_ANSWER"
 MIN_SOURCES_TOKENS = 256  # every prompt has room for this much of the sources, however small the context is
 CONTEXT_SHARE = 1 / 3  # the context may take this share of the input tokens, and more if the sources leave room
@@ -137,7 +137,9 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
     else:
         limit, is_one_step = min(sources_tokens, budget), not request.evidence
         packed = fit_to_question(sources, request.question, limit, request.language, may_be_brief=is_one_step)
-    blocks = [f"{headers[source.index]}\n{neutralise(source.text)}" for source in packed.sources]
+    # A title without a text tempts small models to cite it for something that they made up.
+    told = [source for source in packed.sources if source.text.strip()]
+    blocks = [f"{headers[source.index]}\n{neutralise(source.text)}" for source in told]
     wrote = [context_fence, context, context_fence] if context else []
     messages = (
         ChatMessage(role="system", content=rules),
