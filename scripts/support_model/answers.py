@@ -3,9 +3,10 @@
     python -m scripts.support_model.answers OPEN [--weights FOLDER] [--write] [--written PASSAGES=QUESTIONS…]
 
 Only what the second head was not trained on is used: a third of CLAPNQ's open half, a sixth of the written passages, and those of
---unseen. Each
-question is asked about ten passages, its own and nine of other questions; CLAPNQ's also about its own alone. Run it in the
-environment of the product, with the extra `meaning` and scikit-learn.
+--unseen. Each question is asked about ten passages, its own and nine of other questions; CLAPNQ's also about its own alone. The
+weights of other languages are fitted to --languages, whose passages and questions have a `lang`; only questions in the
+language of their passage count. The limits of English come from --limits, which nothing is fitted to. Run it in the environment
+of the product, with the extra `meaning` and scikit-learn.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from scripts.support_model.texts import read_open_half
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+from modules.llm_platform.domain.citations.compare.meaning import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import reading
 from modules.llm_platform.domain.extractive.question import Question, read_question
@@ -31,12 +33,23 @@ from modules.llm_platform.domain.text import data_files
 from modules.llm_platform.infrastructure.models.sentence_encoder import UniversalSentenceEncoder
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 
-FEATURES: Final = {"read": ("log_odds", "closeness", "lead"), "near": ("closeness", "lead")}
+FEATURES: Final[dict[reading.Kind, tuple[str, ...]]] = {
+    "english": ("log_odds", "closeness", "lead"), "languages": ("log_odds", "lead"), "near": ("closeness", "lead"),
+}  # fmt: skip
 OTHER_PASSAGES: Final = 9
-ANSWERED_WRONGLY: Final = 0.12  # share of CLAPNQ's questions without an answer that get one
-SHOWN_WRONGLY: Final = 0.6  # the share of these whose best sentence is shown as one that may answer
-DENIED: Final = 0.02  # share of the answerable ones that lose the answer of their words
+# Share of the questions without an answer that get one.
+ANSWERED_WRONGLY: Final[dict[reading.Kind, float]] = {"english": 0.12, "languages": 0.1, "near": 0.12}
+SHOWN_WRONGLY: Final = 0.6  # share of these whose best sentence is shown as one that may answer
+# What the words chose may be lower: they know options, defaults and code of manuals, which the models seldom saw.
+WORDS_LOWER: Final = 2.0
+WORDS_WITHIN: Final = 1.0
+ANY_DISTANCE: Final = 9.0  # closeness alone does not outweigh the choice of the words
 FOLDS: Final = 5
+
+
+LIMITS_FROM: Final[dict[reading.Kind, str]] = {
+    "english": "everyday of ten", "languages": "languages of ten", "near": "written of ten",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -45,6 +58,10 @@ class Case:
     question: str
     passages: tuple[tuple[str, str], ...]  # titles and texts
     answers: tuple[str, ...]
+    language: str = ENGLISH
+
+    def is_fitted_to(self, kind: reading.Kind) -> bool:
+        return self.name != LIMITS_FROM["english"] and (self.language == ENGLISH) is (kind != "languages")
 
 
 @dataclass
@@ -69,20 +86,39 @@ def list_cases(open_half: Path, written: Sequence[str], unseen: Sequence[str] = 
             yield Case("clapnq", row["claim"], (own,), answers)
             yield Case("clapnq of ten", row["claim"], (own, *others), answers)
     for pair in (*written, *unseen):
-        passages, questions = map(Path, pair.split("="))
-        texts = [json.loads(line)["source"] for line in passages.read_text(encoding="utf-8").splitlines()]
-        for line in questions.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
-            text = texts[row["n"]]
+        for text, asked, others in list_asked(pair, drawn):
             if pair in unseen or is_held_out(text, HELD_OF_WRITTEN):
-                for asked in row["questions"]:
-                    others = [("", other) for other in drawn.sample(texts, OTHER_PASSAGES) if other != text]
-                    answers = (asked["a"],) if asked["a"] else ()
-                    yield Case("written of ten", asked["q"], (("", text), *others), answers)
+                yield Case("written of ten", asked["q"], (("", text), *others), answers_of(asked))
+
+
+def list_set(name: str, pair: str) -> Iterator[Case]:
+    """Yield the questions that are in the language of their passage, one that the support model reads."""
+    for text, asked, others in list_asked(pair, random.Random(5)):
+        language = asked.get("lang", ENGLISH)
+        if language == asked.get("passage", ENGLISH) and language in READ_LANGUAGES:
+            yield Case(f"{name} of ten", asked["q"], (("", text), *others), answers_of(asked), language)
+
+
+def list_asked(pair: str, drawn: random.Random) -> Iterator[tuple[str, dict[str, Any], list[tuple[str, str]]]]:
+    """Yield each text with a question about it, and nine other passages of its language."""
+    passages, questions = map(Path, pair.split("="))
+    rows = [json.loads(line) for line in passages.read_text(encoding="utf-8").splitlines()]
+    for line in questions.read_text(encoding="utf-8").splitlines():
+        told = json.loads(line)
+        own = rows[told["n"]]
+        language = own.get("lang", ENGLISH)
+        same = [("", row["source"]) for row in rows if row.get("lang", ENGLISH) == language and row is not own]
+        for asked in told["questions"]:
+            others = drawn.sample(same, min(OTHER_PASSAGES, len(same)))
+            yield own["source"], asked | {"passage": language}, others
+
+
+def answers_of(asked: dict[str, Any]) -> tuple[str, ...]:
+    return (asked["a"],) if asked["a"] else ()
 
 
 async def read_case(case: Case, encoder: UniversalSentenceEncoder, model: OnnxSupportModel) -> Read:
-    question = read_question(case.question, "en")
+    question = read_question(case.question, case.language)
     sources = [
         Source(index=number, title=title, url=f"https://page{number}.test/", text=text)
         for number, (title, text) in enumerate(case.passages, 1)
@@ -93,13 +129,16 @@ async def read_case(case: Case, encoder: UniversalSentenceEncoder, model: OnnxSu
         return Read(case, question, selection, [])
     closeness = await encoder.measure_closeness(question.text, [reading.describe_sentence(one) for one in near])
     readings = reading.keep_nearest(selection, near, closeness)
-    scores = await model.score_answers([(question.text, reading.describe_sentence(one.candidate)) for one in readings])
-    return Read(
-        case, question, selection, [replace(one, log_odds=odds) for one, odds in zip(readings, scores, strict=True)]
-    )
+    is_english = case.language == ENGLISH
+    pairs = [(question.text, reading.describe_sentence(one.candidate)) for one in readings]
+    scores = await model.score_answers(pairs, is_english=is_english)
+    read = [replace(one, log_odds=odds) for one, odds in zip(readings, scores, strict=True)]
+    return Read(case, question, selection, read)
 
 
-def fit(kind: str, cases: Sequence[Read], held_out: Sequence[Read] = ()) -> tuple[dict[str, Any], list[np.ndarray]]:
+def fit(
+    kind: reading.Kind, cases: Sequence[Read], held_out: Sequence[Read] = ()
+) -> tuple[dict[str, Any], list[np.ndarray]]:
     """Return the weights of a kind, and the log-odds of the sentences of other cases."""
     names = FEATURES[kind]
 
@@ -117,30 +156,30 @@ def fit(kind: str, cases: Sequence[Read], held_out: Sequence[Read] = ()) -> tupl
     return shown, [table(read) @ weights + bias for read in held_out]
 
 
-def report(kind: str, cases: Sequence[Read], odds: Sequence[np.ndarray]) -> dict[str, float]:
+def report(kind: reading.Kind, cases: Sequence[Read], odds: Sequence[np.ndarray]) -> dict[str, float]:
     """Print how well the best sentence tells questions with an answer from others, and return the limits."""
     limits: dict[str, float] = {}
-    for name in ("clapnq", "clapnq of ten", "written of ten"):
+    wrongly = ANSWERED_WRONGLY[kind]
+    for name in dict.fromkeys(read.case.name for read in cases):
         of_set = [
             (read, found) for read, found in zip(cases, odds, strict=True) if read.case.name == name and len(found)
         ]
         best = np.array([found.max() for _, found in of_set])
         has_answer = np.array([bool(read.case.answers) for read, _ in of_set])
         first = [read.is_right(read.readings[int(found.argmax())].candidate.sentence.text) for read, found in of_set]
-        limit = float(np.quantile(best[~has_answer], 1 - ANSWERED_WRONGLY))
+        limit = float(np.quantile(best[~has_answer], 1 - wrongly))
         answered = best[has_answer] >= limit
         print(
-            f"{kind:8}{name:15} {has_answer.sum()} with an answer, {(~has_answer).sum()} without: AUC "
+            f"{kind:10}{name:17} {has_answer.sum()} with an answer, {(~has_answer).sum()} without: AUC "
             f"{roc_auc_score(has_answer, best):.2f}, first sentence right {np.array(first)[has_answer].mean():.2f}, "
-            f"{answered.mean():.2f} answered at {ANSWERED_WRONGLY:.2f} (log-odds {limit:.2f})"
+            f"{answered.mean():.2f} answered at {wrongly:.2f} (log-odds {limit:.2f})"
         )
-        if name == "written of ten":  # the bar is the higher one of the two sets of ten passages
-            limits["answers_from"] = max(limits["answers_from"], round(limit, 2))
-        elif name == "clapnq of ten":
+        if name == LIMITS_FROM[kind]:
             limits = {
                 "answers_from": round(limit, 2),
+                "words_from": round(limit - WORDS_LOWER, 2),
+                "words_within": WORDS_WITHIN if kind != "near" else ANY_DISTANCE,
                 "may_answer_from": round(float(np.quantile(best[~has_answer], 1 - SHOWN_WRONGLY)), 2),
-                "denied_below": round(float(np.quantile(best[has_answer], DENIED)), 2),
             }
     return limits
 
@@ -161,23 +200,29 @@ def main() -> None:
         "--written", nargs="*", default=[], help="PASSAGES=QUESTIONS, each a file of JSON lines; a sixth is held out"
     )
     parser.add_argument("--unseen", nargs="*", default=[], help="the same, of which nothing was in the training")
+    parser.add_argument("--limits", required=True, help="PASSAGES=QUESTIONS in English that only set the limits")
+    parser.add_argument("--languages", required=True, help="PASSAGES=QUESTIONS in other languages")
     parser.add_argument("--write", action="store_true", help="write the weights into the package")
     a = parser.parse_args()
-    cases = asyncio.run(read_all(list(list_cases(a.open_half, a.written, a.unseen)), a.weights))
-    cases = [read for read in cases if read.readings]
-    folds = np.random.default_rng(1).integers(0, FOLDS, len(cases))
+    listed = [
+        *list_cases(a.open_half, a.written, a.unseen),
+        *list_set("everyday", a.limits),
+        *(case for case in list_set("languages", a.languages) if case.language != ENGLISH),
+    ]
+    everything = [read for read in asyncio.run(read_all(listed, a.weights)) if read.readings]
     made: dict[str, Any] = {}
     for kind in FEATURES:
+        cases = [read for read in everything if (read.case.language == ENGLISH) is (kind != "languages")]
+        fitted = [read for read in cases if read.case.is_fitted_to(kind)]
+        folds = np.random.default_rng(1).integers(0, FOLDS, len(cases))
         odds: list[np.ndarray] = [np.array([])] * len(cases)
         for fold in range(FOLDS):
             held = [at for at in range(len(cases)) if folds[at] == fold]
-            _, found = fit(
-                kind, [cases[at] for at in range(len(cases)) if folds[at] != fold], [cases[at] for at in held]
-            )
-            for at, one in zip(held, found, strict=True):
+            of_others = [read for at, read in enumerate(cases) if folds[at] != fold and read.case.is_fitted_to(kind)]
+            for at, one in zip(held, fit(kind, of_others, [cases[at] for at in held])[1], strict=True):
                 odds[at] = one
         limits = report(kind, cases, odds)
-        made[kind] = fit(kind, cases)[0] | limits
+        made[kind] = fit(kind, fitted)[0] | limits
     print(json.dumps(made, indent=2))
     if a.write:
         path = Path(data_files.__file__).parent / "data" / "answer_weights.json"

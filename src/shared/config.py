@@ -540,8 +540,8 @@ class Settings(BaseSettings):
     ANSWER_ENCODER: Literal["auto", "off", "on"] = setting(
         "auto",
         "Whether answers without a language model are chosen by meaning too: off, on (an error if the extra `meaning` is "
-        "not installed), or auto (on if it is installed). A sentence encoder compares 16 languages; English sentences are "
-        "also read by the support model, unless CITATION_ENCODER is off",
+        "not installed), or auto (on if it is installed). A sentence encoder compares 16 languages; the support model "
+        "reads eight of them too, unless CITATION_ENCODER is off",
         "you want answers chosen by words alone (off), or an error when the extra is missing (on)",
         example="off",
     )

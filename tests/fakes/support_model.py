@@ -17,8 +17,8 @@ Pair = tuple[str, str]
 class FakeSupportModel(ISupportModel):
     """Gives every pair the same log-odds, or what `score(claim, passage)` returns; `answers` does so for questions.
 
-    `error` is raised instead. While `may_score` is cleared, calls wait. `calls` records the pairs of claims, `foreign` those of
-    them that are not in English, and `asked` those of questions.
+    `error` is raised instead. While `may_score` is cleared, calls wait. `calls` records the pairs of claims, `asked` those of
+    questions, and `foreign` those of both that are not in English.
     """
 
     name = "encoder"
@@ -50,8 +50,10 @@ class FakeSupportModel(ISupportModel):
             self.foreign.append(list(pairs))
         return await self._read(self._score, pairs)
 
-    async def score_answers(self, pairs: Sequence[Pair]) -> list[float]:
+    async def score_answers(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
         self.asked.append(list(pairs))
+        if not is_english:
+            self.foreign.append(list(pairs))
         return await self._read(self._answers, pairs)
 
     async def _read(self, score: float | Callable[[str, str], float], pairs: Sequence[Pair]) -> list[float]:
@@ -77,11 +79,13 @@ class SupportModelContract:
         turned = await model.score([self.PAIRS[1], self.PAIRS[0], self.PAIRS[1]], is_english=is_english)
         assert turned == pytest.approx([second, first, second])
 
-    async def test_the_two_questions_have_scores_of_their_own(self, model: ISupportModel) -> None:
+    @pytest.mark.parametrize("is_english", [True, False])
+    async def test_the_two_questions_have_scores_of_their_own(self, model: ISupportModel, is_english: bool) -> None:
         """The same pair may be asked for support and for an answer, in any order."""
-        supports, answers = await model.score(self.PAIRS), await model.score_answers(self.PAIRS)
+        supports = await model.score(self.PAIRS, is_english=is_english)
+        answers = await model.score_answers(self.PAIRS, is_english=is_english)
         assert supports != pytest.approx(answers)
-        assert await model.score(self.PAIRS) == pytest.approx(supports)
+        assert await model.score(self.PAIRS, is_english=is_english) == pytest.approx(supports)
 
     async def test_nothing_is_asked_about_no_pairs(self, model: ISupportModel) -> None:
         assert await model.score([]) == await model.score_answers([]) == await model.score([], is_english=False) == []

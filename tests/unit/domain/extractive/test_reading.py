@@ -14,6 +14,7 @@ from modules.llm_platform.domain.extractive.reading import (
     Reading,
     Weights,
     choose_by_reading,
+    choose_kind,
     describe_sentence,
     keep_nearest,
     list_quotable,
@@ -34,7 +35,12 @@ Trains are booked in second class. The office books the hotel.
 | Wien | Dom | 120 |
 """
 WEIGHTS = Weights(
-    bias=0.0, features={"log_odds": 1.0, "closeness": 1.0}, answers_from=1.0, may_answer_from=0.5, denied_below=-1.0
+    bias=0.0,
+    features={"log_odds": 1.0, "closeness": 1.0},
+    answers_from=1.0,
+    words_from=-1.0,
+    words_within=1.0,
+    may_answer_from=0.5,
 )
 LEAVE, TRAINS = "Full-time staff have 26 days", "Trains are booked"
 
@@ -93,6 +99,12 @@ def test_between_the_limits_the_words_decide() -> None:
     assert chosen_by("How much holiday am I entitled to?", lambda text: 0.0) == []
 
 
+def test_the_words_do_not_decide_against_a_much_better_sentence() -> None:
+    """Also where that one does not answer for certain: what shares words with the question is no answer then."""
+    question = "How many days of paid leave do full-time staff have?"
+    assert chosen_by(question, lambda text: 0.9 if TRAINS in text else -0.2) == []
+
+
 @for_each("log_odds, may_answer", [(0.9, True), (0.1, False), (-9.0, False)])
 def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: bool) -> None:
     """It is no answer, but no reason to say that there is none."""
@@ -104,6 +116,22 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
     assert chosen.selection.chosen == []
     assert chosen.may_answer is may_answer
     assert may_answer is False or LEAVE in chosen.ordered[0].sentence.text
+
+
+@for_each(
+    "question, sentence, kind",
+    [
+        ("en", "en", "english"),
+        ("de", "de", "languages"),
+        ("en", "de", "near"),
+        ("de", "en", "near"),
+        ("nl", "nl", "near"),
+        ("nl", "en", "near"),
+    ],
+)
+def test_a_question_is_read_beside_sentences_of_its_language(question: str, sentence: str, kind: str) -> None:
+    """Log-odds of two models cannot be compared, and beside unknown languages the encoder decides alone."""
+    assert choose_kind(question, sentence) == kind
 
 
 def test_a_table_row_is_read_with_the_names_of_its_columns() -> None:
@@ -129,5 +157,5 @@ def test_a_sentence_that_was_not_read_is_weighed_by_closeness_alone(monkeypatch:
     monkeypatch.setattr(reading, "read_weights", lambda kind: kinds.append(kind) or WEIGHTS)
     (near, *_) = list_quotable(select("How much holiday do I have?"))
     assert Reading(near, 0.5, 1.0).weigh()[0] == 0.5
-    assert Reading(near, 0.5, 1.0, 2.0).weigh()[0] == 2.5
-    assert kinds == ["near", "read"]
+    assert Reading(near, 0.5, 1.0, 2.0, "english").weigh()[0] == 2.5
+    assert kinds == ["near", "english"]

@@ -1,6 +1,6 @@
 """Let two small models find answers in other words, and reject sentences that only share words with the question.
 
-A sentence encoder finds the sentences that are close to the question, in any language. A cross-encoder then reads each of the
+A sentence encoder finds the sentences that are close to the question, in any language. The support model then reads each of the
 best ones together with the question, in the languages that it knows. `scripts/support_model/answers.py` fits the weights.
 """
 
@@ -10,6 +10,7 @@ from functools import cache
 from statistics import fmean, pstdev
 from typing import Final, Literal
 
+from modules.llm_platform.domain.citations.compare.meaning import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.extractive.candidates import Candidate, overlap
 from modules.llm_platform.domain.extractive.scoring import best_first
 from modules.llm_platform.domain.extractive.selection import (
@@ -24,27 +25,29 @@ from modules.llm_platform.domain.text.data_files import load_data
 
 MAX_NEAR: Final = 240  # sentences of one question that get a vector
 MAX_READ: Final = 16  # sentences of one question that are read
-QUESTION_LANGUAGES: Final = frozenset({"en"})  # in which the support model read questions in its training
-NEARLY_BEST: Final = 1.0  # the log-odds of a further sentence may be lower than the best by this much
+NEARLY_BEST: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
 MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
 
-Kind = Literal["read", "near"]
+Kind = Literal["english", "languages", "near"]
+"""What weighed a sentence: the English support model, the one of other languages, or the encoder alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The weights of the features of a sentence, and three limits of its log-odds.
+    """The weights of the features of a sentence, and the limits of its log-odds.
 
     - From `answers_from`, a sentence is quoted, even if it shares few words with the question.
+    - From `words_from`, the choice of the words stays if its best sentence is lower than the best of all by at most
+      `words_within`.
     - From `may_answer_from`, it is shown as a sentence that may answer.
-    - If the best sentence is below `denied_below`, nothing answers, whatever words it shares.
     """
 
     bias: float
     features: Mapping[str, float]
     answers_from: float
+    words_from: float
+    words_within: float
     may_answer_from: float
-    denied_below: float
 
 
 @cache
@@ -75,21 +78,32 @@ class Reading:
     """What the models say about a sentence.
 
     - `closeness` compares it with the question, and `lead` is how far that is above the mean, in standard deviations.
-    - `log_odds` is the result of the cross-encoder; None if it did not read the sentence.
+    - `log_odds` is the result of the support model, and `kind` names the one that read the sentence.
     """
 
     candidate: Candidate
     closeness: float
     lead: float
-    log_odds: float | None = None
+    log_odds: float = 0.0
+    kind: Kind = "near"
 
     def weigh(self) -> tuple[float, Weights]:
         """Return the log-odds that the sentence answers, and the weights of its kind."""
-        weights, features = read_weights("near" if self.log_odds is None else "read"), self.features()
+        weights, features = read_weights(self.kind), self.features()
         return weights.bias + sum(weight * features[name] for name, weight in weights.features.items()), weights
 
     def features(self) -> dict[str, float]:
-        return {"closeness": self.closeness, "lead": self.lead, "log_odds": self.log_odds or 0.0}
+        return {"closeness": self.closeness, "lead": self.lead, "log_odds": self.log_odds}
+
+
+def choose_kind(question: str | None, sentence: str | None) -> Kind:
+    """Return what weighs a sentence, from the languages of the question and the sentence.
+
+    The log-odds of two models cannot be compared: beside English files, a foreign one would seem to answer too often.
+    """
+    if question != sentence or question not in READ_LANGUAGES:
+        return "near"
+    return "english" if question == ENGLISH else "languages"
 
 
 def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[Reading]:
@@ -120,21 +134,20 @@ class Chosen:
 def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chosen:
     """Choose the sentences that answer.
 
-    The choice of the words stays if one of its sentences answers nearly as well as the best one. The quotes must have the
-    options, signs and identifiers of the question, whatever the models say.
+    The choice of the words stays if one of its sentences answers nearly as well as the best one, and that may answer. The
+    quotes must have the options, signs and identifiers of the question, whatever the models say.
     """
     question = selection.question
     weighed = sorted(((*one.weigh(), one.candidate) for one in readings), key=lambda one: -one[0])
     ordered = [candidate for _, _, candidate in weighed]
     best, weights, _ = weighed[0]
     by_words = [odds for odds, _, candidate in weighed if candidate in selection.chosen]
-    if best < weights.denied_below and len(question.parts) == 1:
-        return Chosen(replace(selection, chosen=[]), ordered)
     # The models read a sentence beside the whole question: they cannot tell that it answers one of several parts.
-    if by_words and (len(question.parts) > 1 or max(by_words) >= best - NEARLY_BEST):
+    has_parts = len(question.parts) > 1
+    if by_words and (has_parts or (best >= weights.words_from and max(by_words) >= best - weights.words_within)):
         return Chosen(selection, ordered)
     if best < weights.answers_from:
-        return Chosen(selection, ordered, may_answer=best >= weights.may_answer_from)
+        return Chosen(replace(selection, chosen=[]), ordered, may_answer=best >= weights.may_answer_from)
     chosen: list[Candidate] = []
     for odds, limits, candidate in weighed:
         group = [member for member in add_antecedent(candidate) if member not in chosen]

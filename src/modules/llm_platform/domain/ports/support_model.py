@@ -19,7 +19,7 @@ class ISupportModel(ABC):
         """
 
     @abstractmethod
-    async def score_answers(self, pairs: Sequence[tuple[str, str]]) -> list[float]:
+    async def score_answers(self, pairs: Sequence[tuple[str, str]], *, is_english: bool = True) -> list[float]:
         """Return the log-odds that the sentence answers the question, for each pair (question, sentence), as `score` does."""
 
     def begin_loading(self) -> None:

@@ -151,16 +151,18 @@ async def test_the_words_decide_where_a_model_fails(
     assert [(entry.component, entry.reason) for entry in written.degraded] == [(component, "support_model: install it")]
 
 
-async def test_only_english_is_read() -> None:
-    """The encoder compares other languages too."""
+async def test_a_sentence_in_the_language_of_the_question_is_read() -> None:
+    """The encoder compares all languages; the log-odds of two models cannot be compared with each other."""
     text = "Die Mitarbeiter haben im Jahr dreißig Tage Urlaub. Der Antrag wird zwei Wochen vorher gestellt."
     sources = (Source(index=1, title="Handbuch", url="https://a.example/1", text=text),)
     encoder, model = FakeSentenceEncoder(), FakeSupportModel()
     writer = ExtractiveSynthesizer(encoder, model)
-    await writer.synthesize(SynthesisRequest("Wie viele freie Tage gibt es für die Mitarbeiter?", sources, "de"))
     await writer.synthesize(SynthesisRequest("How many days off are there for the staff?", sources, "en"))
+    assert model.asked == []
+    await writer.synthesize(SynthesisRequest("Wie viele freie Tage gibt es für die Mitarbeiter?", sources, "de"))
     assert len(encoder.asked) == 2
-    assert [pair for pairs in model.asked for pair in pairs] == []
+    assert [len(pairs) for pairs in model.asked] == [2]
+    assert model.foreign == model.asked
 
 
 async def test_both_models_are_loaded_beside_the_search() -> None:
@@ -186,7 +188,7 @@ async def test_a_question_about_rows_is_answered_by_rows() -> None:
 
 async def test_a_sentence_that_may_answer_is_shown_without_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text does not say that the sources have no answer, and the likeliest sentence stands first below it."""
-    limits = Weights(0.0, {"log_odds": 1.0}, answers_from=1.0, may_answer_from=-1.0, denied_below=-2.0)
+    limits = Weights(0.0, {"log_odds": 1.0}, answers_from=1.0, words_from=-2.0, words_within=1.0, may_answer_from=-1.0)
     monkeypatch.setattr(reading, "read_weights", lambda kind: limits)
     model = FakeSupportModel(answers=lambda question, sentence: -0.5 if is_about_leave(sentence) else -9.0)
     written = await ExtractiveSynthesizer(FakeSentenceEncoder(), model).synthesize(ASKED)

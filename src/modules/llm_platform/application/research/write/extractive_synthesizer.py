@@ -12,10 +12,11 @@ from modules.llm_platform.domain.extractive.named_document import find_opening
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.question_parts import list_open_parts
 from modules.llm_platform.domain.extractive.reading import (
-    QUESTION_LANGUAGES,
     Chosen,
+    Kind,
     Reading,
     choose_by_reading,
+    choose_kind,
     describe_sentence,
     keep_nearest,
     list_quotable,
@@ -32,7 +33,7 @@ from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from shared.exceptions import AppException
 
-RULES_VERSION = "12"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "13"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_MARKERS: Final = str.maketrans("[]", "()")
 INLINE_CHARS = 30_000  # about 5 ms of work; sources that are longer in total are processed in a thread
 
@@ -42,8 +43,8 @@ Result = TypeVar("Result")
 class ExtractiveSynthesizer(ISynthesizer):
     """Quotes sentences of the sources verbatim, each with its marker. Headings and lead-ins are in the requested language.
 
-    `encoder` finds the sentences that are close in meaning to the question, and `model` reads whether they answer it (English
-    only). Without these models, or if they take longer than `reading_s` seconds, shared words decide.
+    `encoder` finds the sentences that are close in meaning to the question, and `model` reads whether they answer it, in the
+    languages that it knows. Without these models, or if they take longer than `reading_s` seconds, shared words decide.
 
     Needs no configuration and does not fail. `instructions` and `context` have no effect, because no text is generated.
     """
@@ -110,7 +111,7 @@ class ExtractiveSynthesizer(ISynthesizer):
             async with asyncio.timeout(self._reading_s):
                 texts = [describe_sentence(candidate) for candidate in near]
                 readings = keep_nearest(selection, near, await self._encoder.measure_closeness(question.text, texts))
-                if self._model is not None and question.language in QUESTION_LANGUAGES:
+                if self._model is not None:
                     name = self._model.name
                     readings = await self._score(question, readings, self._model)
         except TimeoutError:
@@ -124,11 +125,16 @@ class ExtractiveSynthesizer(ISynthesizer):
         return choose_by_reading(selection, readings), ()
 
     async def _score(self, question: Question, readings: Sequence[Reading], model: ISupportModel) -> list[Reading]:
-        """Return the English sentences with the log-odds of the model, and the others unchanged."""
-        read = [one for one in readings if one.candidate.language in QUESTION_LANGUAGES]
-        scores = await model.score_answers([(question.text, describe_sentence(one.candidate)) for one in read])
-        foreign = [one for one in readings if one.candidate.language not in QUESTION_LANGUAGES]
-        return [*(replace(one, log_odds=score) for one, score in zip(read, scores, strict=True)), *foreign]
+        """Return the readings with the log-odds of the model, and those in a language that it does not know unchanged."""
+        by_kind: dict[Kind, list[Reading]] = {}
+        for one in readings:
+            by_kind.setdefault(choose_kind(question.language, one.candidate.language), []).append(one)
+        scored = by_kind.pop("near", [])
+        for kind, read in by_kind.items():
+            pairs = [(question.text, describe_sentence(one.candidate)) for one in read]
+            scores = await model.score_answers(pairs, is_english=kind == "english")
+            scored += [replace(one, log_odds=score, kind=kind) for one, score in zip(read, scores, strict=True)]
+        return scored
 
 
 def _list_parts(parts: Sequence[str], messages: Messages) -> str:

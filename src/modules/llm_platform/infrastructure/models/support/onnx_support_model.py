@@ -90,8 +90,8 @@ class OnnxSupportModel(ISupportModel):
     async def score(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
         return await self._read(ENGLISH if is_english else OTHER_LANGUAGES, SUPPORT, pairs)
 
-    async def score_answers(self, pairs: Sequence[Pair]) -> list[float]:
-        return await self._read(ENGLISH, ANSWER, pairs)
+    async def score_answers(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
+        return await self._read(ENGLISH if is_english else OTHER_LANGUAGES, ANSWER, pairs)
 
     async def _read(self, release: Release, head: Head, pairs: Sequence[Pair]) -> list[float]:
         cut = [(_clean(one), _clean(other)) for one, other in pairs]
