@@ -41,7 +41,7 @@ OTHER_PASSAGES: Final = 9
 ANSWERED_WRONGLY: Final[dict[reading.Kind, float]] = {"english": 0.12, "languages": 0.1, "near": 0.12}
 SHOWN_WRONGLY: Final = 0.6  # share of these whose best sentence is shown as one that may answer
 # What the words chose may be lower: they know options, defaults and code of manuals, which the models seldom saw.
-WORDS_LOWER: Final = 2.0
+WORDS_LOWER: Final = 2.5
 WORDS_WITHIN: Final = 1.0
 ANY_DISTANCE: Final = 9.0  # closeness alone does not outweigh the choice of the words
 FOLDS: Final = 5
