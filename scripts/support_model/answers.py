@@ -24,11 +24,11 @@ from scripts.support_model.texts import read_open_half
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from modules.llm_platform.domain.citations.compare.meaning import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import reading
 from modules.llm_platform.domain.extractive.question import Question, read_question
 from modules.llm_platform.domain.extractive.selection import Selection, choose_by_words
+from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text import data_files
 from modules.llm_platform.infrastructure.models.sentence_encoder import UniversalSentenceEncoder
 from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel

@@ -10,7 +10,7 @@ from functools import cache
 
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.compare.changes import find_claimed_place
-from modules.llm_platform.domain.citations.compare.meaning import ENGLISH, READ_LANGUAGES, Doubt, Key, decide
+from modules.llm_platform.domain.citations.compare.meaning import Doubt, Key, decide
 from modules.llm_platform.domain.citations.compare.model_verdicts import highest_verdict
 from modules.llm_platform.domain.citations.compare.score import weights
 from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, score_support
@@ -18,6 +18,7 @@ from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Difference, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.page_starts import find_page

@@ -43,7 +43,7 @@ class CallerTurns:
         slot = self.ask(caller)
         try:
             await asyncio.wrap_future(slot)
-        except BaseException:
+        except BaseException:  # a cancellation too must give the place back
             if not slot.cancel():  # it was given at the same moment
                 self.give_back(caller)
             raise

@@ -10,7 +10,6 @@ from functools import cache
 from statistics import fmean, pstdev
 from typing import Final, Literal
 
-from modules.llm_platform.domain.citations.compare.meaning import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.extractive.candidates import Candidate, overlap
 from modules.llm_platform.domain.extractive.scoring import best_first
 from modules.llm_platform.domain.extractive.selection import (
@@ -21,10 +20,11 @@ from modules.llm_platform.domain.extractive.selection import (
     is_shown_with,
     lacks_exact,
 )
+from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text.data_files import load_data
 
 MAX_NEAR: Final = 240  # sentences of one question that get a vector
-MAX_READ: Final = 16  # sentences of one question that are read
+MAX_READ: Final = 8  # sentences of one question that are read
 NEARLY_BEST: Final = 1.0  # the log-odds of a further quote may be lower than the best by this much
 MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
 
@@ -38,7 +38,7 @@ class Weights:
 
     - From `answers_from`, a sentence is quoted, even if it shares few words with the question.
     - From `words_from`, the choice of the words stays if its best sentence is lower than the best of all by at most
-      `words_within`.
+      `words_within`, which is large where closeness alone weighs.
     - From `may_answer_from`, it is shown as a sentence that may answer.
     """
 

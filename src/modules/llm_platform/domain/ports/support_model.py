@@ -2,6 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import Final
+
+ENGLISH: Final = "en"
+READ_LANGUAGES: Final = frozenset(
+    {ENGLISH, "ar", "de", "es", "fr", "he", "ru", "zh"}
+)  # in which the support model was measured
 
 
 class ISupportModel(ABC):

@@ -125,7 +125,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         return choose_by_reading(selection, readings), ()
 
     async def _score(self, question: Question, readings: Sequence[Reading], model: ISupportModel) -> list[Reading]:
-        """Return the readings with the log-odds of the model, and those in a language that it does not know unchanged."""
+        """Return the readings with the log-odds of the model. Sentences in a language that the model cannot read have none."""
         by_kind: dict[Kind, list[Reading]] = {}
         for one in readings:
             by_kind.setdefault(choose_kind(question.language, one.candidate.language), []).append(one)

@@ -6,17 +6,12 @@ says the same in other words. The less the words agree, the more certain the mod
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.sentences import Span
-
-ENGLISH: Final = "en"
-READ_LANGUAGES: Final = frozenset(
-    {ENGLISH, "ar", "de", "es", "fr", "he", "ru", "zh"}
-)  # in which the support model was measured
 
 # A sentence and a source: the claim, its cells alone and with heads, its clauses, and the number of the source.
 Key = tuple[str, tuple[tuple[str, str], ...], tuple[str, ...], int]

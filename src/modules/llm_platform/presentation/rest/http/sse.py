@@ -178,7 +178,7 @@ class EventStream(Response):
         try:
             async with CancelOnDisconnect(request.receive):
                 first = await driven.first(FIRST_EVENT_S)
-        except BaseException:
+        except BaseException:  # a cancellation too must end the work that was started
             await driven.aclose()
             raise
         return cls(driven, encoder.encode, HEARTBEAT if first is None else encoder.encode(first), encoder.fail)
