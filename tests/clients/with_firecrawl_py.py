@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
+import requests
 from checks import ANSWER, KEY, LIMITED_URL, OPEN_URL, PAGE_URL, QUESTION, URL, check, main, raised
 from firecrawl import AsyncFirecrawl, Firecrawl, V1FirecrawlApp
 from firecrawl.v2.types import PaginationConfig, ScrapeOptions
@@ -94,7 +96,8 @@ def version_1():
     found = older.crawl_url(PAGE_URL, limit=10, poll_interval=2)
     assert [page.metadata["sourceURL"] for page in found.data] == [PAGE_URL, f"{PAGE_URL}/tasks"]
     job = older.async_crawl_url(PAGE_URL)
-    older.cancel_crawl(job.id) if older.check_crawl_status(job.id).status == "scraping" else None
+    with suppress(requests.HTTPError):  # a conflict where the crawl ended first
+        older.cancel_crawl(job.id)
 
 
 @check("without an API key")

@@ -153,7 +153,7 @@ def responses_background():
     response = ended(queued)
     check_citation(response.output_text, response.output[-1].content[0].annotations[0])
     raised(openai.BadRequestError, lambda: client.responses.cancel(response.id))
-    report = client.responses.create(model="o3-deep-research", input=QUESTION, background=True)
+    report = client.responses.create(model="o3-deep-research", input=LATE_ERROR, background=True)
     assert client.responses.cancel(report.id).status == "cancelled"
     assert client.responses.retrieve(report.id).status == "cancelled"
     caught = raised(openai.BadRequestError, lambda: client.responses.create(model=LLM, input=QUESTION, background=True))

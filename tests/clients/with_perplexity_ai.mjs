@@ -1,7 +1,7 @@
 // Perplexity's SDK for JavaScript.
 import assert from "node:assert/strict";
 import Perplexity from "@perplexity-ai/perplexity_ai";
-import { ANSWER, KEY, LIMITED_URL, PAGE_URL, QUESTION, URL, check, ended, includesAnswer, main, thrown } from "./checks.mjs";
+import { ANSWER, KEY, LATE_ERROR, LIMITED_URL, PAGE_URL, QUESTION, URL, check, ended, includesAnswer, main, thrown } from "./checks.mjs";
 
 const baseURL = `${URL}/perplexity`;
 const messages = [{ role: "user", content: QUESTION }];
@@ -84,7 +84,7 @@ check("responses, in the background", [], async () => {
   assert.equal(queued.status, "queued");
   checkResponse(await ended(() => client.responses.retrieve(queued.id), hasEnded));
   assert.ok(await thrown(() => client.responses.cancel(queued.id)) instanceof Perplexity.BadRequestError);
-  const report = await client.responses.create({ effort: "xhigh", input: QUESTION, background: true });
+  const report = await client.responses.create({ effort: "xhigh", input: LATE_ERROR, background: true });
   assert.equal((await client.responses.cancel(report.id)).status, "cancelling");
   assert.equal((await ended(() => client.responses.retrieve(report.id), hasEnded)).status, "cancelled");
 });

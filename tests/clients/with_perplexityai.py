@@ -6,7 +6,7 @@ import json
 import time
 
 import perplexity
-from checks import ANSWER, KEY, LIMITED_URL, PAGE_URL, QUESTION, URL, check, main, raised
+from checks import ANSWER, KEY, LATE_ERROR, LIMITED_URL, PAGE_URL, QUESTION, URL, check, main, raised
 
 BASE = f"{URL}/perplexity"
 MESSAGES = [{"role": "user", "content": QUESTION}]
@@ -131,7 +131,7 @@ def responses_background():
     assert [event.sequence_number for event in events] == list(range(3, len(events) + 3))
     check_response(events[-1].response)
     raised(perplexity.BadRequestError, lambda: client.responses.cancel(queued.id))
-    report = client.responses.create(effort="xhigh", input=QUESTION, background=True)
+    report = client.responses.create(effort="xhigh", input=LATE_ERROR, background=True)
     assert client.responses.cancel(report.id).status == "cancelling"
     assert ended(lambda: client.responses.retrieve(report.id)).status == "cancelled"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any
 
 import httpx2
@@ -17,6 +18,7 @@ from modules.llm_platform.domain.dtos.request_dtos import MAX_URLS
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import WebSearchConnectionError
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS, EFFORTS
+from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
 QUESTION = "What is asyncio?"
@@ -291,6 +293,21 @@ async def test_background_response_is_cancelled_once(client: httpx2.AsyncClient,
     assert cancelled.json() == {"response_id": name, "status": "cancelling"}
     assert (await client.get(f"{RESPONSES}/{name}")).json()["status"] == "cancelled"
     assert (await client.post(f"{RESPONSES}/{name}/cancel")).status_code == 400
+
+
+async def test_response_that_ends_before_it_is_cancelled_is_no_cancelled_one(
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run was found running, and its end came first."""
+    name = (await create(client, background=True)).json()["id"]
+    await ended(client, f"{RESPONSES}/{name}")
+
+    async def find_running(*_: object) -> SimpleNamespace:
+        return SimpleNamespace(status="running")
+
+    monkeypatch.setattr(runs, "find_job", find_running)
+    refused = await client.post(f"{RESPONSES}/{name}/cancel")
+    assert (refused.status_code, "completed" in refused.text) == (400, True)
 
 
 async def test_failed_response_says_why(client: httpx2.AsyncClient, services: FakeServices) -> None:

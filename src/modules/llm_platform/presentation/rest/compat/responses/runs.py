@@ -144,11 +144,13 @@ async def resume(
 async def cancel(request: Request, api: ResponsesApi, response_id: str) -> ResearchJobDetail:
     """Stop a background run that has not ended. Raises ResearchNotFoundError, BadRequestError."""
     job = await find_job(request, api.name, response_id)
-    if job.status not in ("queued", "running"):
-        raise BadRequestError(
-            f"The response is {current_status(job)}: only a background response that runs can be cancelled."
-        )
-    return await services(request).research_jobs.cancel(response_id, owner=caller_id(request))
+    if job.status in ("queued", "running"):
+        job = await services(request).research_jobs.cancel(response_id, owner=caller_id(request))
+        if job.status == "cancelled":
+            return job  # any other run ended in the meantime
+    raise BadRequestError(
+        f"The response is {current_status(job)}: only a background response that runs can be cancelled."
+    )
 
 
 async def delete(request: Request, api: ResponsesApi, response_id: str) -> None:
