@@ -22,7 +22,7 @@ LATE = "not finished in the time that max_seconds leaves for {stage}: raise it, 
 
 
 class BudgetedLLM(ILLMProvider):
-    """`llm` as one stage of a report may use it.
+    """A language model that keeps one stage of a report within the budget.
 
     Each call reserves its maximum first, ends with `phase` (default: the phase of its stage) and is always settled.
     A refused call raises LLMBudgetError and costs nothing.

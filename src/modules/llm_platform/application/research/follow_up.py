@@ -113,7 +113,7 @@ class FollowUps:
 
     async def forget(self, owner: str, request_id: str) -> None:
         """Remove the stored turns of a research run."""
-        await self._turns.set(owner_key(owner, request_id), StoredTurns(turns=()), 0.0)
+        await self._turns.set(owner_key(owner, request_id), NO_TURNS, 0.0)
 
     async def turns_before(self, request: ResearchRequest, owner: str) -> StoredTurns | None:
         """Return the conversation that the request continues; None if there is none.

@@ -23,8 +23,8 @@ ADDRESS: Final = "{place}: only addresses of the sources are allowed"
 class OutputStrings:
     """Cleans the objects that a model makes of one answer. `unsupported` counts the texts of the last one that lost markers.
 
-    The evidence for a source are the sentences of the answer that cite it, but for those that it refutes. `read_support` asks
-    a support model about texts that say a sentence in other words; None leaves them to the words.
+    The evidence of a source is the sentences of the answer that cite it, without the unsupported ones. `read_support` asks a
+    support model about texts that say a sentence in other words. If it is None, only words are compared.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class OutputStrings:
         return self._remove_unsupported(text) if render_markers(text) else text
 
     def _remove_unsupported(self, text: str) -> str:
-        """Return the text without the markers of sources whose sentences in the answer say nothing of the kind."""
+        """Return the text without the markers of sources whose evidence does not support it."""
         citations = self._checker.check(text).citations
         judged = {citation.source_index for citation in citations}
         supported = _list_supported(citations)

@@ -33,8 +33,9 @@ class ResearchParts(NamedTuple):
 class ResearchVariants(NamedTuple):
     """The parts of research for requests that choose a model or send files.
 
-    - `models` are those that a request can choose.
-    - `make` returns the parts for one of them (None: for all together). With True, these put nothing into caches and stores.
+    - `models` are the models that a request can choose.
+    - `make` returns the parts for one model, or for all models together if the first argument is None. If the second argument
+      is True, the parts put nothing into caches and stores.
     """
 
     models: tuple[str, ...]

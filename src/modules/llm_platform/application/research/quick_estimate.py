@@ -1,4 +1,4 @@
-"""Estimate what a shallow or deep run takes at most, calls that are repeated or fail over left out."""
+"""Estimate what a shallow or deep run takes at most, excluding retries and failover."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -74,7 +74,7 @@ class Run:
     - `emit` passes an event to the caller.
     - `store_sources` stores the texts that quotes point into. `on_sources` is a callback of the caller for these, and
       `keeps_sources` is True if the service stores them too. `sources` are the ones stored last.
-    - `given` are pages that were read before; None for most runs. Nobody waits for a run that has them.
+    - `given` are pages that were read before; None for most runs. Only runs of watches have them, and nobody waits for these.
     - `early_finish` lets the caller ask for the text before the search has ended.
     - `on_progress` is called when an item is stored that a new attempt at this run would not make again.
     """

@@ -1,4 +1,4 @@
-"""Metrics of a research run, read from its events: result, duration, and the time of each stage. Its span."""
+"""Measure a research run by its events: its result, its duration, the time of each stage, and its span."""
 
 import time
 from collections.abc import Mapping
@@ -28,9 +28,8 @@ _ENDS_OF_REPORT: Final[Mapping[str, str]] = {"planned": "plan", "ranked": "searc
 class StageTimes:
     """Context manager around one research run. Its `emit` passes events on and takes their time.
 
-    `write` ends with the last token, `verify` with the answer or `end_verification`, which `output` follows. A research run
-    without tokens after its sources has none of them.
-    The stages of a report from the store are not counted.
+    The stage `write` ends with the last token. The stage `verify` ends with `end_verification`, or with the answer if that was
+    not called, and `output` follows. A run without tokens has none of the three. Stages of a stored report are not counted.
     """
 
     __slots__ = ("_began", "_depth", "_emit", "_ended", "_ends", "_last_token", "_metrics", "_traced", "_verified")

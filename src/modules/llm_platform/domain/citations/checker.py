@@ -157,9 +157,10 @@ class CitationChecker:
         return found
 
     def _doubt(self, key: Key) -> Doubt | None:
-        """Return what a support model reads; None if it does not read the source's language, or nothing shows what to read.
+        """Return the claim and the passage that a support model reads; None if it may not decide, or if no passage is found.
 
-        A short text without a word of the claim is read as a whole, unless both are in English: there it says something else.
+        If the source has no word of the claim, a short source is read as a whole. If both are in English, it is not read,
+        because it then says something else.
         """
         said, _, clauses, number = key
         span, judgement = self._judged[key]
@@ -184,7 +185,10 @@ class CitationChecker:
         return Doubt(key, claim.text, html.unescape(read), span, judgement, highest, is_english, quote)
 
     def _is_in_doubt(self, key: Key) -> bool:
-        """Return whether a support model may decide: what the words decide, or in English what shares no word, it may not."""
+        """Return whether a support model may decide a citation that the words have not decided.
+
+        It must know both languages. If no word is shared, it decides neither table rows nor pairs in English.
+        """
         _, judgement = self._judged[key]
         _, cells, _, number = key
         if not self._is_read or judgement.is_final or key in self._settled:

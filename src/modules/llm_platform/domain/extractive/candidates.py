@@ -46,7 +46,7 @@ _NAMES_ITSELF = re.compile(r"-{1,2}\w|`|[^:]{1,40}: |.{1,40}\s[–—-]+\s")  # 
 
 
 def _quality(sentence: Sentence, shown: str, own: Sequence[str], met: Mapping[int, float], question: Question) -> float:
-    """Return the factor that the form of the sentence puts on its score: completeness, length and kind."""
+    """Return the factor by which the form of a sentence (completeness, length, kind) multiplies its score."""
     quality = CUT_QUALITY if not sentence.is_complete else ITEM_QUALITY if sentence.item else 1.0
     if len(own) > LONG_WORDS:
         quality *= LONG_QUALITY
@@ -276,7 +276,7 @@ class SourceSentences:
         if is_usable and not sentence.item:
             is_usable = not (
                 sentence.text[0].islower() and own[0] in self.stop_words
-            )  # `of the …`: its beginning is missing
+            )  # the beginning of `of the …` is missing
         return SentenceForm(
             sentence=sentence,
             lead=lead,
@@ -345,12 +345,12 @@ class Candidate:
 
     @property
     def quality(self) -> float:
-        """The factor that the form of the sentence puts on its score."""
+        """The factor by which the form of the sentence multiplies its score."""
         return _quality(self.sentence, self.form.shown, self.words, self.own_met, self.question)
 
     @property
     def is_quotable(self) -> bool:
-        """True if the sentence can be part of an answer. This is computed at the first use, because few candidates need it."""
+        """True if the sentence can be part of an answer. It is computed at the first use and kept."""
         if self._is_quotable is None:
             text = self.sentence.text
             shows_nothing = not self.attached and points_to_exhibit(text, self.question.text)
@@ -470,7 +470,10 @@ def is_in_same_table(one: Candidate, other: Candidate) -> bool:
 
 
 def overlap(one: Candidate, other: Candidate) -> float:
-    """Return the share of the shorter sentence's words that both have, 0 to 1. Words of the question do not count."""
+    """Return the share of the shorter sentence's words that both have, 0 to 1. Words of the question do not count.
+
+    Announcements overlap only if they announce the same block.
+    """
     if one.sentence.is_announcement or other.sentence.is_announcement:
         return float(bool(one.attached) and one.attached[0].text == (other.attached[0].text if other.attached else ""))
     if one.words == other.words:

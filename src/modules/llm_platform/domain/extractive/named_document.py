@@ -1,4 +1,4 @@
-"""Answer a question that names a document and asks nothing else, such as `What does “Travel rules” say?`: by how it begins."""
+"""Answer a question that only names a document, such as `What does “Travel rules” say?`, with its first sentences."""
 
 import re
 from collections.abc import Sequence
@@ -26,9 +26,10 @@ def find_opening(question: Question, candidates: Sequence[Candidate]) -> list[Ca
 
 
 def _asks_for_contents(rest: str, language: str) -> bool:
-    """Return whether the question without its title has a verb such as `say` and nothing else. A title may be in any language.
+    """Return whether the question without the title has a verb such as `say` and no other content word.
 
-    Without a verb, the beginning need not answer: `Where is “Travel rules”?`
+    Without such a verb, the beginning may not answer the question: `Where is “Travel rules”?` The rest is also read in the
+    language that is detected in it, because the title may have another language.
     """
     verbs = load_words("quoting", "words_for_contents")
     readings = ({term.word for term in read_question(rest, one).terms} for one in (language, detect(rest) or language))

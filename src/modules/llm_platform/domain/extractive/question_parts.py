@@ -21,8 +21,8 @@ SPLIT_LANGUAGES: Final = ("en", "de")
 def split_question(question: Question) -> list[str]:
     """Return the parts of a question as written; none if it asks one thing.
 
-    Each part begins with a question word or a verb and has a word of its own, and more than a comma stands between two. What
-    stands before a question may tell its circumstances: `My card was stolen, what must I do?`
+    Each part must begin with a question word or a verb and must have an important word, and more than a comma must separate
+    two parts. In `My card was stolen, what must I do?`, the text before the comma only describes the circumstances.
     """
     language = question.language
     parts = [part.strip() for part in PART_END.split(question.text) if part.strip()]
@@ -56,7 +56,10 @@ def _asks_for_something(part: str, language: str) -> bool:
 
 
 def _lacks_all(part: str, known: set[str], language: str) -> bool:
-    """Names do not count, since parts share them. In German all nouns look like names."""
+    """Return whether the answer has none of the words that the part asks about.
+
+    Names do not count, because parts share them. In German they count, because all nouns look like names.
+    """
     terms = [term for term in read_question(part, language).terms if term.weight > WEAK_WEIGHT]
     asked = [term.word for term in terms if language == "de" or term.weight < NAME_WEIGHT]
     return bool(asked) and not any(is_same_word(word, other) for word in asked for other in known)

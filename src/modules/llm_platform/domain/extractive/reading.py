@@ -29,7 +29,7 @@ NEARLY_BEST: Final = 1.0  # the log-odds of a further quote may be lower than th
 MAX_BEFORE_CHARS: Final = 160  # only the end of the sentence before is read
 
 Kind = Literal["english", "languages", "near"]
-"""What weighed a sentence: the English support model, the one of other languages, or the encoder alone."""
+"""The model that weighs a sentence: the English support model, the one for other languages, or the encoder alone (`near`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,8 @@ class Weights:
     """The weights of the features of a sentence, and the limits of its log-odds.
 
     - From `answers_from`, a sentence is quoted, even if it shares few words with the question.
-    - From `words_from`, the choice of the words stays if its best sentence is lower than the best of all by at most
-      `words_within`, which is large where closeness alone weighs.
+    - If the best of all sentences has at least `words_from`, the choice of the words stays, provided that its own best sentence
+      is lower by at most `words_within`. This limit is wide for `near`.
     - From `may_answer_from`, it is shown as a sentence that may answer.
     """
 
@@ -77,7 +77,7 @@ def describe_sentence(candidate: Candidate) -> str:
 class Reading:
     """What the models say about a sentence.
 
-    - `closeness` compares it with the question, and `lead` is how far that is above the mean, in standard deviations.
+    - `closeness` compares it with the question. `lead` is how far `closeness` is above the mean, in standard deviations.
     - `log_odds` is the result of the support model, and `kind` names the one that read the sentence.
     """
 
@@ -97,9 +97,10 @@ class Reading:
 
 
 def choose_kind(question: str | None, sentence: str | None) -> Kind:
-    """Return what weighs a sentence, from the languages of the question and the sentence.
+    """Return which model weighs a sentence. `question` and `sentence` are the languages of the two.
 
-    The log-odds of two models cannot be compared: beside English files, a foreign one would seem to answer too often.
+    If they differ, the encoder alone weighs, because the log-odds of two models cannot be compared: beside English files, a
+    foreign file would seem to answer too often.
     """
     if question != sentence or question not in READ_LANGUAGES:
         return "near"
@@ -107,7 +108,7 @@ def choose_kind(question: str | None, sentence: str | None) -> Kind:
 
 
 def keep_nearest(selection: Selection, near: Sequence[Candidate], closeness: Sequence[float]) -> list[Reading]:
-    """Return the sentences that are worth reading: the nearest ones, and those that the words chose."""
+    """Return the sentences to read: the MAX_READ nearest ones, and all that the words chose."""
     mean, deviation = fmean(closeness), pstdev(closeness)
     readings = [
         Reading(candidate, value, (value - mean) / deviation if deviation > 0 else 0.0)
@@ -134,8 +135,8 @@ class Chosen:
 def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chosen:
     """Choose the sentences that answer.
 
-    The choice of the words stays if one of its sentences answers nearly as well as the best one, and that may answer. The
-    quotes must have the options, signs and identifiers of the question, whatever the models say.
+    The choice of the words stays if the question has several parts, or if one of its sentences is nearly as good as the best
+    sentence and the best sentence may answer. Other quotes must have the options, signs and identifiers of the question.
     """
     question = selection.question
     weighed = sorted(((*one.weigh(), one.candidate) for one in readings), key=lambda one: -one[0])

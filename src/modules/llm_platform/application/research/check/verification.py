@@ -160,7 +160,7 @@ async def ask_judge(
     """
     name = verification.judge.name
     if verification.until - asyncio.get_running_loop().time() < MIN_JUDGING_S:
-        return JudgedClaims(verdicts=()), (Degraded(component=name, reason=LATE),)
+        return NO_JUDGMENT, (Degraded(component=name, reason=LATE),)
     try:
         async with deadline_at(verification.until):
             judgment = await verification.judge.judge(verification.question, claims)

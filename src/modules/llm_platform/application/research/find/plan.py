@@ -59,7 +59,7 @@ class SearchPlanner:
         if (
             follow_up and follow_up.questions
         ):  # the model that understood the follow-up planned them, and the cost is counted there
-            planned = Plan(follow_up.questions, by_model=True)
+            planned = Plan(follow_up.questions)
         else:
             try:
                 async with deadline_in(self.timeout_s):

@@ -77,9 +77,6 @@ class ReadCounts:
     late: int = 0
 
 
-NOTHING_READ = ReadCounts()
-
-
 @dataclass(frozen=True, slots=True)
 class ReadPage:
     """A page, cut to MAX_STORED_TOKENS. `passages` are for the prompt; None if the prompt was built before."""

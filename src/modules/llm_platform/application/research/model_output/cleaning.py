@@ -96,7 +96,7 @@ class TemplateTokenRemover:
         self._has_ended = False
 
     def feed(self, text: str) -> str:
-        """Add the next piece, and return the text that is now complete, maybe nothing."""
+        """Add the next piece, and return the text that is now complete; empty if none is."""
         return self._take(text, is_complete=False)
 
     def finish(self) -> str:

@@ -164,7 +164,7 @@ MAX_STREAMED_LINES: Final = 200  # read while they arrive; the rest is read at t
 
 
 def object_schema(key: str, item: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON schema of an object with one list. A list alone is no schema that every service takes."""
+    """Return the JSON schema of an object with one list. Not every service takes a schema that is a list itself."""
     properties = {key: {"type": "array", "items": item}}
     return {"type": "object", "properties": properties, "required": [key], "additionalProperties": False}
 

@@ -27,11 +27,11 @@ Result = TypeVar("Result")
 
 
 class CheckpointStore:
-    """One topic of the store in one language. A `fresh` research reads nothing from it, but writes to it.
+    """One topic of the store in one language. A `fresh` research writes to it and reads nothing.
 
-    After the first error or timeout nothing more is written, and `failure` holds it: the research goes on. Nothing more is
-    read either, unless a write failed with an error: a full disk and a read-only database still have what was paid for.
-    `on_stored` is called for each item that a new attempt at this research finds here.
+    After the first error or timeout, nothing more is written, `failure` has the error, and the research goes on. Entries are
+    still read only if a write failed with an error, because a full disk and a read-only database have what was paid for.
+    `on_stored` is called for each stored item that a new attempt at this research would find.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ Calls = tuple[int, tuple[int, int]]  # how many, and the tokens of the prompt an
 def estimate_report(
     tools: ReportTools, request: PlanRequest, language: str, questions: Sequence[str]
 ) -> ReportEstimate:
-    """Return what a report over these sub-questions takes at most, calls that are repeated or fail over left out."""
+    """Return what a report over these sub-questions takes at most, excluding retries and failover."""
     now, one_more = (_amounts(tools, request, language, count) for count in (len(questions), len(questions) + 1))
     cost = None if now.cost_usd is None or one_more.cost_usd is None else one_more.cost_usd - now.cost_usd
     return ReportEstimate(

@@ -37,7 +37,7 @@ class Collected:
 
 
 def make_stored_model(run: ReportRun) -> AskModel | None:
-    """Return what asks the model of a round, and answers from the checkpoints what was asked before; None without a model."""
+    """Return a function that asks the model of a round once, and then answers from the checkpoints; None without a model."""
     llm = run.llm("queries", "search")
     if llm is None:
         return None
@@ -69,7 +69,7 @@ async def search_open_questions(
     collected: Collected,
     page_limit: int,
 ) -> Collected:
-    """Make the further rounds, and return what is found then; at most `page_limit` pages, those with quotes first."""
+    """Make the further rounds. Return all that was collected, with at most `page_limit` pages, quoted pages first."""
     if not explorer.searches or not rounds.limits.rounds:
         return collected
     query = run.request.query

@@ -45,10 +45,11 @@ async def sub_questions(
     other_than: Sequence[str] = (),
     emit: Callable[[str], None],
 ) -> Plan:
-    """Plan up to `options.sub_questions`, each emitted as soon as it is known; none of the rejected ones in `other_than`.
+    """Plan at most `options.sub_questions` sub-questions, and emit each as soon as it is known.
 
     A model may plan fewer. If it plans none, breaks off, or plans one that leaves out a part of the question, the
-    decomposition completes the plan, and `degraded` says why.
+    decomposition completes the plan, and `degraded` says why. Sub-questions in `other_than` were rejected and are left out,
+    unless nothing else is left.
     """
     limit = options.sub_questions
     selected = QuestionSelector(language, written=(question,), taken=other_than, limit=limit, emit=emit)

@@ -57,7 +57,7 @@ ROWS_SCHEMA: Final = object_schema("rows", {"type": "array", "items": _CELL})
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Scores in the order of the input; `defaulted` counts those that are not the model's although there is a model."""
+    """Scores in the order of the input. `defaulted` counts the scores that a configured model did not give."""
 
     scores: tuple[Score, ...]
     defaulted: int = 0

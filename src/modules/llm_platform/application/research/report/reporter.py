@@ -74,18 +74,18 @@ class Reporter:
         self._cleaning: asyncio.Task[None] | None = None
 
     def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> "Reporter":
-        """Another one over files of a request, beside the sources or in their place; to be closed when its run has ended."""
+        """Return a reporter over files of a request, beside the sources or in their place. Close it when its run has ended."""
         search = FilesSearch(files, self._tools.search if beside_sources else None)
         return Reporter(replace(self._tools, search=search, pages=FilesReader(files, self._tools.pages)))
 
     def check(self, request: ResearchRequest) -> None:
-        """Raises PriceUnknownError when the request limits the cost and prices are unknown."""
+        """Raise PriceUnknownError if the request limits the cost and prices are unknown."""
         if request.max_cost_usd is not None and self._tools.llms and self._tools.price is None:
             raise PriceUnknownError
 
     @property
     def price(self) -> Callable[[int, int], float] | None:
-        """Returns the US dollars of a call by its prompt and completion tokens; None if a price is unknown."""
+        """The function that returns the cost of a call in US dollars from its prompt and completion tokens; None if unknown."""
         return self._tools.price
 
     @property
@@ -110,7 +110,7 @@ class Reporter:
         request = run.request
         checkpoints = self._tools.checkpoints(make_topic(request.query), run.language, fresh=request.fresh)
         key = report_key(checkpoints, self._tools, request, run.earlier_sources)
-        has_schema = request.output_schema is not None  # leaves time and a call for it
+        has_schema = request.output_schema is not None  # a report with a schema keeps time and a call free for it
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds, has_schema)
 
         equal = (key, request.fresh, limits)
@@ -226,7 +226,7 @@ class Reporter:
         return MadeReport(response, is_stored=report.is_storable)
 
     def end(self, run: Run) -> float:
-        """Event loop time by which everything is done."""
+        """Return the event loop time by which everything is done."""
         return run.began + self._seconds(run.request)
 
     def _seconds(self, request: ResearchRequest) -> float:
@@ -242,7 +242,7 @@ class Reporter:
             price=self._tools.price,
         )
         if request.output_schema is not None:
-            budget.expect_calls("output", 1)  # made when the report is finished, of what it leaves
+            budget.expect_calls("output", 1)  # the output is made after the report, with what the report leaves
         return budget
 
 

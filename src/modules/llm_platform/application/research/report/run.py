@@ -54,10 +54,10 @@ class ReportTools:
 
     - `llms` has a model for every stage, or is empty.
     - `writer` builds a writer for a model (or None) and a context size in tokens.
-    - `judge` builds a citation judge for a model; None: citations are verified lexically only.
-    - `support_model` decides what the comparison of words leaves in doubt; None leaves it to the words.
+    - `judge` builds a citation judge for a model. If it is None, only words are compared.
+    - `support_model` decides what the comparison of words leaves in doubt. If it is None, the words decide.
     - `labels` name the provider of "search", "read" and each stage in store keys.
-    - `price` gives the US dollars of a call by its prompt and completion tokens; None: prices are unknown.
+    - `price` returns the cost of a call in US dollars from its prompt and completion tokens. It is None if prices are unknown.
     - `lock` lets one of several processes with the same store make a report.
     """
 

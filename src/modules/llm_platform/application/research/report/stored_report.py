@@ -111,7 +111,7 @@ async def find_stored_report(
 ) -> StoredReport | None:
     """Return the stored report of this request by the same models, engines and prompts (`report_key`), sanitized.
 
-    Offline, the latest report of the same request by any of them.
+    Offline, models, engines and prompts may differ, and the latest report of the same request is returned.
     """
     found = await checkpoints.get("answers", key, StoredReport)
     if found is None and offline:
@@ -143,10 +143,10 @@ async def store_report(
     sources: tuple[Source, ...],
 ) -> None:
     """Store the report under its `report_key`."""
-    candidates = StoredReport(
+    report = StoredReport(
         asked=request_key(request, language), finished_at=datetime.now(UTC), events=events, sources=sources
     )
-    await checkpoints.put("answers", key, candidates)
+    await checkpoints.put("answers", key, report)
 
 
 async def mark_finished(checkpoints: CheckpointStore, key: str) -> None:

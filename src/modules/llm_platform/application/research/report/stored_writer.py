@@ -13,7 +13,7 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, Streamin
 
 
 class StoredWriter(StreamingSynthesizer):
-    """Gives the text that the checkpoints have under `key`, at no cost, else the text of `writer`.
+    """Returns the text that the checkpoints have under `key`, which costs nothing, or else lets `writer` write it.
 
     The text is stored before its citations are judged, so a process that is killed during the judgement loses no text.
     """

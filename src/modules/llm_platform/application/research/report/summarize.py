@@ -91,7 +91,7 @@ _TAG = re.compile(r"(`[^`]*`)|<[A-Za-z][^<>=]{0,200}=[^<>]{0,2000}>")
 async def summarize(
     page: Page, question: str, language: str, llm: ILLMProvider | None, *, context_tokens: int
 ) -> tuple[Summary, tuple[Degraded, ...]]:
-    """Return the summary, by the model in `language`, else extractive, and how the model failed or that it wrote nothing."""
+    """Return the summary, by a model in `language` or else as quoted sentences, and the failures of the model."""
     if llm is None:
         return await _make_extractive_summary(page, question, language), ()
     if len(page.text) <= INLINE_CHARS:

@@ -29,7 +29,8 @@ class Doubt:
     """A claim and a passage that a support model may decide.
 
     `span` and `judgement` are the result of the words, and `highest` is the highest verdict that the model may give.
-    `is_english` is False if the claim or the passage is in another language. `quote` is what a claim that is supported shows.
+    `is_english` is False if the claim or the passage is in another language. `quote` is the span that the citation shows once
+    the model has decided.
     """
 
     key: Key
@@ -44,7 +45,7 @@ class Doubt:
 
 @cache
 def read_limits(words: Verdict, *, is_english: bool = True, is_without_words: bool = False) -> Limits:
-    """Return the limits for a verdict of the words, or for claims about which the words say nothing.
+    """Return the limits for a verdict of the words, or for claims that share no word with their source.
 
     `scripts/support_model/combine.py` fits the limits of English in `support_limits.json`, and `languages.py` measures the
     limits of other languages.
@@ -56,7 +57,8 @@ def read_limits(words: Verdict, *, is_english: bool = True, is_without_words: bo
 def decide(doubt: Doubt, log_odds: float) -> tuple[Span, Judgement]:
     """Return the quote and the judgement with the verdict of the model, limited by `doubt.highest`. The score stays.
 
-    Where the words say nothing, the model may find a claim and not rule it out, because nothing shows which passage to read.
+    If claim and source share no word, the model may confirm the claim but not reject it, because nothing shows which passage
+    to read.
     """
     judgement, is_open = doubt.judgement, doubt.judgement.is_without_words
     limits = read_limits(judgement.verdict, is_english=doubt.is_english, is_without_words=is_open)

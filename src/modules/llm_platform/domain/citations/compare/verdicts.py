@@ -48,7 +48,7 @@ class Judgement:
     is_refuted: bool = False
     is_verbatim: bool = False
     cells: tuple[Judgement, ...] = ()
-    change: Change | None = None  # why it is doubted, with the place in the claim and in the source
+    change: Change | None = None  # the difference to show to a reader
     highest: Verdict = "supported"
     word_verdict: Verdict | None = None
 

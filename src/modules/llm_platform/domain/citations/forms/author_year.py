@@ -45,7 +45,7 @@ class BibliographyEntry:
 
     @classmethod
     def of(cls, number: int, text: str) -> BibliographyEntry | None:
-        """Return the entry, None for one without a year."""
+        """Return the entry; None if the text has no year."""
         plain = _ADDRESS.sub(" ", text)
         found = _IN_PARENTHESES.search(plain) or _YEAR.search(plain)
         if found is None:
@@ -85,7 +85,7 @@ class Bibliography:
             self._by_key.setdefault(key, []).append(entry)
 
     def find(self, author: str, year: str) -> int | None:
-        """Return the number of the first entry by an author, with the second and further names if there are some."""
+        """Return the number of the first entry by these authors of this year; None if there is none."""
         bare = _OTHERS.sub("", author).strip(" ,\"“”'*_")
         names = [words for name in _BETWEEN.split(bare) if (words := fold_words(name))]
         for wanted in (names, [fold_words(bare)]):
@@ -99,7 +99,7 @@ class Bibliography:
 def read_parenthesised_works(text: str, bibliography: Bibliography) -> list[int] | None:
     """Return the numbers of the entries that the inside of parentheses names; None if it names something else.
 
-    Several works stand between semicolons. One that is not in the bibliography is left out.
+    Semicolons separate several works. Works that the bibliography lacks are left out.
     """
     if not any(sign.isdigit() for sign in text) and "n.d" not in text and "n. d" not in text:
         return None

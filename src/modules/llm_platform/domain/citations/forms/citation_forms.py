@@ -264,7 +264,7 @@ class _Sources:
         return by_address or self.find_named(entry.title)
 
     def _is_other_given(self, entry: ListedSource, number: int) -> bool:
-        """Return whether a list of the text numbers given sources anew: this entry names another one than its number."""
+        """Return whether the text numbers the given sources anew: the entry names a given source that has another number."""
         meant = self._by_number.get(self._find_given(entry) or 0)
         taken = self._by_number.get(number)
         if meant is None or not meant.text or meant is taken:

@@ -17,11 +17,13 @@ _ROW_END = " \t|"
 
 
 class MarkerCompleter:
-    """Takes the units of a sanitised answer (`AnswerSanitizer.units`), and returns them with further markers.
+    """Adds missing markers to the units of a sanitised answer (`AnswerSanitizer.units`).
 
-    `added` are the offsets of these in the result, `ended` the sentences with the markers that they had. A sentence
-    passes at once; a line without a full stop that has no marker waits for the next unit, because the sentence may go on
-    there.
+    - `added` are the offsets of the added markers in the result.
+    - `ended` are the finished sentences, with the markers that their author wrote.
+
+    A finished sentence is returned at once. A line without a full stop and without a marker waits for the next unit, because
+    the sentence may go on there.
     """
 
     def __init__(self, checker: CitationChecker, language: str) -> None:
@@ -35,7 +37,7 @@ class MarkerCompleter:
         self._readings = 0
 
     def feed(self, unit: str) -> str:
-        """Add the next sentence or line, and return the text that is now complete, maybe nothing."""
+        """Add the next sentence or line, and return the text that is now complete; empty if none is."""
         self._pending += unit
         return self._read(is_complete=False) if self._pending else ""
 

@@ -15,7 +15,7 @@ _LEFT_OUT = frozenset({"## Citations", "## Notes"})
 
 
 def find_export_lines(lines: Sequence[TextLine]) -> set[int]:
-    """Return the positions of these lines; empty for a text that has neither our strip nor our last line."""
+    """Return the positions of these lines; empty if the text has neither the strip nor the last line of an export."""
     texts = [line.text.strip() for line in lines]
     last = max((at for at, text in enumerate(texts) if text), default=-1)
     strips = {at for at, text in enumerate(texts) if _STRIP.fullmatch(text)}

@@ -11,14 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.read.words import (
-    LITERAL,
-    MAX_WORDS,
-    Word,
-    find_identifiers,
-    list_words,
-    words_of_runs,
-)
+from modules.llm_platform.domain.citations.read.words import LITERAL, MAX_WORDS, Word, list_words, words_of_runs
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import count_negators, list_denied_words
 from modules.llm_platform.domain.text.numbers import (
@@ -42,9 +35,9 @@ _CLAUSE = re.compile(r"[,;:](?=\s)|[，、；：（(]|\s[–—-]\s")
 
 
 class ClaimNumber(NamedTuple):
-    """A number of a claim: what it can mean, its offset, and its words; "" for one in figures.
+    """A number of a claim: its possible values, its offset, and its words (empty for a number in figures).
 
-    "1,234" is `{"1234", "1.234"}`, since a comma may be either sign.
+    The reading of "1,234" is `{"1234", "1.234"}`, because a comma may separate thousands or decimals.
     """
 
     reading: Reading
@@ -184,11 +177,6 @@ class TextFacts:
     def values(self) -> frozenset[str]:
         """The possible values of all numbers together."""
         return frozenset().union(*self.numbers)
-
-    @cached_property
-    def identifiers(self) -> frozenset[str]:
-        """The folded names of program parts and options."""
-        return frozenset(fold(word).removesuffix("()") for word in find_identifiers(self.text))
 
     @cached_property
     def dated(self) -> list[str]:

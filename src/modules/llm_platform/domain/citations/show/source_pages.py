@@ -18,7 +18,7 @@ def list_cited_pdf_pages(citations: Iterable[Citation]) -> dict[int, tuple[int, 
 
 
 def add_cited_page(url: str, index: int, pages: Mapping[int, Sequence[int]]) -> str:
-    """Return the address of a source at the first page that is cited; as it is without one."""
+    """Return the address of a source with its first cited page, or the address alone if no page is cited."""
     return page_url(url, next(iter(pages.get(index, ())), None))
 
 

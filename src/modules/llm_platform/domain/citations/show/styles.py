@@ -1,4 +1,4 @@
-"""The citations of an answer in the styles of scholars: in the text, and as a list behind it.
+"""The citations of an answer in academic citation styles: in the text, and as a list behind it.
 
 Nothing is invented: a page of the web has a title, a host, an address and, where it states one, a date. Its author is not
 known, so the title stands in the author's place, as the styles have it for such pages.
