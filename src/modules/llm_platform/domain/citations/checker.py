@@ -1,6 +1,6 @@
 """Check an answer against the sources that it cites: for each sentence and source the best quote and a verdict.
 
-Words, numbers, names, dates and negations are compared; meaning is not understood.
+Words, numbers, names, dates and negations are compared. Where these leave a doubt, a support model may decide.
 """
 
 import html
@@ -20,7 +20,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text.language import stop_words
-from modules.llm_platform.domain.text.messages import get_messages
+from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.text.page_starts import find_page
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
 from modules.llm_platform.domain.urls.canonical_url import quote_url
@@ -261,7 +261,7 @@ class CitationChecker:
         is_said = any(map(str.isalnum, text)) and not text.endswith(_NO_STATEMENT_ENDS)
         if text.startswith("(") and get_messages(self._language).is_voices_note(text):
             return False
-        return is_said and text not in _catalogue_messages(self._language)
+        return is_said and text not in _list_messages(get_messages(self._language))
 
     def _assign_trailing_markers(self, text: AnswerText) -> Iterable[tuple[int, int]]:
         """Yield pairs of sentence position and source for markers that follow several sentences.
@@ -422,6 +422,6 @@ def _decide_verdict(source: Source, judgement: Judgement) -> Verdict:
 
 
 @cache
-def _catalogue_messages(language: str) -> frozenset[str]:
+def _list_messages(messages: Messages) -> frozenset[str]:
     """Return the messages of the application, which need no source."""
-    return frozenset(astuple(get_messages(language)))
+    return frozenset(astuple(messages))

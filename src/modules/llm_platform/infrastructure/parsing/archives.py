@@ -210,7 +210,7 @@ class _HeadingLevels(_Xml):
             self._style = attributes.get("styleId", "")
         elif name == "name" and (found := _HEADING_STYLE.fullmatch(value)):
             self.levels[self._style] = int(found[1] or 1)
-        elif name == "outlineLvl" and value.isdigit() and int(value) < 6:
+        elif name == "outlineLvl" and value.isdecimal() and int(value) < 6:
             self.levels.setdefault(self._style, int(value) + 1)
 
     @property

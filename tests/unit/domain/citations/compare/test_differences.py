@@ -109,3 +109,25 @@ def test_a_form_of_address_is_no_name() -> None:
     """The source names the whole person."""
     text = "Chief executive Tor Lie said he expects margins to recover in the spring; the finance chief gave no date."
     assert checked("Mr Lie thinks that profitability will improve in spring [1].", text).difference is None
+
+
+@for_each(
+    "answer, text, found",
+    [
+        (
+            "`wait_time` limits an upload in bytes [1].",
+            "Groß: `max_size` limits an upload in bytes. `wait_time` is a pause.",
+            "max_size",
+        ),
+        (
+            "`--drop` keeps all files [1].",
+            "Weiß, groß: `--keep-all` keeps all files. `--drop` drops one file.",
+            "keep-all",
+        ),
+    ],
+)
+def test_letters_that_fold_to_two_do_not_shift_the_difference(answer: str, text: str, found: str) -> None:
+    """`ß` compares as `ss`."""
+    difference = checked(answer, text).difference
+    assert difference is not None
+    assert text[difference.found.start : difference.found.end].lstrip("-") == found

@@ -224,3 +224,10 @@ def test_a_number_in_parentheses_cites_behind_white_space(text: str, cited: set[
         GivenSource(2, "https://b.example/", text="It weighs 142 kg.", is_numbered=False),
     )
     assert bound(text, given)[0][1] == cited
+
+
+@for_each("label", ["²", "^²", "①"])
+def test_a_label_in_figures_that_are_no_number_is_read(label: str) -> None:
+    """`int` reads the digits of every script, but neither superscripts nor circled figures."""
+    (sentence, _), *_ = bound(f"The bridge is open [{label}].\n\n[{label}]: https://example.com/bridge\n")
+    assert sentence.startswith("The bridge is open")

@@ -7,12 +7,14 @@ description of another option.
 
 import re
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import Final
 
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
-from modules.llm_platform.domain.citations.read.words import WORD, find_identifiers
+from modules.llm_platform.domain.citations.read.words import OPTION, WORD, find_identifiers
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, WordNumber
+from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import WORD_WITH_APOSTROPHE, fold
 
 MAX_CLAIM_WORDS: Final = 60  # longer claims are not compared, because aligning words takes quadratic time
@@ -83,6 +85,14 @@ def is_of_another_entry(claim: Claim, position: ClaimWordNumber, sentence: TextF
         and not any(option in keys for keys, _ in best)
         and all(named.difference(claim.keys) for _, named in best)
     )
+
+
+def find_program_name(text: str, name: str) -> Span:
+    """Return the span of a folded name of `list_program_names`; the whole text if it has no such word."""
+    for found in chain(WORD.finditer(text), OPTION.finditer(text)):
+        if fold(found[0].lstrip("-")).removesuffix("()") == name:
+            return found.span()
+    return 0, len(text)
 
 
 def list_program_names(text: str) -> frozenset[str]:

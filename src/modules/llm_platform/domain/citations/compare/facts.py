@@ -19,6 +19,7 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.compare.bindings import (
+    find_program_name,
     is_act_of_another,
     is_of_another_entry,
     list_program_names,
@@ -268,7 +269,7 @@ class FactComparison:
             facts = self._read_facts(sentence)
             if others := list_program_names(facts.text).difference(self.claim.keys):
                 start = self._source.spans[sentence][0]
-                return shift(find_place(facts.text.casefold(), min(others)), start)
+                return shift(find_program_name(facts.text, min(others)), start)
         is_elsewhere = any(is_of_another_entry(self.claim, position, sentence) for sentence in self._sentences)
         return best if is_elsewhere else None
 

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.citations.compare.alignment import Passage, Sou
 from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.facts import FactComparison
 from modules.llm_platform.domain.citations.compare.score import compute_features, probability, weights
-from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
+from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
 from modules.llm_platform.domain.text.language import detect
@@ -194,7 +194,7 @@ def _lacks_figure_or_name(claim: Claim, source: SourceText) -> bool:
 
     Names count only if they are in Latin letters and the claim is in another alphabet.
     """
-    known = TextFacts(source.text, frozenset()).numbers
+    known = source.read_facts((0, len(source.text))).numbers
     for reading, at, spelled in claim.numbers:
         key = claim.keys[claim.find_position(at)]
         if (

@@ -239,8 +239,8 @@ class _Sources:
         self.known = sorted(self._by_number)
 
     def _add_entries(self, entries: Sequence[ListedSource]) -> None:
-        numbered = [entry for entry in entries if entry.label.isdigit() and 0 < int(entry.label) <= MAX_NUMBER]
-        footnotes = [entry for entry in entries if entry.label[:1] == "^" and entry.label[1:].isdigit()]
+        numbered = [entry for entry in entries if entry.label.isdecimal() and 0 < int(entry.label) <= MAX_NUMBER]
+        footnotes = [entry for entry in entries if entry.label[:1] == "^" and entry.label[1:].isdecimal()]
         for entry in (*numbered, *footnotes):
             number = int(entry.label.lstrip("^"))
             if self._is_other_given(entry, number):

@@ -26,9 +26,9 @@ _DUNDER = rf"(?<!_)_+[^\W_{UNSPACED}]+(?:_+[^\W_{UNSPACED}]*)*"
 WORD: Final = lazy_pattern(rf"{_FIGURES}|[{UNSPACED}]+|{_SPACED}|{_DUNDER}")
 _UNSPACED_START = re.compile(rf"[{UNSPACED}]")
 _PART = lazy_pattern(rf"[^\W_{UNSPACED}]+")
-_OPTION = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
+OPTION = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
 LITERAL = re.compile(
-    rf"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)|(?<![^\s`\"'(])/\w[\w/.-]*|{_OPTION.pattern}"
+    rf"(?<!`)(`+)(?!`).+?(?<!`)\1(?!`)|(?<![^\s`\"'(])/\w[\w/.-]*|{OPTION.pattern}"
 )  # code, paths, options
 _NUMERIC = re.compile(r"[0-9]+(?:[.,:/-][0-9]+)*\Z")
 IDENTIFIER = re.compile(
@@ -55,7 +55,7 @@ class Word:
 def find_identifiers(text: str) -> list[str]:
     """Return the names of program parts (`max_size`, `runAll`, `run()`) and the options (`--quiet`) in a text."""
     found = [word for word in WORD.findall(text) if IDENTIFIER.match(word)]
-    return found + [option.lstrip("-") for option in _OPTION.findall(text)] if "--" in text else found
+    return found + [option.lstrip("-") for option in OPTION.findall(text)] if "--" in text else found
 
 
 def is_unspaced(word: str) -> bool:
