@@ -37,12 +37,12 @@ JINA_NOTICE = (
     "To fetch them from this machine, set READERS=direct"
 )
 NO_MODEL = (
-    "No language model is configured, so these are quotes from your sources. "
+    "No language model is configured, so answers are quotes from your sources. "
     "For a written answer set LLM_API_KEY and LLM_MODEL, or KIMI_API_KEY, "
     "or LLM_KIND=ollama with LLM_MODEL."
 )
 NO_MODEL_OFFLINE = (
-    "Offline the configured language models cannot be used, so these are quotes from your sources. "
+    "Offline the configured language models cannot be used, so answers are quotes from your sources. "
     "For a written answer set LLM_KIND=ollama with LLM_MODEL."
 )
 
