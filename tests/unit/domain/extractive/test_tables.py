@@ -35,6 +35,12 @@ def found_in(text: str, question: str, language: str = "en", *, is_whole: bool =
     return find_rows(asked, find_candidates(asked, [source], [read_source_blocks(text)], TermMatcher(asked.terms)))
 
 
+def measures(column: str, *cells: str) -> str:
+    """Return a table with these cells in one column: the rows are `row 0`, `row 1` and so on."""
+    rows = "".join(f"| row {number} | {cell} |\n" for number, cell in enumerate(cells))
+    return f"| Model | {column} |\n|---|---|\n{rows}"
+
+
 def names(found: RowsFound | None) -> list[str] | None:
     return None if found is None else [row.sentence.row[0] for row in found.rows]
 
@@ -110,3 +116,71 @@ def test_equal_rows_are_all_shown() -> None:
     table = f"| Boat | Seats | Note |\n|---|---|---|\n{rows}| Big | 9 | |\n"
     assert names(found_in(table, "Which boat has the most seats?")) == ["Big"]
     assert found_in(table, "Which boat has the fewest seats?") is None
+
+
+@for_each(
+    "cells, highest",
+    [
+        (("0.5", "0.125", "0.25"), "row 0"),
+        (("1.250", "0.875", "2.5"), "row 2"),  # the other cells show that the point is a decimal one
+        (("0,5", "0,125", "0,25"), "row 0"),
+        (("1,234.567", "99,999.5", "5"), "row 1"),
+        (("1.234,567", "99.999,5", "5"), "row 1"),
+        (("1234.567", "99,999", "5"), "row 1"),  # no group of thousands has four digits before it
+        (("1,234,567", "9,999", "12"), "row 0"),
+        (("12,34,567", "9,99,999", "12"), "row 0"),  # lakhs
+        ((".5", ".125", ".25"), "row 0"),
+        (("+2.5%", "-3.0%", "+1.5%"), "row 0"),
+    ],
+)
+def test_a_decimal_sign_is_known_from_the_whole_column(cells: tuple[str, ...], highest: str) -> None:
+    assert names(found_in(measures("Accuracy", *cells), "Which model has the highest accuracy?")) == [highest]
+
+
+@for_each(
+    "cells",
+    [
+        ("1.234.567", "2.5", "9"),  # the point groups thousands, and is a decimal one
+        ("0,5", "0.125", "0.25"),
+        ("1.10.2", "1.9.3", "1.2.7"),  # versions
+        ("1.234,567,890", "2", "3"),
+    ],
+)
+def test_figures_in_two_styles_are_not_compared(cells: tuple[str, ...]) -> None:
+    assert found_in(measures("Accuracy", *cells), "Which model has the highest accuracy?") is None
+
+
+@for_each(
+    "cells",
+    [
+        ("900 MB", "1 GB", "2 GB"),
+        ("$900,000", "$1.2 million", "$800,000"),
+        ("50 min", "2 h", "1 h"),
+        ("$90", "€80", "$70"),
+        ("EUR 90", "USD 80", "USD 70"),
+        ("900", "2k", "800"),
+    ],
+)
+def test_figures_of_several_units_are_not_compared(cells: tuple[str, ...]) -> None:
+    assert found_in(measures("Size", *cells), "Which model has the largest size?") is None
+    assert found_in(measures("Size", *cells), "Which model has the smallest size?") is None
+
+
+@for_each(
+    "cells", [("1 hour", "2 hours", "30 h"), ("1 seat", "2 seats", "3 seats"), ("$1", "$2", "$3"), ("1", "-", "3", "4")]
+)
+def test_other_writings_of_one_unit_are_compared(cells: tuple[str, ...]) -> None:
+    found = names(found_in(measures("Size", *cells), "Which model has the largest size?"))
+    assert found == [f"row {len(cells) - 1}"]
+
+
+def test_another_column_is_not_compared_instead() -> None:
+    """The column that is asked about has several units, so that it is not compared. The number of ports is no answer."""
+    table = """| Disk | Size | Ports |
+|---|---|---|
+| A | 900 MB | 4 |
+| B | 1 GB | 2 |
+| C | 2 GB | 1 |
+"""
+    assert found_in(table, "Which disk has the largest size?") is None
+    assert names(found_in(table, "Which disk has the most ports?")) == ["A"]

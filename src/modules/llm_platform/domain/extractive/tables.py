@@ -5,14 +5,14 @@ answer.
 """
 
 import itertools
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import Question, has_same_stem
+from modules.llm_platform.domain.extractive.table_values import has_dates, has_numbers, read_dates, read_numbers
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.negation import count_negators
@@ -24,11 +24,6 @@ EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest
 MIN_ROWS: Final = 3  # a smaller table is not compared or counted
 MAX_COUNTED: Final = 12  # a count shows all its rows; if there are more, there is no answer
 MAX_EQUAL: Final = 4  # if more rows share the first place, there is no answer
-
-_NUMBER = re.compile(r"-?\d[\d.,' \u00a0\u202f]*")
-_ISO_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
-_DAY_FIRST_DATE = re.compile(r"(\d{1,2})[./](\d{1,2})[./](\d{4})")
-_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,33 +96,34 @@ def _find_extreme(
     table: _Table, rows: Sequence[Candidate], content: Sequence[str], asked: Sequence[str], extreme: Extreme
 ) -> RowsFound | None:
     by_date = extreme in ("latest", "earliest")
-    read: Callable[[str], float | None] = _read_date if by_date else _read_number
-    comparable = [at for at in range(1, len(table.columns)) if _is_comparable(table.cells(at), read)]
-    column = _choose_column(table, comparable, content, asked, by_date=by_date)
-    if column is None:
+    has_values, read_values = (has_dates, read_dates) if by_date else (has_numbers, read_numbers)
+    measures = [at for at in range(1, len(table.columns)) if has_values(table.cells(at))]
+    column = _choose_column(table, measures, content, asked, by_date=by_date)
+    if column is None or not (values := read_values(table.cells(column))):
         return None
-    values = [(read(row.sentence.row[column]), row) for row in rows]
-    known = [value for value, _ in values if value is not None]
+    all_values = zip(values, table.rows, strict=True)
+    known = [(value, row) for value, row in all_values if value is not None and row in rows]
     if not known:
         return None
-    wanted = max(known) if extreme in ("highest", "latest") else min(known)
-    found = tuple(row for value, row in values if value == wanted)
+    choose = max if extreme in ("highest", "latest") else min
+    wanted = choose(value for value, _ in known)
+    found = tuple(row for value, row in known if value == wanted)
     return RowsFound(found, len(rows), extreme, table.columns[column]) if len(found) <= MAX_EQUAL else None
 
 
 def _choose_column(
-    table: _Table, comparable: Sequence[int], content: Sequence[str], asked: Sequence[str], *, by_date: bool
+    table: _Table, measures: Sequence[int], content: Sequence[str], asked: Sequence[str], *, by_date: bool
 ) -> int | None:
     """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
-    named = [at for at in comparable if any(is_form(word, name) for word in content for name in table.names[at])]
+    named = [at for at in measures if any(is_form(word, name) for word in content for name in table.names[at])]
     if len(named) == 1:
         return named[0]
     hints = ["date_columns"] if by_date else []
     hints += [f"{kind}_columns" for kind in ("price", "duration") if not _load_list(f"{kind}s").isdisjoint(asked)]
-    hinted = [at for at in named or comparable for hint in hints if not _load_list(hint).isdisjoint(table.names[at])]
+    hinted = [at for at in named or measures for hint in hints if not _load_list(hint).isdisjoint(table.names[at])]
     if len(hinted) == 1:
         return hinted[0]
-    return comparable[0] if len(comparable) == 1 and (by_date or not hints) and not named else None
+    return measures[0] if len(measures) == 1 and (by_date or not hints) and not named else None
 
 
 def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
@@ -181,35 +177,3 @@ def _split(text: str) -> list[str]:
 
 def _fold_words(text: str) -> list[str]:
     return [fold(word) for word in words(text)]
-
-
-def _is_comparable(cells: Sequence[str], read: Callable[[str], float | None]) -> bool:
-    """Return whether the cells can be compared: at most one of them has no value."""
-    values = [value for value in map(read, cells) if value is not None]
-    return len(values) >= MIN_ROWS and len(values) >= len(cells) - 1
-
-
-def _read_number(cell: str) -> float | None:
-    """Return the only number of a cell, in the English or the German style; None for a date."""
-    if _ISO_DATE.search(cell) or _DAY_FIRST_DATE.search(cell):
-        return None
-    found = _NUMBER.findall(cell)
-    if len(found) != 1:
-        return None
-    digits = re.sub(r"[' \u00a0\u202f]", "", found[0]).rstrip(".,")
-    last = max(digits.rfind("."), digits.rfind(","))
-    is_decimal = last >= 0 and (
-        len(digits) - last - 1 != 3 or (digits.count(digits[last]) > 1 and "." in digits and "," in digits)
-    )
-    whole, part = (digits[:last], digits[last + 1 :]) if is_decimal else (digits, "0")
-    return float(f"{re.sub('[.,]', '', whole) or '0'}.{part or '0'}")
-
-
-def _read_date(cell: str) -> float | None:
-    """Return a date or a year as a number such as 20240131, so that later dates are higher."""
-    if iso := _ISO_DATE.search(cell):
-        return float(iso[0].replace("-", "").ljust(8, "0"))
-    if day_first := _DAY_FIRST_DATE.search(cell):
-        day, month, year = day_first.groups()
-        return float(f"{year}{int(month):02}{int(day):02}")
-    return float(cell.strip()) * 10_000 if _YEAR.fullmatch(cell.strip()) else None

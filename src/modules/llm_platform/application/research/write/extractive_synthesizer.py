@@ -33,7 +33,7 @@ from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from shared.exceptions import AppException
 
-RULES_VERSION = "13"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "14"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_MARKERS: Final = str.maketrans("[]", "()")
 INLINE_CHARS = 30_000  # about 5 ms of work; sources that are longer in total are processed in a thread
 
