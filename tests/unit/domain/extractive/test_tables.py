@@ -184,3 +184,35 @@ def test_another_column_is_not_compared_instead() -> None:
 """
     assert found_in(table, "Which disk has the largest size?") is None
     assert names(found_in(table, "Which disk has the most ports?")) == ["A"]
+
+
+@for_each(
+    "cells, latest",
+    [
+        (
+            ("03/15/2024", "12/01/2024", "02/10/2024"),
+            "row 1",
+        ),  # 15 is no month, so that the month is first in all cells
+        (("15/03/2024", "01/12/2023", "10/02/2024"), "row 0"),
+        (("03.05.2024", "11.04.2024", "20.05.2023"), "row 0"),  # with dots the day is first
+        (("2024-03-15", "12/31/2023", "02/10/2024"), "row 0"),
+    ],
+)
+def test_the_order_of_day_and_month_is_known_from_the_whole_column(cells: tuple[str, ...], latest: str) -> None:
+    assert names(found_in(measures("Date", *cells), "Which model has the latest date?")) == [latest]
+
+
+@for_each(
+    "cells",
+    [
+        ("03/05/2024", "12/01/2024", "02/10/2024"),  # nothing shows the order
+        ("03/15/2024", "15/03/2024", "02/10/2024"),
+        ("13/13/2024", "12/01/2024", "02/10/2024"),
+        ("03.15.2024", "12.01.2024", "02.10.2024"),
+        ("0/15/2024", "12/01/2024", "02/10/2024"),
+        ("32/01/2024", "12/01/2024", "02/10/2024"),
+    ],
+)
+def test_dates_in_an_order_that_is_not_certain_are_not_compared(cells: tuple[str, ...]) -> None:
+    assert found_in(measures("Date", *cells), "Which model has the latest date?") is None
+    assert found_in(measures("Date", *cells), "Which model has the earliest date?") is None

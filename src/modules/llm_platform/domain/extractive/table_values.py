@@ -5,7 +5,8 @@ point. If the cells have several units, or contradict each other, the column is 
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from datetime import date
 
 from modules.llm_platform.domain.text.stemming import normalize_unit, stem
 from modules.llm_platform.domain.text.tokens import fold
@@ -17,7 +18,7 @@ _BLANKS = re.compile(r"[' \u00a0\u202f]")
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:(?:\.\d{3})+|(?:,\d{2,3})*,\d{3})")  # India groups two digits: 12,34,567
 _UNIT = re.compile(r"[^\W\d_]+|[^\w\s*†()\[\].,;:]")  # a word or a sign, but no punctuation or mark of a footnote
 _ISO_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
-_DAY_FIRST_DATE = re.compile(r"(\d{1,2})[./](\d{1,2})[./](\d{4})")
+_NUMERIC_DATE = re.compile(r"(\d{1,2})([./])(\d{1,2})\2(\d{4})")
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 
 Values = list[float | None]
@@ -26,17 +27,16 @@ Values = list[float | None]
 
 def has_numbers(cells: Sequence[str]) -> bool:
     """Return whether the cells have one number each. One cell may lack it."""
-    return _have_values(cells, _find_number)
+    return _is_column_of([_find_number(cell) is not None for cell in cells])
 
 
 def has_dates(cells: Sequence[str]) -> bool:
     """Return whether the cells have a date each. One cell may lack it."""
-    return _have_values(cells, _read_date)
+    return _is_column_of([_has_date(cell) or _YEAR.fullmatch(cell.strip()) is not None for cell in cells])
 
 
-def _have_values(cells: Sequence[str], read: Callable[[str], object | None]) -> bool:
-    count = sum(read(cell) is not None for cell in cells)
-    return count >= MIN_VALUES and count >= len(cells) - 1
+def _is_column_of(found: Sequence[bool]) -> bool:
+    return sum(found) >= MIN_VALUES and sum(found) >= len(found) - 1
 
 
 def read_numbers(cells: Sequence[str]) -> Values:
@@ -56,7 +56,7 @@ def read_numbers(cells: Sequence[str]) -> Values:
 
 def _find_number(cell: str) -> str | None:
     """Return the only number of a cell as it is written; None for a date."""
-    if _ISO_DATE.search(cell) or _DAY_FIRST_DATE.search(cell):
+    if _has_date(cell):
         return None
     found = _NUMBER.findall(cell)
     return found[0] if len(found) == 1 else None
@@ -107,14 +107,34 @@ def _read_value(figure: str, decimal: str) -> float:
 
 
 def read_dates(cells: Sequence[str]) -> Values:
-    """Return each date or year as a number such as 20240131, so that later dates are higher."""
-    return [_read_date(cell) for cell in cells]
+    """Return each date or year as a number such as 20240131, so that later dates are higher.
+
+    With dots the day is first. With slashes the day or the month is, so that only one of the two may give valid dates.
+    """
+    day_first, month_first = (_read_in_order(cells, month_first=order) for order in (False, True))
+    if day_first and month_first and day_first != month_first:
+        return []
+    return day_first or month_first
 
 
-def _read_date(cell: str) -> float | None:
+def _read_in_order(cells: Sequence[str], *, month_first: bool) -> Values:
+    """Return the values of the dates; empty if one of them is no valid date in this order."""
+    try:
+        return [_read_date(cell, month_first=month_first) for cell in cells]
+    except ValueError:
+        return []
+
+
+def _read_date(cell: str, *, month_first: bool) -> float | None:
     if iso := _ISO_DATE.search(cell):
         return float(iso[0].replace("-", "").ljust(8, "0"))
-    if day_first := _DAY_FIRST_DATE.search(cell):
-        day, month, year = day_first.groups()
-        return float(f"{year}{int(month):02}{int(day):02}")
+    if written := _NUMERIC_DATE.search(cell):
+        day, sign, month, year = written.groups()
+        if month_first and sign == "/":
+            day, month = month, day
+        return float(date(int(year), int(month), int(day)).isoformat().replace("-", ""))
     return float(cell.strip()) * 10_000 if _YEAR.fullmatch(cell.strip()) else None
+
+
+def _has_date(cell: str) -> bool:
+    return bool(_ISO_DATE.search(cell) or _NUMERIC_DATE.search(cell))
