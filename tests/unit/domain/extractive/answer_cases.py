@@ -123,6 +123,21 @@ CASES = (
         must_not=("However", "See also", "cookies"),
     ),
     Case(
+        "code below list items without a colon",
+        "How do I install the widget tool?",
+        (
+            (
+                "Widget",
+                "# Widget\n\n- Install the widget tool on Debian\n\n```sh\napt install widget\n```\n\n"
+                "- Install the widget tool on Fedora\n\n```sh\ndnf install widget\n```\n",
+            ),
+        ),
+        must=(
+            "Install the widget tool on Debian [1]\n\n```sh\napt install widget\n```",
+            "Install the widget tool on Fedora [1]\n\n```sh\ndnf install widget\n```",
+        ),
+    ),
+    Case(
         "code behind a colon",
         "How do I start the server?",
         HANDBOOK,

@@ -106,9 +106,12 @@ def render_passage(quotes: Sequence[Quote]) -> list[str]:
 
 
 def _shape(quote: Quote) -> tuple[int, Sequence[str], bool]:
-    """Return what neighbouring quotes must share to be rendered as one block: source, columns, fragment or sentence."""
+    """Return what neighbouring quotes must share to be rendered as one block: source, columns, fragment or sentence.
+
+    A fragment with code, a list or a table below it is rendered like a sentence.
+    """
     columns = quote.sentence.columns if quote.sentence.row else ()
-    return quote.source.index, columns, not ends_sentence(quote.sentence.text)
+    return quote.source.index, columns, not ends_sentence(quote.sentence.text) and not quote.attached
 
 
 def _render_table(columns: Sequence[str], rows: Sequence[Sequence[str]], index: int) -> str:
@@ -120,8 +123,7 @@ def _lists(quotes: Sequence[Quote]) -> list[str]:
     """Return the quotes as lists. If adjacent items have the same lead, it stands once above them."""
     blocks: list[str] = []
     lines: list[str] = []
-    quotes_left = (quote for quote in quotes if not quote.attached)
-    for lead, group in itertools.groupby(quotes_left, key=lambda quote: quote.lead):
+    for lead, group in itertools.groupby(quotes, key=lambda quote: quote.lead):
         members = list(group)
         if not lead or len(members) == 1:
             lines += [f"- {_render_quote(quote)}" for quote in members]
