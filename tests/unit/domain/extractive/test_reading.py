@@ -9,6 +9,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive import reading
+from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import read_question
 from modules.llm_platform.domain.extractive.reading import (
     Reading,
@@ -19,7 +20,7 @@ from modules.llm_platform.domain.extractive.reading import (
     keep_nearest,
     list_quotable,
 )
-from modules.llm_platform.domain.extractive.selection import Selection, choose_by_words
+from modules.llm_platform.domain.extractive.selection import Selection, add_antecedent, choose_by_words
 
 HANDBOOK = """# Leave
 
@@ -132,6 +133,22 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
 def test_a_question_is_read_beside_sentences_of_its_language(question: str, sentence: str, kind: str) -> None:
     """Log-odds of two models cannot be compared, and beside unknown languages the encoder decides alone."""
     assert choose_kind(question, sentence) == kind
+
+
+def test_only_as_many_sentences_are_tested_as_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long page has thousands of sentences, and the event loop waits for these tests."""
+    selection, tested = select("What does the hotel in Graz cost?"), list[Candidate]()
+    everything = list_quotable(selection)
+    assert len(everything) > 2
+
+    def add(candidate: Candidate) -> list[Candidate]:
+        tested.append(candidate)
+        return add_antecedent(candidate)
+
+    monkeypatch.setattr(reading, "add_antecedent", add)
+    monkeypatch.setattr(reading, "MAX_NEAR", 2)
+    assert list_quotable(selection) == everything[:2]
+    assert tested == everything[:2]
 
 
 def test_a_table_row_is_read_with_the_names_of_its_columns() -> None:

@@ -4,6 +4,7 @@ A sentence encoder finds the sentences that are close to the question, in any la
 best ones together with the question, in the languages that it knows. `scripts/support_model/answers.py` fits the weights.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -58,7 +59,8 @@ def read_weights(kind: Kind) -> Weights:
 def list_quotable(selection: Selection) -> list[Candidate]:
     """Return the sentences for the encoder: the ones that can be quoted, best first by their words."""
     ranked = sorted(selection.candidates, key=best_first)
-    return [candidate for candidate in ranked if candidate.is_quotable and add_antecedent(candidate)][:MAX_NEAR]
+    # The tests take time, so that no more sentences are tested than are returned.
+    return list(itertools.islice(filter(add_antecedent, ranked), MAX_NEAR))
 
 
 def describe_sentence(candidate: Candidate) -> str:
