@@ -19,13 +19,29 @@ class Case:
     opens: str = ""
     language: str = "en"
     answered: bool = True
+    is_whole: bool = False  # the sources are whole documents, so that the rows of their tables are compared
 
     def numbered(self) -> list[Source]:
         return [
-            Source(index=number, title=title, url=f"https://docs.example.org/{number}", text=text)
+            Source(
+                index=number,
+                title=title,
+                url=f"https://docs.example.org/{number}",
+                text=text,
+                is_whole=self.is_whole,
+            )
             for number, (title, text) in enumerate(self.sources, 1)
         ]
 
+
+RELEASES = """# Releases
+
+| Release | Date | Accuracy | Size |
+|---|---|---|---|
+| Ash | 03/15/2024 | 0.5 | 1 GB |
+| Elm | 12/01/2024 | 0.125 | 900 MB |
+| Oak | 02/10/2024 | 0.25 | 2 GB |
+"""
 
 SNIPPETS = (
     (
@@ -121,6 +137,30 @@ CASES = (
         HANDBOOK,
         must=("Answers are kept in memory for one hour [1].", "the server answers with status 429"),
         must_not=("However", "See also", "cookies"),
+    ),
+    Case(
+        "dates that begin with the month",
+        "Which release has the latest date?",
+        (("Releases", RELEASES),),
+        must=("| Elm | 12/01/2024 | 0.125 | 900 MB [1] |",),
+        must_not=("Ash", "Oak"),
+        is_whole=True,
+    ),
+    Case(
+        "figures below one",
+        "Which release has the highest accuracy?",
+        (("Releases", RELEASES),),
+        must=("| Ash | 03/15/2024 | 0.5 | 1 GB [1] |",),
+        must_not=("Elm", "Oak"),
+        is_whole=True,
+    ),
+    Case(
+        "sizes of several units",
+        "Which release has the largest size?",
+        (("Releases", RELEASES),),
+        opens="Releases [1]:\n\n| Release |",  # the whole table
+        must=("| Ash |", "| Elm |", "| Oak |"),
+        is_whole=True,
     ),
     Case(
         "code below list items without a colon",
