@@ -101,8 +101,8 @@ def _find_extreme(
     column = _choose_column(table, measures, content, asked, by_date=by_date)
     if column is None or not (values := read_values(table.cells(column))):
         return None
-    all_values = zip(values, table.rows, strict=True)
-    known = [(value, row) for value, row in all_values if value is not None and row in rows]
+    named = set(rows)
+    known = [(value, row) for value, row in zip(values, table.rows, strict=True) if value is not None and row in named]
     if not known:
         return None
     choose = max if extreme in ("highest", "latest") else min
