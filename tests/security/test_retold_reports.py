@@ -24,13 +24,15 @@ from modules.llm_platform.application.research.events import (
     Read,
     ResearchEvent,
     Reset,
+    RoundStarted,
     Searched,
     SourcesNumbered,
     Started,
     Token,
     _Event,
 )
-from modules.llm_platform.application.research.report.replay import MAX_TEXT_CHARS, replay_events
+from modules.llm_platform.application.research.find.rounds import MAX_ROWS
+from modules.llm_platform.application.research.report.replay import MAX_LABEL_CHARS, MAX_TEXT_CHARS, replay_events
 from modules.llm_platform.application.research.report.stored_report import StoredReport
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
@@ -389,6 +391,32 @@ def test_an_event_that_the_replay_does_not_know_is_refused() -> None:
     events = (Started(request_id="r"), Unchecked(request_id="r"), Done(request_id="r", response=response))
     with pytest.raises(AssertionError):
         replay_events(cast(Any, events), (), REQUEST, "en")
+
+
+def test_rounds_plans_and_reads_are_bounded_and_sanitised() -> None:
+    """The ledger of a round keeps the laws of the answer's ledger; no label is longer than a label may be."""
+    hostile = "a\x1b[2J\u202eb" + "x" * LONG_CHARS
+    quotes = tuple(EvidenceQuote(url=url, title=hostile, text="q") for url in (*BAD_URLS, EVIL))
+    row = EvidenceRow(question=hostile, words=(hostile,), quotes=quotes)
+    response = ResearchResponse(query=QUESTION, depth="report", synthesis="", metadata=ResearchMetadata(latency_ms=1))
+    told = (
+        Planned(request_id="r", questions=(), standalone_query=hostile),
+        Read(request_id="r", url="https://a.example/", status=hostile, chars=1),
+        RoundStarted(request_id="r", number=1, open=(), queries=(), why=hostile, evidence=(row,) * 3000),
+        Done(request_id="r", response=response),
+    )
+    again = replay_events(told, (), REQUEST, "en")
+    assert again is not None
+    planned, read, started, _ = again[0]
+    assert isinstance(planned, Planned)
+    assert isinstance(read, Read)
+    assert isinstance(started, RoundStarted)
+    assert 0 < len(started.evidence) <= MAX_ROWS
+    assert {quote.url for row in started.evidence for quote in row.quotes} == {EVIL}
+    titles = [quote.title for row in started.evidence for quote in row.quotes]
+    words = [word for row in started.evidence for word in (row.question, *row.words)]
+    labels = [planned.standalone_query or "", read.status, started.why, *titles, *words]
+    assert all(label.startswith("a[2Jb") and len(label) <= MAX_LABEL_CHARS and label.isprintable() for label in labels)
 
 
 def test_labels_of_events_have_no_control_characters() -> None:

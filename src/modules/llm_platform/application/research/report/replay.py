@@ -114,7 +114,7 @@ def _event(
     """
     match event:
         case research_events.Planned():
-            return event.model_copy(update={"questions": _questions(event.questions, request)})
+            return _shorten(event).model_copy(update={"questions": _questions(event.questions, request)})
         case research_events.Searched():
             results = tuple(_shorten(result) for result in event.results[:MAX_RAW_RESULTS] if is_openable(result.url))
             return _shorten(event).model_copy(update={"results": results})
@@ -122,10 +122,14 @@ def _event(
             kept = tuple(_shorten(result) for result in event.kept if is_openable(result.url))
             return _shorten(event).model_copy(update={"kept": kept})
         case research_events.Read() | research_events.Summarized():
-            return event if is_openable(event.url) or event.url in request.urls else None
+            return _shorten(event) if is_openable(event.url) or event.url in request.urls else None
         case research_events.RoundStarted():
             return _shorten(event).model_copy(
-                update={"open": _questions(event.open, request), "queries": _questions(event.queries, request)}
+                update={
+                    "open": _questions(event.open, request),
+                    "queries": _questions(event.queries, request),
+                    "evidence": _evidence_rows(event.evidence),
+                }
             )
         case research_events.SourcesNumbered():
             return research_events.SourcesNumbered.of(event.request_id, sources)
@@ -178,12 +182,16 @@ def _answer(
             "output": None,  # made for each request
             "sources": tuple(SourceRef.of(source) for source in sources if source.index in cited),
             "citations": citations,
-            "evidence": tuple(map(_evidence_row, replayed.evidence[:MAX_ROWS])),
+            "evidence": _evidence_rows(replayed.evidence),
             "raw_results": None if replayed.raw_results is None else _read_raw_results(replayed.raw_results),
             "degraded": tuple(map(_shorten, replayed.degraded[:MAX_NOTES])),
             "metadata": _shorten(meta).model_copy(update=checked_metadata),
         }
     )
+
+
+def _evidence_rows(rows: Sequence[EvidenceRow]) -> tuple[EvidenceRow, ...]:
+    return tuple(map(_evidence_row, rows[:MAX_ROWS]))
 
 
 def _evidence_row(row: EvidenceRow) -> EvidenceRow:
