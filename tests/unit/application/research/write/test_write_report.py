@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator
 from typing import ClassVar
 
 import pytest
@@ -13,7 +14,7 @@ from tests.support.cases import for_each
 from tests.support.written_answers import shown_text, write_answer
 
 from modules.llm_platform.application.research.write.draft import PREPARED_IN_THREAD_CHARS, Draft
-from modules.llm_platform.application.research.write.writing import CUT, NOTHING_CITED, REPEATED
+from modules.llm_platform.application.research.write.writing import CUT, CUT_LATE, NOTHING_CITED, REPEATED
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisToken
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -135,23 +136,76 @@ async def test_long_pages_do_not_hold_up_other_researches(
     assert [thread != threading.get_ident() for thread in Watched.threads] == ([True, True] if apart else [False])
 
 
-async def test_cancelling_does_not_wait_for_long_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A research run that is given up is gone while its pages are still being prepared."""
-    preparing, let_go = threading.Event(), threading.Event()
+class SlowPreparation(CitationChecker):
+    """Prepares the sources when the test lets it, or fails with `error`."""
 
-    class Slow(CitationChecker):
-        def prepare(self) -> None:
-            preparing.set()
-            assert let_go.wait(60)
+    begun: ClassVar[threading.Event]
+    let_go: ClassVar[threading.Event]
+    error: ClassVar[Exception | None]
 
-    monkeypatch.setattr(f"{Draft.__module__}.CitationChecker", Slow)
-    task = asyncio.create_task(write_answer(FakeSynthesizer(delay_s=60), LONG, questions=QUESTIONS, streamed=True))
-    assert await becomes_true(preparing.is_set, START_TIMEOUT_S)
+    def prepare(self) -> None:
+        self.begun.set()
+        assert self.let_go.wait(60)
+        if self.error is not None:
+            raise self.error
+        super().prepare()
+
+
+@pytest.fixture
+def preparation(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[SlowPreparation]]:
+    """The checker of the drafts, whose thread waits for `let_go`."""
+    for name in ("begun", "let_go"):
+        monkeypatch.setattr(SlowPreparation, name, threading.Event(), raising=False)
+    monkeypatch.setattr(SlowPreparation, "error", None, raising=False)
+    monkeypatch.setattr(f"{Draft.__module__}.CitationChecker", SlowPreparation)
+    yield SlowPreparation
+    SlowPreparation.let_go.set()
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 60.0])
+@pytest.mark.parametrize("error", [None, ValueError("unusable page")])
+async def test_cancelling_does_not_wait_for_long_pages(
+    preparation: type[SlowPreparation], delay_s: float, error: Exception | None
+) -> None:
+    """A research run that is given up is gone while its pages are prepared, and nobody hears of their preparation."""
+    preparation.error = error
+    unheard: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: unheard.append(context))
+    writer = FakeSynthesizer(f"{CLAIM} [1].", delay_s=delay_s)
+    task = asyncio.create_task(write_answer(writer, LONG, questions=QUESTIONS, streamed=True))
+    assert await becomes_true(preparation.begun.is_set, START_TIMEOUT_S)
     task.cancel()
     await asyncio.wait([task], timeout=CANCEL_TIMEOUT_S)
     gone = task.cancelled()
-    let_go.set()
+    preparation.let_go.set()
     assert gone
+    del task
+    await loop.shutdown_default_executor()
+    await asyncio.sleep(0)
+    gc.collect()
+    assert not unheard
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+async def test_a_deadline_while_long_pages_are_prepared_is_no_cancellation(
+    preparation: type[SlowPreparation], monkeypatch: pytest.MonkeyPatch, streamed: bool
+) -> None:
+    """The preparation goes on past it. What was written until then is kept, and checked against the pages."""
+    finish = Draft.finish
+
+    async def finish_late(draft: Draft) -> None:
+        if asyncio.get_running_loop().time() >= draft.run.deadline:
+            preparation.let_go.set()
+        await finish(draft)
+
+    monkeypatch.setattr(Draft, "finish", finish_late)
+    text = f"{CLAIM} [1]. It costs {int(streamed)}"  # a text that was checked before would be remembered
+    answer = await write_answer(FakeSynthesizer(text), LONG, seconds=0.5, streamed=streamed)
+    assert answer.text.startswith(text)
+    assert answer.text.count(CLAIM) == 1
+    assert [degradation.reason for degradation in answer.degraded] == [CUT_LATE]
+    assert [citation.verdict for citation in answer.checked.citations] == ["supported"]
 
 
 class _SlowWriter(StreamingSynthesizer):

@@ -96,6 +96,8 @@ class Draft:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()  # of a cancelled run, nobody waits for it any more
         if self._support is not None:
             await self._support.aclose()
         if self.early is not None:
@@ -106,7 +108,7 @@ class Draft:
         self._completer = MarkerCompleter(self._checker, self.run.language)
         self._unchecked: list[AnswerSentence] = []
         self._written: list[str] = []  # parts of the text that the writer has sent
-        self._waiting = ""  # the only part so far, held back while it may be a text of _REMEMBERED
+        self._waiting = ""  # parts held back: the first, if it may be a text of _REMEMBERED, or during the preparation
         self._parts: list[str] = []
         self._is_finished = False
         self._known: _CheckedText | None = None
@@ -128,10 +130,12 @@ class Draft:
     async def feed(self, text: str) -> None:
         """Add the next part that the writer wrote."""
         self._written.append(text)
+        self._waiting += text
         if len(self._written) == 1 and self._key() in _REMEMBERED:
-            self._waiting = text
             return
-        text, self._waiting = self._waiting + text, ""
+        if self._preparing is not None and not self._preparing.done():
+            return  # a deadline during a wait here would lose this part
+        text, self._waiting = self._waiting, ""
         units = list(self._sanitizer.units(text))
         if not units:
             return
@@ -144,8 +148,8 @@ class Draft:
         if self._known is not None:
             self._add_written((self._known.text,))
         else:
+            await self._take_pages()  # first, because a deadline may end this wait, and then `finish` is called again
             units = list(self._sanitizer.units(self._waiting)) if self._waiting else []
-            await self._take_pages()
             rest = self._sanitizer.finish()
             if self.lacks_markers:
                 self._add_written((*map(self._completer.feed, units), self._completer.finish(rest)))
@@ -221,8 +225,8 @@ class Draft:
 
     async def _take_pages(self) -> None:
         """Replace the excerpts of sources by the pages that have been read by now. Later checks use the pages."""
-        if self._preparing is not None:
-            await self._preparing  # the thread still reads the old sources
+        if self._preparing is not None:  # the thread still reads the old sources
+            await asyncio.shield(self._preparing)  # a deadline ends the wait, not the preparation
         before, self.sources = self.sources, self.found.reading.take_pages() if self.found.reading else self.sources
         if before is not self.sources:
             for old, new in zip(before, self.sources, strict=True):
