@@ -45,5 +45,8 @@ def build_watches(
     if store is None or webhooks is None:
         return WatchService(research, jobs, None, None, None)
     notices = WatchNotices(store, webhooks, build_mail_sender(settings), resources.metrics)
-    worker = WatchWorker(WatchTools(store, jobs, notices, resources.metrics, tracer))
+    tools = WatchTools(
+        store, jobs, notices, resources.metrics, tracer, lambda request: research.estimate(request).cost_usd
+    )
+    worker = WatchWorker(tools)
     return resources.closing(WatchService(research, jobs, store, notices, worker))

@@ -46,6 +46,7 @@ URL = "https://example.org/toll"
 HOOK = "https://hook.example.org/"
 PATIENCE_S = 30.0
 AT = datetime(2026, 1, 1, tzinfo=UTC)
+HIGHEST_COST = 2.0  # US dollars of a run
 
 
 class Killed(BaseException):
@@ -56,7 +57,8 @@ class FakeRuns:
     """Reads a page with this toll. Its runs cost `cost_usd`, and fail while `error` is set."""
 
     def __init__(self) -> None:
-        self.toll, self.cost_usd = "12", 0.0
+        self.toll = "12"
+        self.cost_usd: float | None = 0.0
         self.error: Exception | None = None
         self.first: list[dtos.WatchedPages] = []
 
@@ -148,7 +150,8 @@ class World:
         jobs.start()
         self.jobs.append(jobs)
         notices = WatchNotices(self.store, webhooks, self.mail if self.has_mail else None, self.metrics)
-        return WatchWorker(WatchTools(self.store, jobs, notices, self.metrics))
+        tools = WatchTools(self.store, jobs, notices, self.metrics, estimate_cost=lambda request: HIGHEST_COST)
+        return WatchWorker(tools)
 
     async def step(self, worker: WatchWorker) -> None:
         """Let the worker do what is due, and tell what is due to be told."""
@@ -543,6 +546,14 @@ async def test_a_budget_pauses_a_watch(world: World) -> None:
     assert (watch.state, watch.paused_because, watch.cost_usd) == ("paused", "budget", pytest.approx(1.2))
     [(_, message)] = world.sender.sent
     assert "max_cost_usd" in message["data"]["remedy"]
+
+
+async def test_a_run_of_unknown_cost_counts_with_what_it_costs_at_most(world: World) -> None:
+    """A budget is not overdrawn by calls that were too late."""
+    world.runs.cost_usd = None
+    await world.add(max_cost_usd=2.5)
+    watch = await world.complete(world.worker(), 1)
+    assert watch.cost_usd == HIGHEST_COST
 
 
 async def test_mail_tells_the_same_as_the_webhook(world: World) -> None:

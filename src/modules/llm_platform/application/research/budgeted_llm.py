@@ -31,6 +31,7 @@ class BudgetedLLM(ILLMProvider):
     def __init__(self, llm: ILLMProvider, budget: Budget, stage: LLMStage, phase: Phase | None = None) -> None:
         self.name = llm.name
         self.model = llm.model
+        self.is_free = llm.is_free
         self._llm = llm
         self._budget = budget
         self._stage = stage

@@ -178,15 +178,19 @@ class FollowUps:
         if self._llm is None:
             return by_rules
         prompt = follow_up_prompt(request, turns, language)
-        if not self._is_affordable(request, prompt):
+        tokens = sum(count_tokens(message.content) for message in prompt.messages)
+        highest_cost = self._price(tokens, UNDERSTAND_MAX_TOKENS) if self._price else None
+        if not _is_affordable(request, highest_cost):
             return replace(by_rules, degraded=(Degraded(component=COMPONENT, reason=OVER_BUDGET),))
+        by_rules = replace(by_rules, highest_cost_usd=highest_cost or 0.0)
         component = f"{COMPONENT}/{self._llm.name}"
         try:
             async with deadline_in(min(self._timeout_s, request.max_seconds or self._timeout_s)):
                 answer = await self._llm.generate(prompt)
         except TimeoutError:
             late = Degraded(component=component, reason=LATE)
-            return replace(by_rules, spent=Spending(calls=1, cost_usd=None), degraded=(late,))
+            unfinished = Spending.of_unfinished_call(is_free=self._llm.is_free)
+            return replace(by_rules, spent=unfinished, degraded=(late,))
         except LLMException as error:
             return replace(by_rules, spent=error.spent, degraded=(Degraded.of(component, error),))
         query = parse_standalone(answer.content, request.query, turns, language, request.context or "")
@@ -198,18 +202,14 @@ class FollowUps:
             lines = [line for line in strip_reasoning(answer.content).splitlines() if not _read_marked(line)]
             searches = [*parse_questions("\n".join(lines), query, language), *decompose_question(query, language)]
             questions = select_questions(searches, language, written=(query,))
-        return FollowUp(
-            asked=request.query, query=query, questions=questions, spent=answer.spent, degraded=answer.degraded
-        )
+        return replace(by_rules, query=query, questions=questions, spent=answer.spent, degraded=answer.degraded)
 
-    def _is_affordable(self, request: ResearchRequest, prompt: LLMRequest) -> bool:
-        """Return whether the limits of a report leave room for this call and for one that writes the text."""
-        if request.max_llm_calls is not None and request.max_llm_calls < MIN_CALLS:
-            return False
-        if request.max_cost_usd is None:
-            return True
-        tokens = sum(count_tokens(message.content) for message in prompt.messages)
-        return self._price is not None and self._price(tokens, UNDERSTAND_MAX_TOKENS) < request.max_cost_usd
+
+def _is_affordable(request: ResearchRequest, highest_cost: float | None) -> bool:
+    """Return whether the limits of a report leave room for a call of this cost and for one that writes the text."""
+    if request.max_llm_calls is not None and request.max_llm_calls < MIN_CALLS:
+        return False
+    return request.max_cost_usd is None or (highest_cost is not None and highest_cost < request.max_cost_usd)
 
 
 def owner_key(owner: str, request_id: str) -> str:
@@ -231,7 +231,9 @@ def apply_follow_up(request: ResearchRequest, follow_up: FollowUp) -> ResearchRe
     if request.max_llm_calls is not None:
         changes["max_llm_calls"] = max(0, request.max_llm_calls - follow_up.spent.calls)
     if request.max_cost_usd is not None:
-        changes["max_cost_usd"] = max(0.0, request.max_cost_usd - (follow_up.spent.cost_usd or 0.0))
+        known = follow_up.spent.cost_usd
+        cost = follow_up.highest_cost_usd * follow_up.spent.calls if known is None else known
+        changes["max_cost_usd"] = max(0.0, request.max_cost_usd - cost)
     return request.model_copy(update=changes)
 
 

@@ -38,6 +38,8 @@ class FollowUp:
     - `asked` is the question as it was asked, and `query` the question that stands alone.
     - `questions` are the searches that the same model call planned.
     - `sources` are the sources of the earlier run, if it searched where this one does.
+    - `highest_cost_usd` is what a call costs at most, in US dollars. It counts against the limit of the request if the cost of
+      the call is unknown.
     """
 
     asked: str
@@ -47,6 +49,7 @@ class FollowUp:
     questions: tuple[str, ...] = ()
     sources: tuple[Source, ...] = ()
     spent: Spending = NOTHING_SPENT
+    highest_cost_usd: float = 0.0
     degraded: tuple[Degraded, ...] = ()
 
 

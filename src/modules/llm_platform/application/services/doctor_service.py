@@ -220,7 +220,7 @@ class DoctorService:
     async def _model(self, model: ILLMProvider, *, spend: bool) -> list[CheckResult]:
         try:
             detail = await _ping(model)
-            if not spend and not getattr(model, "is_free", False):
+            if not spend and not model.is_free:
                 return [CheckResult(model.name, "ok", _join_parts(detail, NOT_TRIED))]
             began = self._clock()
             question = ChatMessage(role="user", content=PROBE_PROMPT)

@@ -70,13 +70,18 @@ DEFECT: Final = "Internal error: search the server log for the id of this watch.
 
 @dataclass(frozen=True, slots=True)
 class WatchTools:
-    """The parts that a worker uses."""
+    """The parts that a worker uses.
+
+    `estimate_cost` returns what a run costs at most, in US dollars; None if prices are unknown. It counts if the cost of a run
+    is unknown, such as after a call that was too late.
+    """
 
     store: IWatchStore
     jobs: ResearchJobService
     notices: WatchNotices
     metrics: IMetrics = NO_METRICS
     tracer: ITracer = NO_TRACER
+    estimate_cost: Callable[[ResearchRequest], float | None] = lambda request: None
 
 
 def select_pages(urls: tuple[str, ...], reading: dtos.WatchReading | None, *, are_all: bool) -> dtos.WatchedPages:
@@ -306,7 +311,9 @@ class WatchWorker:
             return
         finally:
             span.end(OK)
-        cost_usd = job.response.metadata.cost_usd or 0.0
+        cost_usd = job.response.metadata.cost_usd
+        if cost_usd is None:
+            cost_usd = self._tools.estimate_cost(watch.request) or 0.0
         following = plan_next_run(watch, "done", cost_usd)
         run = dtos.WatchRun(
             number=watch.run,

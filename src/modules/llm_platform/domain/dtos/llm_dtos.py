@@ -198,6 +198,11 @@ class Spending(BaseModel, frozen=True):
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
 
+    @classmethod
+    def of_unfinished_call(cls, *, is_free: bool) -> Spending:
+        """Return a call that ended without an answer. Its tokens are unknown, and so is its cost unless the model is free."""
+        return cls(calls=1, cost_usd=0.0 if is_free else None)
+
     @property
     def tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens

@@ -10,6 +10,7 @@ class ICitationJudge(ABC):
     """Decides by meaning whether a quote supports a claim, after the comparison of words."""
 
     name: str = "custom"  # component name in `degraded`
+    is_free: bool = False  # True if every call costs nothing
     version: str = ""  # version of its prompt or rules: a stored verdict of another version is not used
 
     @abstractmethod

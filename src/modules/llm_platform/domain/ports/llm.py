@@ -21,6 +21,7 @@ class ILLMProvider(ABC):
 
     name: str = "custom"  # shown in `provider`, `degraded`, logs and metrics
     model: str | None = None  # what a request may ask for by name; None where several stand behind one name
+    is_free: bool = False  # True if every call costs nothing
 
     @abstractmethod
     def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:

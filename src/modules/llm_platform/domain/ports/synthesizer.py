@@ -49,6 +49,7 @@ class ISynthesizer(ABC):
     """Writes an answer from numbered sources, or a report on several questions from complete pages."""
 
     name: str = "custom"  # shown in `metadata.synthesizer` and `degraded`
+    is_free: bool = False  # True if every text costs nothing
     version: str = ""  # version of its prompts or rules: a stored text of another version is not used
     writes_reports: bool = (
         False  # takes `questions`; a writer that does not is asked for one answer to the whole question

@@ -25,6 +25,7 @@ class LLMRouter(ILLMProvider):
 
     def __init__(self, models: Sequence[UpstreamModel]) -> None:
         self._models = tuple(models)
+        self.is_free = all(model.is_free for model in self._models)
         self._registry = LLMRegistry(models)
         self._circuits = {model.name: model.circuit for model in models}
 

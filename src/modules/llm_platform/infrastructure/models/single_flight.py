@@ -18,6 +18,7 @@ class SingleFlightLLM(ILLMProvider):
     def __init__(self, provider: ILLMProvider) -> None:
         self.name = provider.name
         self.model = provider.model
+        self.is_free = provider.is_free
         self._provider = provider
         self._flights: SingleFlight[LLMResponse] = SingleFlight()
 

@@ -24,6 +24,7 @@ class UpstreamModel(ILLMProvider):
     def __init__(self, provider: ILLMProvider, guard: UpstreamGuard, budget: ModelBudget | None = None) -> None:
         self.name = provider.name
         self.model = provider.model
+        self.is_free = provider.is_free
         self.circuit = guard.circuit
         self._provider = provider
         self._guard = guard

@@ -66,12 +66,12 @@ class EarlyVerification:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Cancel the running call. It counts as a call, but the number of its tokens is unknown."""
+        """Cancel the running call. It counts as a call."""
         # Without this, the traceback of the cancelled task would keep this object and its sources in memory.
         task, self._task = self._task, None
         if task is not None and not task.done():
             await cancel_and_wait(task)
-            self.spent += Spending(calls=1)
+            self.spent += Spending.of_unfinished_call(is_free=self._verification.judge.is_free)
 
     async def _ask(self, claims: Sequence[CitedClaim]) -> None:
         judgment, degraded = await ask_judge(self._verification, claims)

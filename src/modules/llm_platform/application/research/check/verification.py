@@ -164,8 +164,9 @@ async def ask_judge(
     try:
         async with deadline_at(verification.until):
             judgment = await verification.judge.judge(verification.question, claims)
-    except TimeoutError:  # the call has been paid for, but the number of its tokens is unknown
-        return JudgedClaims(verdicts=(), spent=Spending(calls=1)), (Degraded(component=name, reason=LATE),)
+    except TimeoutError:
+        spent = Spending.of_unfinished_call(is_free=verification.judge.is_free)
+        return JudgedClaims(verdicts=(), spent=spent), (Degraded(component=name, reason=LATE),)
     except AppException as error:
         spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
         return JudgedClaims(verdicts=(), spent=spent), (Degraded.of(name, error),)
@@ -235,7 +236,7 @@ class LLMCitationJudge(ICitationJudge):
     version = JUDGE_VERSION
 
     def __init__(self, llm: ILLMProvider, *, context_tokens: int | ContextTokens = DEFAULT_CONTEXT_TOKENS) -> None:
-        self.name = f"judge/{llm.name}"
+        self.name, self.is_free = f"judge/{llm.name}", llm.is_free
         self._llm = llm
         self._context_tokens = context_tokens
 
@@ -259,7 +260,7 @@ class CachedCitationJudge(ICitationJudge):
     """
 
     def __init__(self, judge: ICitationJudge, cache: ICache[StoredVerdicts], ttl_s: float, version: str = "") -> None:
-        self.name, self.version = judge.name, judge.version
+        self.name, self.is_free, self.version = judge.name, judge.is_free, judge.version
         self._judge, self._cache, self._ttl_s = judge, cache, ttl_s
         self._model = f"{judge.name} {version}"
 

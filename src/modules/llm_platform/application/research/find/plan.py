@@ -65,9 +65,10 @@ class SearchPlanner:
                 async with deadline_in(self.timeout_s):
                     planned = await self._read_cached_plan(question, language)
             except TimeoutError:
+                is_free = self.llm is None or self.llm.is_free
                 planned = replace(
                     await plan(question, language, None),
-                    spent=Spending(calls=1),  # the call is paid for, its tokens are unknown
+                    spent=Spending.of_unfinished_call(is_free=is_free),
                     degraded=(Degraded(component="plan", reason=LATE_PLAN),),
                 )
         run.emit(Planned(request_id=run.request_id, questions=planned.questions))

@@ -64,9 +64,8 @@ async def ask_model(llm: ILLMProvider, request: LLMRequest) -> RoundAnswer:
         async with deadline_in(MODEL_S):
             answer = await llm.generate(request)
     except TimeoutError:
-        return RoundAnswer(
-            lines=(), spent=Spending(calls=1), degraded=(Degraded(component="queries", reason=LATE_QUERIES),)
-        )
+        late = Degraded(component="queries", reason=LATE_QUERIES)
+        return RoundAnswer(lines=(), spent=Spending.of_unfinished_call(is_free=llm.is_free), degraded=(late,))
     except LLMException as error:
         return RoundAnswer(lines=(), spent=error.spent, degraded=(Degraded.of(f"queries/{llm.name}", error),))
     lines = tuple(read_strings(answer.content, plain=False))

@@ -127,8 +127,7 @@ class Planner:
                 made = await sub_questions(request.query, language, model, options, other_than=rejected, emit=_ignore)
         except TimeoutError:
             plain = await sub_questions(request.query, language, None, options, other_than=rejected, emit=_ignore)
-            # The call may have cost something, but its usage is unknown.
-            late = Plan(plain.questions, Spending(calls=1, cost_usd=None))
+            late = Plan(plain.questions, Spending.of_unfinished_call(is_free=model is None or model.is_free))
             return late, (Degraded(component="plan", reason=LATE_PLAN),)
         return made, made.degraded
 

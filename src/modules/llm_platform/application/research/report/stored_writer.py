@@ -19,7 +19,8 @@ class StoredWriter(StreamingSynthesizer):
     """
 
     def __init__(self, run: ReportRun, writer: ISynthesizer, key: str) -> None:
-        self.name, self.version, self.writes_reports = writer.name, writer.version, writer.writes_reports
+        self.name, self.is_free = writer.name, writer.is_free
+        self.version, self.writes_reports = writer.version, writer.writes_reports
         self._run, self._writer, self._key = run, writer, key
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:

@@ -54,7 +54,7 @@ class LLMSynthesizer(StreamingSynthesizer):
         sources_tokens: int = SOURCES_BUDGET_TOKENS,
         name: str = "llm",
     ) -> None:
-        self.name = name
+        self.name, self.is_free = name, llm.is_free
         self._llm = llm
         self._context_tokens = context_tokens
         self._sources_tokens = sources_tokens

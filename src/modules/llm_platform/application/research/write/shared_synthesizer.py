@@ -36,7 +36,7 @@ class SharedSynthesizer(StreamingSynthesizer):
         version: str = "",
         lock: IKeyLock = NO_KEY_LOCK,
     ) -> None:
-        self.name = writer.name
+        self.name, self.is_free = writer.name, writer.is_free
         self.version = writer.version
         self.writes_reports = writer.writes_reports
         self._writer = writer

@@ -167,7 +167,9 @@ async def _write_in_time(draft: Draft) -> Synthesis:
         async with deadline_at(draft.run.deadline):
             synthesis = await _stream(draft, writers.writer)
     except TimeoutError:
-        spent = Spending(calls=int(writers.by_model))
+        spent = NOTHING_SPENT
+        if writers.by_model:
+            spent = Spending.of_unfinished_call(is_free=writers.writer.is_free)
         if cut := await _keep_sentences(draft, spent):
             draft.degraded += (Degraded(component=name, reason=CUT_LATE),)
             return cut
