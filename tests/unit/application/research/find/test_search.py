@@ -11,6 +11,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.application.research.find.search import (
     fuse_results,
+    list_raw_results,
     number_sources,
     search_questions,
     select_usable_results,
@@ -241,6 +242,16 @@ def test_a_page_read_before_keeps_what_was_read_of_it() -> None:
     sources, _ = number_sources(items, [known])
     found = {source.url: (source.text_kind, SourceRef.of(source).extraction) for source in sources}
     assert found == {"https://a.test/": ("page", 0.08), "https://b.test/": ("snippet", None)}
+
+
+@for_each("published", [None, "2026-01-02"])
+def test_raw_results_have_the_text_and_the_date_of_the_page_that_was_read(published: str | None) -> None:
+    """Citation styles take the date from them, so a page that states its date is not cited as undated."""
+    (source,), raw = number_sources(answer("https://a.test/").results)
+    read = source.model_copy(update={"text": "The whole page.", "published": published})
+    [result] = list_raw_results([read], raw)
+    assert (result.content, result.published) == ("The whole page.", published)
+    assert list_raw_results([source], raw) == raw
 
 
 def test_nothing_in_nothing_out() -> None:

@@ -386,12 +386,11 @@ def _source(index: int, item: RawResult, known: Source | None) -> Source:
 
 
 def list_raw_results(sources: Sequence[Source], raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
-    """Return the raw results in the order of the sources, each with the text that quotes point into."""
+    """Return the raw results in the order of the sources, each with the text that quotes point into, and the source's date."""
     by_url = {result.url: result for result in raw}
-    found = (by_url[source.url] for source in sources)
     return tuple(
-        raw_result if raw_result.content == source.text else raw_result.model_copy(update={"content": source.text})
-        for source, raw_result in zip(sources, found, strict=True)
+        by_url[source.url].model_copy(update={"content": source.text, "published": source.published})
+        for source in sources
     )
 
 
