@@ -50,12 +50,12 @@ def load_tokenizer(base: Path, tokens: int = TOKENS) -> Tokenizer:
     return tokenizer
 
 
-def read_pairs(path: Path) -> list[dict[str, Any]]:
+def read_pairs(path: Path) -> list[dict[str, str]]:
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
 
-def encode(tokenizer: Tokenizer, rows: list[dict[str, Any]]) -> list[Encoded]:
+def encode(tokenizer: Tokenizer, rows: list[dict[str, str]]) -> list[Encoded]:
     return [(e.ids, e.type_ids) for e in tokenizer.encode_batch([(row["claim"], row["source"]) for row in rows])]
 
 
@@ -68,18 +68,11 @@ def pad(items: list[Encoded], device: str) -> dict[str, torch.Tensor]:
     return {"input_ids": ids.to(device), "token_type_ids": types.to(device), "attention_mask": mask.to(device)}
 
 
-def weigh(rows: list[dict[str, Any]]) -> torch.Tensor:
+def weigh(rows: list[dict[str, str]]) -> torch.Tensor:
     """Right and wrong pairs of one set count the same, within limits."""
     counts = collections.Counter((row["set"], row["label"]) for row in rows)
     totals = collections.Counter(row["set"] for row in rows)
     return torch.tensor([min(3.0, max(0.4, totals[r["set"]] / 2 / counts[r["set"], r["label"]])) for r in rows])
-
-
-def wanted_of(row: dict[str, Any]) -> float:
-    """Return the probability to learn: that of earlier weights where `remember` wrote it, else the label."""
-    if "probability" in row:
-        return float(row["probability"])
-    return 1 - SMOOTHING if row["label"] == "supported" else SMOOTHING
 
 
 def draw_batches(encoded: list[Encoded], seed: int) -> Iterator[list[int]]:
@@ -138,7 +131,7 @@ def main() -> None:
     a.out.mkdir(parents=True, exist_ok=True)
     rows = [row for path in a.pairs for row in read_pairs(path)]
     encoded = encode(load_tokenizer(a.base), rows)
-    wanted = torch.tensor([wanted_of(row) for row in rows])
+    labels = torch.tensor([float(row["label"] == "supported") for row in rows])
     weights = weigh(rows)
     heads = torch.tensor([ANSWER if row["set"] in QUESTIONS else SUPPORT for row in rows])
     model = load_model(a.base, a.start).to(device).train()
@@ -164,11 +157,12 @@ def main() -> None:
             continue
         if step >= a.steps or time.monotonic() - began > 60 * a.minutes:
             break
+        wanted = labels[batch].to(device) * (1 - 2 * SMOOTHING) + SMOOTHING
         with torch.autocast(device, dtype=torch.bfloat16, enabled=is_half_fast):
             logits = model(**pad([encoded[at] for at in batch], device)).logits
             scores = logits.gather(1, heads[batch][:, None].to(device))[:, 0]
         loss = torch.nn.functional.binary_cross_entropy_with_logits(
-            scores.float(), wanted[batch].to(device), weight=weights[batch].to(device)
+            scores.float(), wanted, weight=weights[batch].to(device)
         )
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

@@ -27,15 +27,15 @@ Values = list[float | None]
 
 def has_numbers(cells: Sequence[str]) -> bool:
     """Return whether the cells have one number each. One cell may lack it."""
-    return _is_column_of([_find_number(cell) is not None for cell in cells])
+    return _is_column([_find_number(cell) is not None for cell in cells])
 
 
 def has_dates(cells: Sequence[str]) -> bool:
     """Return whether the cells have a date each. One cell may lack it."""
-    return _is_column_of([_has_date(cell) or _YEAR.fullmatch(cell.strip()) is not None for cell in cells])
+    return _is_column([_has_date(cell) or _YEAR.fullmatch(cell.strip()) is not None for cell in cells])
 
 
-def _is_column_of(found: Sequence[bool]) -> bool:
+def _is_column(found: Sequence[bool]) -> bool:
     return sum(found) >= MIN_VALUES and sum(found) >= len(found) - 1
 
 
