@@ -10,11 +10,13 @@ import hashlib
 import json
 import sys
 import tempfile
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.container import build_platform
+from modules.llm_platform.domain import citations
 from modules.llm_platform.domain.dtos.verification_dtos import (
     MAX_SOURCE_INDEX,
     MAX_VERIFIED_CHARS,
@@ -22,14 +24,26 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     VerificationRequest,
     VerificationSource,
 )
+from modules.llm_platform.domain.text import data_files
+from modules.llm_platform.infrastructure.models.support.onnx_support_model import OnnxSupportModel
 from shared.config import Settings
 from shared.exceptions import AppException
 
 MAX_EXCERPT_CHARS: Final = 600
 
 
+@cache
+def digest_of_checker() -> str:
+    """Return a digest of what decides a verdict: the code of the check, its data, and the weights of the support model."""
+    files = [*Path(citations.__file__).parent.rglob("*.py"), *Path(data_files.__file__).parent.rglob("*.json")]
+    parts = [OnnxSupportModel.digest, *(hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(files))]
+    return hashlib.sha256(" ".join(parts).encode()).hexdigest()
+
+
 def digest_of(outcome: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps([outcome["answer"], outcome["sources"]]).encode()).hexdigest()[:16]
+    """Return a digest of an answer and of the checker, so that a changed checker reads all answers again."""
+    checked = [outcome["answer"], outcome["sources"], digest_of_checker()]
+    return hashlib.sha256(json.dumps(checked).encode()).hexdigest()[:16]
 
 
 async def check(platform: LLMPlatform, outcome: dict[str, Any]) -> dict[str, Any]:

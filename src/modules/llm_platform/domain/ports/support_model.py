@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 ENGLISH: Final = "en"
-READ_LANGUAGES: Final = frozenset(
-    {ENGLISH, "ar", "de", "es", "fr", "he", "ru", "zh"}
-)  # in which the support model was measured
+# The languages in which the support model was measured.
+READ_LANGUAGES: Final = frozenset({ENGLISH, "ar", "de", "es", "fr", "he", "ru", "zh"})
 
 
 class ISupportModel(ABC):
