@@ -17,7 +17,7 @@ from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import COLONS, STOPS, WIDE_STOPS, ends_sentence
 from modules.llm_platform.domain.text.tokens import count_tokens
 
-MAX_CLOSEST = 3  # passages, each from another source
+MAX_CLOSEST = 3  # passages
 
 _END = re.compile(rf"(?<![{STOPS}{WIDE_STOPS}{COLONS}])([{STOPS}{WIDE_STOPS}{COLONS}]+)\Z")
 _UNSPACED_END = "。！？：」』）"
@@ -60,7 +60,9 @@ def list_closest(ordered: Sequence[Candidate], messages: Messages) -> str:
 
 
 def _stands_alone(candidate: Candidate) -> bool:
-    return not candidate.is_dependent and not candidate.sentence.is_announcement
+    """Return whether a reader understands the sentence without what stands before or below it."""
+    is_lead_in = candidate.sentence.is_announcement or candidate.sentence.text.endswith(tuple(COLONS))
+    return not candidate.is_dependent and not is_lead_in
 
 
 def _blocks(question: Question, extraction: Extraction, messages: Messages) -> list[str]:

@@ -201,6 +201,16 @@ async def test_a_sentence_that_may_answer_is_shown_without_a_claim(monkeypatch: 
     ]
 
 
+async def test_a_lead_in_without_its_code_is_no_closest_passage() -> None:
+    text = "- Build the image of the service first:\n\n```\nmake image\n```\n\nThe service listens on port 8080.\n"
+    sources = (Source(index=1, title="Deploy", url="https://a.example/1", text=text, is_whole=True),)
+    model = FakeSupportModel(answers=-20.0)
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(lambda question, sentence: 0.0), model).synthesize(
+        SynthesisRequest("Who pays for the service?", sources, "en")
+    )
+    assert written.closest.splitlines()[2:] == ["- The service listens on port 8080 [1]."]
+
+
 @for_each("round_number, is_kept", [(0, False), (1, True)])
 async def test_evidence_of_words_alone_falls_with_the_answer(round_number: int, is_kept: bool) -> None:
     """A deep answer refuses what a quick one refuses, unless a further round found a part of it."""
