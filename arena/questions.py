@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from arena.web import FrozenWeb
 
 QUESTIONS: Final = Path(__file__).resolve().parent / "questions.jsonl"
+MORE_QUESTIONS: Final = QUESTIONS.with_name("more_questions.jsonl")  # written later, from the same pages
 KINDS: Final = ("single", "two hops", "comparison", "changed", "disputed", "unanswerable")
 Result = Literal["right", "wrong", "declined", "crashed"]
 

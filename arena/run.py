@@ -3,6 +3,7 @@
     python -m arena.run                        all players and questions; stop it at any time, it goes on where it was
     python -m arena.run --quick                ten questions, two players
     python -m arena.run --players ours-quotes,langchain --limit 12
+    python -m arena.run --more                 forty further questions, written later, that no change was made with
     python -m arena.run --table                only the table of what was answered so far
     python -m arena.run --strangers            only who tried to reach which other servers
     python -m arena.run --check                only whether each fact stands in its pages
@@ -30,7 +31,7 @@ from pathlib import Path
 from typing import Final
 
 from arena.play import ModelUnreachableError, Settings, environment, is_done, play
-from arena.questions import Question, in_turn, missing_facts, read_questions, score
+from arena.questions import MORE_QUESTIONS, Question, in_turn, missing_facts, read_questions, score
 from arena.report import print_strangers, print_table, write_page
 from arena.roster import LEFT_OUT, QUICK, ROOT, ROSTER, InstallError, Player, python_of
 from arena.server import LOOPBACK, ArenaServer, Ports
@@ -103,29 +104,38 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_QUESTIONS} questions, {' and '.join(QUICK)}")
     parser.add_argument("--players", help=f"comma list of {', '.join(ROSTER)}")
     parser.add_argument("--limit", type=int, help="only the first questions; the kinds take turns")
+    parser.add_argument(
+        "--more",
+        action="store_true",
+        help="forty further questions, written later, that no change was made with, in place of the sixty",
+    )
     parser.add_argument("--table", action="store_true", help="ask nothing, print the table of what was answered")
     parser.add_argument("--strangers", action="store_true", help="ask nothing, print who tried to reach other servers")
     parser.add_argument("--check", action="store_true", help="ask nothing, look for each fact in its pages")
     parser.add_argument("--page", type=Path, help="also write the table into this page of the documentation")
-    return parser.parse_args()
+    given = parser.parse_args()
+    if given.more and given.page:
+        parser.error("--page writes the table of the sixty questions: leave out --more")
+    return given
 
 
 def main() -> None:
     given = read_arguments()
     first_port = int(os.environ.get("ARENA_PORT", Ports.pages))
     ports = Ports(first_port, first_port + 1, first_port + 2)
-    everything = read_questions()
-    web = load_web(everything, ports)
+    sixty, more = read_questions(), read_questions(MORE_QUESTIONS)
+    web = load_web(sixty, ports)  # also for --more: further pages would be another web, and figures compare only on one
     if given.check:
-        raise SystemExit("\n".join(missing_facts(everything, web)) or 0)
+        raise SystemExit("\n".join(missing_facts([*sixty, *more], web)) or 0)
     model_url, model = os.environ.get("ARENA_MODEL_URL", ""), os.environ.get("ARENA_MODEL", "")
     if bool(model_url) != bool(model):
         raise SystemExit("set both ARENA_MODEL_URL and ARENA_MODEL, or neither")
     home = Path(os.environ.get("ARENA_HOME") or Path.home() / ".cache" / "llm-platform-arena")
-    runs = home / "runs" / (re.sub(r"[^\w.-]+", "-", model) or NO_MODEL)
+    folder = re.sub(r"[^\w.-]+", "-", model) or NO_MODEL
+    runs = home / "runs" / (f"{folder}-more" if given.more else folder)
     searxng_url = os.environ.get("SEARXNG_URL") or f"http://{LOOPBACK}:{ports.pages}"
     settings = Settings(home, runs, ports, searxng_url, model, web.digest)
-    questions = in_turn(everything)[: QUICK_QUESTIONS if given.quick else given.limit]
+    questions = in_turn(more if given.more else sixty)[: QUICK_QUESTIONS if given.quick else given.limit]
     names = given.players.split(",") if given.players else QUICK if given.quick else tuple(ROSTER)
     if unknown := [name for name in names if name not in ROSTER]:
         raise SystemExit(f"there is no player {', '.join(unknown)}: choose from {', '.join(ROSTER)}")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from arena.questions import KINDS, Question, in_turn, missing_facts, read_questions, score
+from pathlib import Path
+
+from arena.questions import KINDS, MORE_QUESTIONS, QUESTIONS, Question, in_turn, missing_facts, read_questions, score
 from arena.web import FrozenWeb, read_written
 from tests.support.cases import for_each
 
@@ -51,11 +53,19 @@ def test_sixty_questions_of_six_kinds() -> None:
     assert sorted(in_turn(questions), key=lambda asked: asked.id) == sorted(questions, key=lambda asked: asked.id)
 
 
-def test_the_written_pages_have_the_facts_of_their_keys() -> None:
+def test_the_further_questions_are_none_of_the_sixty() -> None:
+    """Ids and texts differ from those of the sixty, and there are forty of all kinds."""
+    sixty, more = read_questions(), read_questions(MORE_QUESTIONS)
+    assert len({asked.id for asked in (*sixty, *more)}) == len({asked.text for asked in (*sixty, *more)}) == 100
+    assert [sum(asked.kind == kind for asked in more) for kind in KINDS] == [14, 6, 6, 5, 3, 6]
+
+
+@for_each(("file", "number"), [(QUESTIONS, 35), (MORE_QUESTIONS, 20)])
+def test_the_written_pages_have_the_facts_of_their_keys(file: Path, number: int) -> None:
     """A key whose page lacks the fact would call every answer wrong."""
     web = FrozenWeb(tuple(read_written(PORT)))
-    ours = [asked for asked in read_questions() if not any(".docs.test" in page for page in asked.pages)]
-    assert len(ours) > 35
+    ours = [asked for asked in read_questions(file) if not any(".docs.test" in page for page in asked.pages)]
+    assert len(ours) > number
     assert list(missing_facts(ours, web)) == []
 
 
