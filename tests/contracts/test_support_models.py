@@ -21,11 +21,15 @@ from modules.llm_platform.infrastructure.models.support.onnx_support_model impor
 )
 
 GERMAN = "Sonntags bleibt die Waschküche geschlossen. Schäden meldet man dem Hausmeister, Herrn Kowalski."
+FRENCH = "La buanderie reste fermée le dimanche. Les dégâts sont à signaler au concierge, M. Kowalski."
+RUSSIAN = "По воскресеньям прачечная закрыта. О поломках следует сообщать дворнику, господину Ковальскому."
+# More than what the eight-bit arithmetic of another processor changes.
+SURE_BY = 0.5
 READ_IN_OTHER_LANGUAGES = [
     ("Am letzten Tag der Woche kann niemand dort Wäsche waschen.", "Die Waschküche ist nur sonntags geöffnet.", GERMAN),
     ("The laundry room cannot be used on Sundays.", "The laundry room is only open on Sundays.", GERMAN),
-    ("Le dimanche, personne ne peut y laver son linge.", "Le concierge est absent le dimanche.", GERMAN),
-    ("По воскресеньям прачечной пользоваться нельзя.", "Прачечная открыта только по воскресеньям.", GERMAN),
+    ("Le dimanche, personne ne peut y laver son linge.", "Le concierge est absent le dimanche.", FRENCH),
+    ("Если что-то сломалось, нужно сказать об этом дворнику.", "Дворник закрыт по воскресеньям.", RUSSIAN),
     ("星期天不能使用洗衣房。", "洗衣房只在星期天开放。", GERMAN),
 ]
 
@@ -96,4 +100,4 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
     ) -> None:
         """A paraphrase and a sentence with the words of the passage, in one language and across two."""
         first, second = await model.score([(said, passage), (unsaid, passage)], is_english=False)
-        assert first > second
+        assert first > second + SURE_BY
