@@ -20,7 +20,8 @@ from modules.llm_platform.application.research.write.answer_prompt import (
     Prompt,
     build_prompt,
 )
-from modules.llm_platform.application.research.write.llm_synthesizer import INLINE_CHARS, LLMSynthesizer
+from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
+from modules.llm_platform.domain.concurrency.long_work import INLINE_CHARS
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.llm.context_budget import MIDDLE_CUT

@@ -13,7 +13,8 @@ from tests.fakes.support_model import FakeSupportModel
 from tests.support.cases import for_each
 from tests.support.virtual_time import in_virtual_time
 
-from modules.llm_platform.application.research.write.extractive_synthesizer import INLINE_CHARS, ExtractiveSynthesizer
+from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
+from modules.llm_platform.domain.concurrency.long_work import INLINE_CHARS
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow, RowState
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import SupportModelError

@@ -16,6 +16,7 @@ from typing import Any
 
 from modules.llm_platform.application.research.events import Read
 from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -40,7 +41,6 @@ EXCERPT_CHARS = 500  # the beginning of a linked page, which has no excerpt of a
 MAX_TITLE_CHARS = 300
 OTHER_TOKENS = 300  # an estimate of the parts of a prompt that are not sources
 LINKED_PAGES = 2  # only the first pages of a deep run keep links, because finding links takes as long as parsing
-INLINE_CHARS = 30_000  # the passages of a longer page are selected in a thread
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,9 +229,8 @@ class PageReads:
         return await self._rank(url, page, in_prompt=in_prompt)
 
     async def _rank(self, url: str, page: Page, *, in_prompt: bool) -> ReadPage:
-        arguments = (page, self._run.request.query, self._run.language, in_prompt)
-        is_long = len(page.text) > INLINE_CHARS
-        read = await asyncio.to_thread(_rank_passages, *arguments) if is_long else _rank_passages(*arguments)
+        question, language = self._run.request.query, self._run.language
+        read = await run_in_thread_if_long(len(page.text), _rank_passages, page, question, language, in_prompt)
         self._emit(url, "read", len(page.text))
         return read
 

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 
 from modules.llm_platform.application.research.events import RoundStarted
 from modules.llm_platform.application.research.find.round_queries import AskModel, model_queries
 from modules.llm_platform.application.research.run import Run
+from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, StopReason
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
@@ -34,7 +34,6 @@ ROUNDS_VERSION = (
 MAX_ROWS = 6  # questions of one ledger
 KEPT_OF_FIRST_ROUND = 2  # this many of its best results stay, whatever later rounds find
 TIME_FACTOR = 1.5  # a round starts only if the time left is this many times the duration of the last one
-INLINE_CHARS = 30_000  # longer sources are read in a thread
 SPARE_QUERIES = 4  # extra candidates, because some queries may not be searched for
 QUESTION_ENDS = " .?？؟。"  # removed from listed questions: the sentence around the list has its own end
 MIN_GAIN = 0.01  # a smaller growth of a row's coverage is no progress
@@ -100,7 +99,7 @@ class FurtherRounds:
         self._deadline = deadline
         self._began = asyncio.get_running_loop().time()
         self._reader: LedgerReader | None = None
-        self._is_long = False
+        self._chars = 0  # the length of the texts that the reader compares with the questions
         self._rows: tuple[ReadRow, ...] = ()
         self._rows_before: tuple[ReadRow, ...] = ()  # the rows when the last round began
         self._rounds_of: dict[str, int] = {}  # the round that found each canonical address
@@ -125,11 +124,8 @@ class FurtherRounds:
             self._rounds_of.setdefault(address, self._number)
         reader = self._reader = self._reader or LedgerReader(questions, self._run.language)
         known = tuple(self._sources.values())
-        self._is_long = sum(len(source.text) for source in known) * len(questions) > INLINE_CHARS
-        if self._is_long:
-            self._rows = await asyncio.to_thread(reader.read, known, self._rounds_of)
-        else:
-            self._rows = reader.read(known, self._rounds_of)
+        self._chars = sum(len(source.text) for source in known) * len(questions)
+        self._rows = await run_in_thread_if_long(self._chars, reader.read, known, self._rounds_of)
 
     async def plan_next_queries(self, searched: Iterable[str], *, is_refused: bool = False) -> list[str]:
         """Return the queries of the next round, and emit its event; empty if the run stops.
@@ -175,8 +171,8 @@ class FurtherRounds:
         if self._stopped:
             return []
         asked = {normalize(query) for query in searched}
-        pick = partial(pick_queries, self._rows, asked, self.limits.searches + SPARE_QUERIES)
-        picked = await asyncio.to_thread(pick) if self._is_long else pick()
+        limit = self.limits.searches + SPARE_QUERIES
+        picked = await run_in_thread_if_long(self._chars, pick_queries, self._rows, asked, limit)
         by_rules = [query.text for query in picked if is_query(query.text, self._run.asked)]
         added = [query for query in await self._ask_model(searched) if normalize(query) not in asked]
         by_rules = by_rules[: self.limits.searches - len(added)]

@@ -14,6 +14,7 @@ from modules.llm_platform.application.research.find.read_pages import PageReads
 from modules.llm_platform.application.research.run import FollowUp, Run
 from modules.llm_platform.domain.concurrency.deadline import Deadline, set_deadline
 from modules.llm_platform.domain.concurrency.early_finish import EarlyFinish
+from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import web_search_dtos as dtos
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -36,7 +37,6 @@ MAX_RESULT_CHARS = 20_000  # a snippet or summary
 MAX_REUSED = 5  # sources of the earlier run that a follow-up question may use
 MIN_REUSED_SCORE = 3.0  # a keyword score, 0 to 10
 CONCURRENT_FURTHER = 2  # small, because one provider answers all queries of a further round
-INLINE_CHARS = 30_000  # sources that are longer in total are searched in a thread
 LATE = "timeout: no answer before the deadline of the research run"
 
 _WANTS_LATEST = re.compile(
@@ -300,8 +300,7 @@ async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: 
     def has_quotes() -> bool:
         return all(select_quotes(question, sources).quotes for question in questions)
 
-    is_long = sum(len(source.text) for source in sources) > INLINE_CHARS
-    return await asyncio.to_thread(has_quotes) if is_long else has_quotes()
+    return await run_in_thread_if_long(sum(len(source.text) for source in sources), has_quotes)
 
 
 def wrap_earlier_sources(sources: Sequence[Source]) -> dtos.WebSearchResponse:

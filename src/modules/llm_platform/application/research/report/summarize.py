@@ -4,11 +4,11 @@ A short page becomes a few sentences, a long one bullet points or paragraphs. A 
 and the summary counts the cut tokens.
 """
 
-import asyncio
 import itertools
 import re
 
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
+from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -63,7 +63,6 @@ LONG_FROM_WORDS = 500
 SUMMARY_MAX_TOKENS = 1024
 MIN_PAGE_TOKENS = 256  # every page is sent with at least this much, however small the context is
 RESERVED_TOKENS = 64  # room for the provider's chat format and for inexact counting
-INLINE_CHARS = 60_000  # a longer page is processed in a thread
 SUMMARY_TITLE_CHARS = 200
 MAX_WORD_CHARS = 16  # average, for the length of 500 words
 CHARS_PER_WORD = 2  # estimate for scripts without spaces
@@ -94,10 +93,7 @@ async def summarize(
     """Return the summary, by a model in `language` or else as quoted sentences, and the failures of the model."""
     if llm is None:
         return await _make_extractive_summary(page, question, language), ()
-    if len(page.text) <= INLINE_CHARS:
-        request, cut = _request(page, question, language, context_tokens)
-    else:
-        request, cut = await asyncio.to_thread(_request, page, question, language, context_tokens)
+    request, cut = await run_in_thread_if_long(len(page.text), _request, page, question, language, context_tokens)
     try:
         answer = await llm.generate(request)
     except LLMException as error:
@@ -139,8 +135,7 @@ def _request(page: Page, question: str, language: str, context_tokens: int) -> t
 
 
 async def _make_extractive_summary(page: Page, question: str, language: str) -> Summary:
-    if len(page.text) <= INLINE_CHARS:
-        text = summarize_extractively(page, question, language, long=is_long(page.text))
-    else:
-        text = await asyncio.to_thread(summarize_extractively, page, question, language, long=True)
+    text = await run_in_thread_if_long(
+        len(page.text), summarize_extractively, page, question, language, long=is_long(page.text)
+    )
     return Summary(url=page.url, title=page.title, text=text, by=EXTRACTIVE)

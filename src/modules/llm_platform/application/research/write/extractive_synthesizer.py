@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
+from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.evidence.ledger import MAX_QUOTES, evidence_quotes
@@ -35,7 +36,6 @@ from shared.exceptions import AppException
 
 RULES_VERSION = "14"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_MARKERS: Final = str.maketrans("[]", "()")
-INLINE_CHARS = 30_000  # about 5 ms of work; sources that are longer in total are processed in a thread
 
 Result = TypeVar("Result")
 
@@ -145,8 +145,7 @@ def _list_parts(parts: Sequence[str], messages: Messages) -> str:
 
 async def _run(request: SynthesisRequest, work: Callable[[], Result]) -> Result:
     """Run work on the sources: in a thread if they are long."""
-    is_short = sum(len(source.text) for source in request.sources) <= INLINE_CHARS
-    return work() if is_short else await asyncio.to_thread(work)
+    return await run_in_thread_if_long(sum(len(source.text) for source in request.sources), work)
 
 
 def _has_later_quote(request: SynthesisRequest) -> bool:

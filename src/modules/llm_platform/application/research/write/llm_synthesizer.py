@@ -1,6 +1,5 @@
 """Writes answers with a language model."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 
@@ -12,6 +11,7 @@ from modules.llm_platform.application.research.write.answer_prompt import (
     Prompt,
     build_prompt,
 )
+from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.answer_dtos import Synthesis, SynthesisPart, SynthesisReset, SynthesisToken
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import READER_STEP_S, LLMRequest, LLMReset, LLMResponse, LLMToken
@@ -29,7 +29,6 @@ CONTEXT_CUT = Degraded(
 )
 WRITING_TEMPERATURE = 0.2  # allows some variety in the text; other stages use 0
 WHOLE_TEXT_STEP_S = 0.2  # larger parts, because checking several sentences at once costs less
-INLINE_CHARS = 30_000  # packing this much takes about 10 ms; sources that are longer in total are packed in a thread
 
 
 class LLMSynthesizer(StreamingSynthesizer):
@@ -99,9 +98,8 @@ class LLMSynthesizer(StreamingSynthesizer):
 
     async def _prompt(self, request: SynthesisRequest) -> Prompt:
         context_tokens = await resolve_context(self._context_tokens)
-        if sum(len(source.text) for source in request.sources) <= INLINE_CHARS:
-            return build_prompt(request, context_tokens, self._sources_tokens)
-        return await asyncio.to_thread(build_prompt, request, context_tokens, self._sources_tokens)
+        chars = sum(len(source.text) for source in request.sources)
+        return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, self._sources_tokens)
 
 
 class _AnswerReader:
