@@ -23,7 +23,6 @@ from modules.llm_platform.application.research.find.read_pages import (
     ReadOptions,
     ReadPage,
     SourcesBeingRead,
-    add_page,
     add_pages,
 )
 from modules.llm_platform.domain.dtos.page_dtos import Page
@@ -271,17 +270,6 @@ def test_pages_have_their_time_and_at_most_a_share_of_all(
 ) -> None:
     """The setting goes before the time of the depth; a short research run is not spent on reading."""
     assert ReadOptions(seconds=setting).calculate_seconds(make_run([], depth), timeout_s) == pytest.approx(seconds)
-
-
-@for_each(("found_day", "page_day", "day"), [("2026-01-02", "2025-05-05", "2026-01-02"), (None, "2025-05-05", "2025-05-05"),
-                                           ("2026-01-02", None, "2026-01-02"), (None, None, None)])  # fmt: skip
-def test_a_source_is_dated_by_its_page_where_the_search_has_no_date(
-    found_day: str | None, page_day: str | None, day: str | None
-) -> None:
-    """The date of the search result stays; the page has one where that has none."""
-    [source] = found("One.")
-    read = page(source.url, "The water is 48 degrees warm.").model_copy(update={"published": page_day})
-    assert add_page(source.model_copy(update={"published": found_day}), ReadPage(read)).published == day
 
 
 async def test_without_pages_nothing_changes() -> None:

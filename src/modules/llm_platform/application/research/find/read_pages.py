@@ -25,6 +25,7 @@ from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.research.page_links import keep_links
+from modules.llm_platform.domain.research.source_date import choose_source_date
 from modules.llm_platform.domain.retrieval.excerpt import RankedPassages
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_web_url
@@ -316,11 +317,18 @@ def add_page(source: Source, read: ReadPage | None) -> Source:
     """Return the source with the text of its page, unless it has that already."""
     if read is None or source.text_kind != "snippet":
         return source
-    published = source.published or read.page.published
     page = read.page
-    update: dict[str, object] = {"text": page.text, "text_kind": "page", "published": published}
-    update |= {"read_at": page.read_at, "media_type": page.media_type}
-    return source.model_copy(update={**update, "extraction": page.extraction, "pages": page.pages})
+    return source.model_copy(
+        update={
+            "text": page.text,
+            "text_kind": "page",
+            "published": choose_source_date(page.published, source.published),
+            "extraction": page.extraction,
+            "pages": page.pages,
+            "read_at": page.read_at,
+            "media_type": page.media_type,
+        }
+    )
 
 
 def add_pages(

@@ -23,6 +23,7 @@ from modules.llm_platform.application.research.report.sources import MAX_SOURCE_
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, LLMRequest
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RoundAnswer
 from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.research.source_date import choose_source_date
 from modules.llm_platform.domain.retrieval.ranking import pick_top
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
@@ -135,7 +136,7 @@ def _texts(collected: Collected) -> list[Source]:
     texts: list[tuple[str, str, str, str | None]] = []
     for page in collected.pages:
         item = items.pop(canonical_url(page.request.url), None)
-        published = page.page.published or (item.published_date if item else None)
+        published = choose_source_date(page.page.published, item.published_date if item else None)
         texts.append(
             (page.request.url, page.page.title or page.request.title, page.page.text[:MAX_SOURCE_CHARS], published)
         )

@@ -118,7 +118,7 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
     collected = await search_open_questions(run, rounds, explorer, reader, collected, page_limit)
     run.early_finish.close()
     explored, best, pages = collected.explored, collected.best, collected.pages
-    numbered = from_pages(pages) if pages else from_results(best, run.options.pages)
+    numbered = from_pages(pages, best) if pages else from_results(best, run.options.pages)
     if not numbered.sources and not explored.answers:
         raise reader.failure  # no search, and none of the requested pages could be read
     return ReportFound(

@@ -9,6 +9,7 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, Source, TextKind
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
+from modules.llm_platform.domain.research.source_date import choose_source_date
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
@@ -33,12 +34,16 @@ class ReportSources:
     degraded: tuple[Degraded, ...] = ()
 
 
-def from_pages(pages: Sequence[ReadPage]) -> ReportSources:
-    """Return the pages as sources, each cut to MAX_SOURCE_CHARS."""
+def from_pages(pages: Sequence[ReadPage], best: Sequence[RankedCandidate]) -> ReportSources:
+    """Return the pages as sources, each cut to MAX_SOURCE_CHARS. `best` are the search results, which may date them."""
+    items = {canonical_url(ranked.candidate.item.url): ranked.candidate.item for ranked in best}
     cut = [read_page.page for read_page in pages if len(read_page.page.text) > MAX_SOURCE_CHARS]
     reason = CUT_PAGE.format(chars=MAX_SOURCE_CHARS)
     return ReportSources(
-        sources=tuple(_page_source(number, read_page) for number, read_page in enumerate(pages, 1)),
+        sources=tuple(
+            _make_source(number, read_page, items.get(canonical_url(read_page.request.url)))
+            for number, read_page in enumerate(pages, 1)
+        ),
         documents=frozenset(read_page.request.url for read_page in pages if read_page.is_document),
         cut_tokens=sum(_tokens_cut(page.text) for page in cut),
         degraded=tuple(Degraded(component=f"source/{page.title[:MAX_NAME_CHARS]}", reason=reason) for page in cut),
@@ -79,12 +84,13 @@ def list_raw_results(best: Sequence[RankedCandidate], report_sources: ReportSour
             read.append(RawResult(title=source.title, url=source.url, content=text, published=source.published))
         else:  # a document has its full text, because it has no address where a reader could open it
             is_document = source.url in report_sources.documents
-            read.append(_make_raw_result(found, source.text if is_document else found.candidate.item.text))
-    rest = [_make_raw_result(ranked, ranked.candidate.item.text) for ranked in by_address.values()]
-    return (*read, *rest)
+            text = source.text if is_document else found.candidate.item.text
+            read.append(_make_raw_result(found, text, source.published))
+    items = ((ranked, ranked.candidate.item) for ranked in by_address.values())
+    return (*read, *(_make_raw_result(ranked, item.text, item.published_date) for ranked, item in items))
 
 
-def _page_source(number: int, read: ReadPage) -> Source:
+def _make_source(number: int, read: ReadPage, found: WebSearchResultItem | None) -> Source:
     page, request = read.page, read.request
     title, text = (page.title or request.title)[:MAX_TITLE_CHARS], page.text[:MAX_SOURCE_CHARS]
     kind: TextKind = "document" if read.is_document else "page"
@@ -93,7 +99,7 @@ def _page_source(number: int, read: ReadPage) -> Source:
         title=title,
         url=request.url,
         text=text,
-        published=page.published,
+        published=choose_source_date(page.published, found.published_date if found else None),
         text_kind=kind,
         extraction=page.extraction,
         pages=page.pages,
@@ -109,6 +115,6 @@ def _tokens_cut(text: str) -> int:
     return round(count_tokens(sample) * cut / len(sample))
 
 
-def _make_raw_result(found: RankedCandidate, text: str) -> RawResult:
+def _make_raw_result(found: RankedCandidate, text: str, published: str | None) -> RawResult:
     raw = RawResult.of(found.candidate.item)
-    return raw.model_copy(update={"score": found.score.value, "content": text})
+    return raw.model_copy(update={"score": found.score.value, "content": text, "published": published})
