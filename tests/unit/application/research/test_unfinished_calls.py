@@ -61,7 +61,7 @@ def make_late_judge(*, is_free: bool) -> FakeCitationJudge:
 async def test_a_late_plan(is_free: bool, cost_usd: float | None) -> None:
     run = Run(request=ResearchRequest(query=QUESTION, depth="deep"), request_id="r", detected="en")
     planned = await SearchPlanner(make_late_model(is_free=is_free), timeout_s=1.0).plan(run)
-    assert planned.spent == Spending(calls=1, cost_usd=cost_usd)
+    assert planned.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 
 @FREE_OR_PAID
@@ -69,7 +69,7 @@ async def test_a_late_plan(is_free: bool, cost_usd: float | None) -> None:
 async def test_late_queries_of_a_round(is_free: bool, cost_usd: float | None) -> None:
     request = LLMRequest(messages=(ChatMessage(role="user", content=QUESTION),))
     answer = await ask_model(make_late_model(is_free=is_free), request)
-    assert answer.spent == Spending(calls=1, cost_usd=cost_usd)
+    assert answer.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 
 @FREE_OR_PAID
@@ -77,7 +77,7 @@ async def test_late_queries_of_a_round(is_free: bool, cost_usd: float | None) ->
 async def test_a_late_judge(is_free: bool, cost_usd: float | None) -> None:
     verification = judge_of(make_late_judge(is_free=is_free), QUESTION, SOURCES, seconds=2.0)
     judgment, _ = await ask_judge(verification, [CitedClaim(claim=TEXT, quote=SOURCES[0].text)])
-    assert judgment.spent == Spending(calls=1, cost_usd=cost_usd)
+    assert judgment.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 
 @FREE_OR_PAID
@@ -88,7 +88,7 @@ async def test_a_cancelled_early_judgment(is_free: bool, cost_usd: float | None)
     early.add((TEXT[citation.start : citation.end], citation) for citation in citations)
     await asyncio.sleep(0.1)
     await early.finish()
-    assert early.spent == Spending(calls=1, cost_usd=cost_usd)
+    assert early.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 
 @FREE_OR_PAID
@@ -97,7 +97,7 @@ async def test_a_late_writer(is_free: bool, cost_usd: float | None) -> None:
     writer = FakeSynthesizer(TEXT, delay_s=60.0)
     writer.is_free = is_free
     draft = await write_answer(writer, SOURCES, by_model=True, seconds=5.0)
-    assert draft.spent == Spending(calls=1, cost_usd=cost_usd)
+    assert draft.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 
 @for_each(("is_free", "price", "left"), [(True, 0.0, 0.05), (False, 0.01, 0.04)])
@@ -110,7 +110,7 @@ async def test_a_late_follow_up_leaves_the_report_its_limit_less_the_highest_pri
     request = ResearchRequest(query="How loud are they?", depth="report", max_cost_usd=0.05, max_llm_calls=5)
     follow_up = await follow_ups.understand(request, StoredTurns(turns=(Turn(question="What are heat pumps?"),)))
     changed = apply_follow_up(request, follow_up)
-    assert follow_up.spent == Spending(calls=1, cost_usd=0.0 if is_free else None)
+    assert follow_up.spent == Spending(calls=1, cost_usd=0.0 if is_free else None, is_cost_cut_off=not is_free)
     assert changed.max_cost_usd is not None
     assert math.isclose(changed.max_cost_usd, left)
 

@@ -334,9 +334,14 @@ class TestResearch:
         paid = ANSWER.metadata.model_copy(
             update={"llm_calls": 1, "tokens_used": 500, "cost_usd": 0.0125, "cache_hit": True}
         )
-        result = {0.0125: "500 tokens, $0.0125", None: "500 tokens, price not known", 0.0: "500 tokens, no cost"}
-        for cost, expected in result.items():
-            metadata = paid.model_copy(update={"cost_usd": cost})
+        result = {
+            (0.0125, False): "500 tokens, $0.0125",
+            (None, False): "500 tokens, price not known",
+            (None, True): "500 tokens, cost not known: a call was cut off",
+            (0.0, False): "500 tokens, no cost",
+        }
+        for (cost, is_cut_off), expected in result.items():
+            metadata = paid.model_copy(update={"cost_usd": cost, "is_cost_cut_off": is_cut_off})
             answer = ANSWER.model_copy(update={"metadata": metadata})
             printed = command("research", "What?", platform=FakePlatform(answer=answer)).out
             assert expected in printed

@@ -123,6 +123,7 @@ def get_spending(metadata: ResearchMetadata) -> Spending:
         prompt_tokens=metadata.prompt_tokens,
         completion_tokens=metadata.completion_tokens,
         cost_usd=metadata.cost_usd,
+        is_cost_cut_off=metadata.is_cost_cut_off,
     )
 
 

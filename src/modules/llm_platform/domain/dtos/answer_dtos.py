@@ -3,7 +3,8 @@
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, FailFast, computed_field
+from pydantic import BaseModel, FailFast, Field, computed_field
+from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -58,7 +59,8 @@ class ResearchMetadata(BaseModel, frozen=True):
     """The cost of an answer, and how it was made.
 
     - `latency_ms` is the time the answer took, in milliseconds.
-    - `cost_usd` is None if the price of a model is not known.
+    - `cost_usd` is None if the price of a model is not known, or if a call was cut off. If that is the only reason,
+      `is_cost_cut_off` is True, which is not part of the JSON.
     - `searches` counts requests to search providers.
     - `uncited` are the statements of the text that cite no source, and `uncited_sentences` is their number.
     - `verdicts_changed` counts the citations on which a model decided otherwise than the comparison of words.
@@ -84,6 +86,7 @@ class ResearchMetadata(BaseModel, frozen=True):
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
+    is_cost_cut_off: SkipJsonSchema[bool] = Field(default=False, exclude=True, repr=False)
     searches: int = 0
     llm_calls: int = 0
     synthesizer: str = ""

@@ -191,34 +191,45 @@ class Usage(BaseModel, frozen=True):
 
 
 class Spending(BaseModel, frozen=True):
-    """The cost of several calls, with failed ones. `cost_usd` is None if one price is unknown."""
+    """The cost of several calls, with failed ones.
+
+    `cost_usd` is None if the price of a call is unknown, or if a call was cut off: nobody counted its tokens. If that is the
+    only reason, `is_cost_cut_off` is True. This field is not part of the JSON.
+    """
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
+    is_cost_cut_off: SkipJsonSchema[bool] = Field(default=False, exclude=True, repr=False)
 
     @classmethod
     def of_unfinished_call(cls, *, is_free: bool) -> Spending:
         """Return a call that ended without an answer. Its tokens are unknown, and so is its cost unless the model is free."""
-        return cls(calls=1, cost_usd=0.0 if is_free else None)
+        return cls(calls=1, cost_usd=0.0 if is_free else None, is_cost_cut_off=not is_free)
 
     @property
     def tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
     def __add__(self, other: Spending) -> Spending:
-        unknown = self.cost_usd is None or other.cost_usd is None
+        unknown = [spent for spent in (self, other) if spent.cost_usd is None]
         return Spending(
             calls=self.calls + other.calls,
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
             cost_usd=None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
+            is_cost_cut_off=bool(unknown) and all(spent.is_cost_cut_off for spent in unknown),
         )
 
     def metadata(self) -> dict[str, Any]:
         """Return the fields of ResearchMetadata that say the same."""
-        return {"tokens_used": self.tokens, "llm_calls": self.calls, **self.model_dump(exclude={"calls"})}
+        return {
+            "tokens_used": self.tokens,
+            "llm_calls": self.calls,
+            "is_cost_cut_off": self.is_cost_cut_off,
+            **self.model_dump(exclude={"calls"}),
+        }
 
 
 NOTHING_SPENT = Spending()

@@ -203,9 +203,14 @@ def cost_line(response: ResearchResponse) -> str:
     if meta.truncated_tokens:
         parts.append(f"{plural(meta.truncated_tokens, 'token')} of the sources left out for length")
     if meta.llm_calls:
-        cost = "price not known" if meta.cost_usd is None else f"${meta.cost_usd:.4f}" if meta.cost_usd else "no cost"
-        parts.append(f"{plural(meta.tokens_used, 'token')}, {cost}")
+        parts.append(f"{plural(meta.tokens_used, 'token')}, {_cost(meta)}")
     return " · ".join(parts)
+
+
+def _cost(meta: ResearchMetadata) -> str:
+    if meta.cost_usd is None:
+        return "cost not known: a call was cut off" if meta.is_cost_cut_off else "price not known"
+    return f"${meta.cost_usd:.4f}" if meta.cost_usd else "no cost"
 
 
 def _writer(response: ResearchResponse) -> str:
