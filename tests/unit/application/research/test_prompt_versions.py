@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,19 +10,16 @@ from pathlib import Path
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research import structured_output
 from modules.llm_platform.application.research.check import verification
 from modules.llm_platform.application.research.find import plan, plan_prompt, round_queries
 from modules.llm_platform.application.research.report import planner, queries, rank, summarize
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.write import answer_prompt
-from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceQuote, EvidenceRow
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.report_dtos import Candidate, Summary
-from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
-from modules.llm_platform.domain.dtos.source_dtos import Source, SourceRef
+from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResultItem
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.testing import FakeLLM, sample_page
@@ -120,26 +116,6 @@ async def _claims() -> list[Messages]:
     return [verification.build_request(QUESTION, [claim], CONTEXT_TOKENS)[0].messages]
 
 
-async def _outputs() -> list[Messages]:
-    response = ResearchResponse(
-        query=QUESTION,
-        depth="shallow",
-        synthesis="They move heat [1].",
-        sources=tuple(map(SourceRef.of, SOURCES)),
-        metadata=ResearchMetadata(latency_ms=0),
-    )
-    schema = {"type": "object", "properties": {"summary": {"type": "string"}}, "required": ["summary"]}
-    llm = FakeLLM(["{}"] * 4)
-    structured = structured_output.StructuredOutput(llm, context_tokens=CONTEXT_TOKENS)
-    until = asyncio.get_running_loop().time() + WAIT_S
-    for request in (
-        ResearchRequest(query=QUESTION, output_schema=schema),
-        ResearchRequest(query=QUESTION, output_schema={"type": "object"}, instructions="One field: summary."),
-    ):
-        await structured.complete_response(response, request, has_sources=True, until=until)
-    return [request.messages for request in llm.requests]
-
-
 async def _round_queries() -> list[Messages]:
     llm = FakeLLM()
     for searched in ((), (DIRECTION,)):
@@ -168,7 +144,6 @@ PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
     "SUMMARY_VERSION": (summarize.SUMMARY_VERSION, _summaries),
     "JUDGE_VERSION": (verification.JUDGE_VERSION, _claims),
     "ROUND_QUERIES_VERSION": (round_queries.ROUND_QUERIES_VERSION, _round_queries),
-    "OUTPUT_VERSION": (structured_output.OUTPUT_VERSION, _outputs),
 }
 
 

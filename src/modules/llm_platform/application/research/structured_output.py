@@ -33,7 +33,6 @@ from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, output_errors
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
-OUTPUT_VERSION: Final = "2"  # raise it with every change of the prompt
 MAX_TRIES: Final = 2  # calls of the model: the second one gets the errors of the first
 MAX_OUTPUT_TOKENS: Final = 4096  # tokens for the object
 CONTEXT_PARTS: Final = 4  # parts of the context window: the object takes at most one, and the second try repeats it
