@@ -414,25 +414,26 @@ class _Rewriter:
         self._copy(line.start + done, line.start + len(line.text))
 
     def _read(self, token: re.Match[str], line: str) -> _Found:
-        kind, text, end = token.lastgroup or "", token[0], token.end()
-        if token["cite"] is not None:
-            kind = "cite"
-        elif token["marker"] is not None:
-            kind = "marker"
-        if kind == "parentheses":
-            return self._read_parentheses(line, token.start())
-        if kind == "address":
-            return self._read_address(line, token)
-        if kind == "narrated":
-            return self._read_title(line, token)
-        if kind == "image":
-            return _Found(end, ())
-        if kind in ("link", "wrapped", "reference", "cite"):
-            read = {"reference": self._reference, "cite": self._cite}.get(kind, self._link)
-            return read(token, line)
-        return _Found(end, numbers) if (numbers := self._numbers(kind, text)) is not None else _not_here(token)
+        kind = next((name for name in ("cite", "marker") if token[name] is not None), token.lastgroup or "")
+        match kind:
+            case "parentheses":
+                return self._read_parentheses(token, line)
+            case "address":
+                return self._read_address(token, line)
+            case "narrated":
+                return self._read_title(token, line)
+            case "link" | "wrapped":
+                return self._read_link(token, line)
+            case "reference":
+                return self._read_link_reference(token, line)
+            case "cite":
+                return self._read_cite_element(token)
+            case "image":
+                return _Found(token.end(), ())
+        numbers = self._read_numbers(kind, token[0])
+        return _find_nothing(token) if numbers is None else _Found(token.end(), numbers)
 
-    def _numbers(self, kind: str, text: str) -> Sequence[int] | None:
+    def _read_numbers(self, kind: str, text: str) -> Sequence[int] | None:
         """Return the sources that a token without further words cites; None if it is not a citation."""
         sources = self._sources
         if kind == "marker":
@@ -441,24 +442,25 @@ class _Rewriter:
         if kind in ("footnote", "named"):
             return self._read_name(text)
         if kind == "ref":
-            return self._wiki_reference(text)
+            return self._read_wiki_reference(text)
         if kind == "cited":
             return sources.given_names.read_label(text[6:-7])
         listed = text.translate(_SUPERSCRIPTS) if kind == "superscript" else re.sub(r"</?sup>", "", text, flags=re.I)
         if kind == "sup" and ("](" in listed or "http" in listed):
             url = find_url(listed)
-            return (sources.assign_number(url, wanted=_label_number(listed)),) if url else None
+            return (sources.assign_number(url, wanted=_read_label_number(listed)),) if url else None
         return sources.list_entry_numbers(listed) or None
 
-    def _read_address(self, line: str, token: re.Match[str]) -> _Found:
-        span = _address_span(line, token)
+    def _read_address(self, token: re.Match[str], line: str) -> _Found:
+        span = _find_address(line, token)
         end = span[1] if span else token.end()
         end += line.startswith(">", end) and token[0][0] == "<"
         url = add_scheme(line[slice(*span)]) if span else ""
         return _Found(end, (self._sources.assign_number(url),) if is_web_url(url) else None)
 
-    def _read_parentheses(self, line: str, at: int) -> _Found:
+    def _read_parentheses(self, token: re.Match[str], line: str) -> _Found:
         """Read `([Reuters](https://…); https://…)` or `(Smith, 2021)`."""
+        at = token.start()
         if group := read_link_group(line, at):
             numbers = [number for link in group.links if (number := self._find_grouped_source(link)) is not None]
             if numbers:
@@ -467,10 +469,10 @@ class _Rewriter:
             return _Found(found.end(), named)
         elif found and self._sources.given_names:
             given = self._sources.given_names.read_label(found[0][1:-1], (line[:at], line[found.end() :]))
-            return _Found(found.end(), given) if given else _Found(at + 1, None)
-        return _Found(at + 1, None)
+            return _Found(found.end(), given) if given else _find_nothing(token)
+        return _find_nothing(token)
 
-    def _read_title(self, line: str, token: re.Match[str]) -> _Found:
+    def _read_title(self, token: re.Match[str], line: str) -> _Found:
         """Read `according to the handbook` or `Source: Handbook`, if a given source has this title."""
         found = self._sources.given_names.find_title(line, token.end())
         if found is None:
@@ -488,22 +490,20 @@ class _Rewriter:
         parts = _REFERENCE_PARTS.match(link.text)
         return self._sources.find_named(parts[2] or parts[1]) if parts else None
 
-    def _cite(self, token: re.Match[str], line: str) -> _Found:
+    def _read_cite_element(self, token: re.Match[str]) -> _Found:
         """Read `<cite index="1-3">…</cite>`. Its words stay."""
         index = _INDEX.search(token[0])
         documents = [part.partition("-")[0] for part in index[1].split(",")] if index else []
         numbers = [number for document in documents for number in self._sources.list_entry_numbers(document)]
         return _Found(token.end(), list(dict.fromkeys(numbers)), token.span("said"))
 
-    def _link(self, token: re.Match[str], line: str) -> _Found:
+    def _read_link(self, token: re.Match[str], line: str) -> _Found:
+        """Read `[Reuters](https://…)`."""
         parts = _LINK_PARTS.match(token[0])
         number = self._find_linked(parts[1], parts[2]) if parts else None
         if parts is None or number is None:
-            return _not_here(token)
-        if self._is_label(parts[1], add_scheme(parts[2].strip("<>")), line, *token.span()):
-            return _Found(token.end(), (number,))
-        start = token.start() + 1
-        return _Found(token.end(), (number,), (start, start + len(parts[1])))
+            return _find_nothing(token)
+        return self._cite_link(token, line, number, parts[1], add_scheme(parts[2].strip("<>")))
 
     def _find_linked(self, label: str, target: str) -> int | None:
         """Return the number of the source that a link opens: a page, or a given source, such as a file, by its name."""
@@ -511,19 +511,23 @@ class _Rewriter:
         number = self._sources.find_named(url.removeprefix(_SCHEME))
         if number is not None or not is_web_url(url):
             return number
-        wanted = _label_number(label)
+        wanted = _read_label_number(label)
         return self._sources.assign_number(url, "" if wanted else label, wanted)
 
-    def _reference(self, token: re.Match[str], line: str) -> _Found:
+    def _read_link_reference(self, token: re.Match[str], line: str) -> _Found:
         """Read `[Reuters][1]`, a link whose address is defined elsewhere."""
         parts = _REFERENCE_PARTS.match(token[0])
         number = self._sources.find_named(parts[2] or parts[1]) if parts else None
         if parts is None or number is None:
-            return _not_here(token)
-        if self._is_label(parts[1], "", line, *token.span()):
+            return _find_nothing(token)
+        return self._cite_link(token, line, number, parts[1], "")
+
+    def _cite_link(self, token: re.Match[str], line: str, number: int, words: str, url: str) -> _Found:
+        """Return the citation of a link. Its words stay if they are part of the sentence."""
+        if self._is_label(words, url, line, *token.span()):
             return _Found(token.end(), (number,))
         start = token.start() + 1
-        return _Found(token.end(), (number,), (start, start + len(parts[1])))
+        return _Found(token.end(), (number,), (start, start + len(words)))
 
     def _is_label(self, label: str, url: str, line: str, start: int, end: int) -> bool:
         """Return whether the words of a link are not part of the sentence.
@@ -531,7 +535,7 @@ class _Rewriter:
         They are not if they are a number or the name of the site, or if the link follows the end of the sentence.
         """
         name = label.strip(" *_[]\\").casefold()
-        if _label_number(label) or name in GENERIC_LABELS:
+        if _read_label_number(label) or name in GENERIC_LABELS:
             return True
         before, behind = line[max(0, start - 20) : start], line[end : end + 2].strip()
         if not before.strip(" *-+>#"):
@@ -566,7 +570,7 @@ class _Rewriter:
             return None if number is None else (number,)
         return read_parenthesised_works(token[1:-1], bibliography)
 
-    def _wiki_reference(self, token: str) -> Sequence[int]:
+    def _read_wiki_reference(self, token: str) -> Sequence[int]:
         """Read `<ref name="a">…</ref>`, the markup of Wikipedia."""
         parts = _REF_PARTS.match(token)
         name = _NAME.search(parts[1]) if parts else None
@@ -592,7 +596,7 @@ class _Rewriter:
             self._length += len(text)
 
 
-def _address_span(line: str, found: re.Match[str]) -> Span | None:
+def _find_address(line: str, found: re.Match[str]) -> Span | None:
     start = found.start() + (line[found.start()] == "<")
     scheme = ADDRESS_START.match(line, start)
     if scheme is None:
@@ -602,11 +606,11 @@ def _address_span(line: str, found: re.Match[str]) -> Span | None:
     return (start + span[0], start + span[1]) if span else None
 
 
-def _not_here(token: re.Match[str]) -> _Found:
+def _find_nothing(token: re.Match[str]) -> _Found:
     """Return that no citation begins at this token. One may begin behind its first character."""
     return _Found(token.start() + 1, None)
 
 
-def _label_number(label: str) -> int | None:
+def _read_label_number(label: str) -> int | None:
     found = _LABEL_NUMBER.match(label)
     return int(found[1]) if found else None
