@@ -95,13 +95,13 @@ def examine(pair: quality.Pair) -> Labelled | None:
     rows, refuted, verbatim = [], False, []
     for sentence in read_answer(pair.sentence, pair.language).sentences:
         claim = Claim(html.unescape(sentence.claim), stops, capitals_name=pair.language not in NOUNS_ARE_CAPITALISED)
-        passage = source.best_passage(claim)
+        passage = source.find_best_passage(claim)
         if passage is None or not sentence.cited:
             continue
         compared = FactComparison(claim, source, passage)
         rows.append(compute_features(compared))
         verbatim.append(is_verbatim(claim, source))
-        is_kept = not compared.change() and not compared.is_partial_at_best()
+        is_kept = not compared.find_change() and not compared.is_partial_at_best()
         refuted |= not verbatim[-1] and not is_kept
     if not rows:
         return None

@@ -15,7 +15,11 @@ from tests.support.growth import is_linear
 
 from modules.llm_platform.application.research.write.extractive_synthesizer import ExtractiveSynthesizer
 from modules.llm_platform.domain.citations.checker import CitationChecker
-from modules.llm_platform.domain.citations.compare.model_verdicts import are_within_limits, highest_verdict, list_claims
+from modules.llm_platform.domain.citations.compare.model_verdicts import (
+    are_within_limits,
+    find_highest_verdict,
+    list_claims,
+)
 from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
 from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -130,7 +134,7 @@ def verdicts(claim: str, source: str, language: str) -> None:
     )
     claims = list_claims(answer, language)
     for citation in citations:
-        highest_verdict(citation.verdict, claims[citation.start, citation.end], citation.quote)
+        find_highest_verdict(citation.verdict, claims[citation.start, citation.end], citation.quote)
     assert are_within_limits(citations, answer, language)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.citations.show.source_pages import list_cited_pdf_pages, page_label
+from modules.llm_platform.domain.citations.show.source_pages import format_pages, list_cited_pdf_pages
 from modules.llm_platform.domain.citations.show.styles import render_citations
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, Verdict
@@ -138,4 +138,4 @@ def test_an_answer_of_the_index_names_the_page(url: str, shown: str) -> None:
 def test_pages_of_sources() -> None:
     """In the order of the text, each once; a quote that bears nothing out has none."""
     assert list_cited_pdf_pages([CITATIONS[1], *CITATIONS]) == {1: (15, 3)}
-    assert [page_label(pages) for pages in ((), (3,), (15, 3, 3))] == ["", "p. 3", "pp. 3, 15"]
+    assert [format_pages(pages) for pages in ((), (3,), (15, 3, 3))] == ["", "p. 3", "pp. 3, 15"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from modules.llm_platform.domain.citations.show.source_pages import page_label
+from modules.llm_platform.domain.citations.show.source_pages import format_pages
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, Difference, Finding, Verdict
 from modules.llm_platform.domain.dtos.verification_dtos import (
     SourceState,
@@ -102,7 +102,7 @@ def verdict_line(text: str, sentence: VerifiedSentence, verified: VerifiedText) 
     source = next((source for source in verified.sources if source.index == citation.source_index), None)
     number = source.title if source and source.title and source.url is None else f"[{citation.source_index}]"
     if citation.page is not None:
-        number += f", {page_label([citation.page])}"
+        number += f", {format_pages([citation.page])}"
     if sentence.difference is not None:
         claimed = shorten(text[sentence.difference.claimed.start : sentence.difference.claimed.end])
         found = shorten(found_text(citation, sentence.difference))

@@ -11,8 +11,8 @@ from functools import cache
 from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
 from modules.llm_platform.domain.citations.compare.changes import find_claimed_place
 from modules.llm_platform.domain.citations.compare.meaning import Doubt, Key, decide
-from modules.llm_platform.domain.citations.compare.model_verdicts import highest_verdict
-from modules.llm_platform.domain.citations.compare.score import weights
+from modules.llm_platform.domain.citations.compare.model_verdicts import find_highest_verdict
+from modules.llm_platform.domain.citations.compare.score import read_weights
 from modules.llm_platform.domain.citations.compare.verdicts import RANK, Judgement, judge, score_support
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
@@ -112,7 +112,7 @@ class CitationChecker:
             by_author[position].add(number)
             numbers[position] = tuple(dict.fromkeys((*numbers[position], number)))
         citations = tuple(
-            self._citation(sentence, number, is_by_author=number in named)
+            self._make_citation(sentence, number, is_by_author=number in named)
             for sentence, sources, named in zip(text.sentences, numbers, by_author, strict=True)
             for number in sources
             if number in self._sources
@@ -122,7 +122,9 @@ class CitationChecker:
             for position, (sentence, sources) in enumerate(zip(text.sentences, numbers, strict=True))
             if not sources and position not in text.labels
         ]
-        uncited = list(filter(self.is_statement, unmarked)) or ([] if citations else list(filter(self._says, unmarked)))
+        uncited = list(filter(self.is_statement, unmarked)) or (
+            [] if citations else list(filter(self._makes_statement, unmarked))
+        )
         return CheckedAnswer(citations, tuple((sentence.start, sentence.end) for sentence in uncited), frozenset(cited))
 
     def check_early(self, sentences: Sequence[AnswerSentence]) -> list[tuple[str, Citation]]:
@@ -132,7 +134,7 @@ class CitationChecker:
         """
         cited = self._prepare_cited(AnswerText(list(sentences)))
         return [
-            (html.unescape(sentence.claim), self._citation(sentence, number, is_by_author=True))
+            (html.unescape(sentence.claim), self._make_citation(sentence, number, is_by_author=True))
             for sentence in sentences
             for number in sentence.cited
             if number in cited
@@ -149,14 +151,14 @@ class CitationChecker:
         for key in list(self._doubted):
             if len(found) == limit:
                 break
-            if (doubt := self._doubt(key)) is not None:
+            if (doubt := self._find_doubt(key)) is not None:
                 found.append(doubt)
             else:
                 del self._doubted[key]
                 self._settled.add(key)
         return found
 
-    def _doubt(self, key: Key) -> Doubt | None:
+    def _find_doubt(self, key: Key) -> Doubt | None:
         """Return the claim and the passage that a support model reads; None if it may not decide, or if no passage is found.
 
         If the source has no word of the claim, a short source is read as a whole. If both are in English, it is not read,
@@ -165,20 +167,20 @@ class CitationChecker:
         said, _, clauses, number = key
         span, judgement = self._judged[key]
         source = self._prepared[number]
-        claim = self._claim(said if judgement.verdict == "supported" or not clauses else " ".join(clauses))
+        claim = self._read_claim(said if judgement.verdict == "supported" or not clauses else " ".join(clauses))
         is_english = self._reads_as_english(number)
         limit = (
             MAX_PASSAGE_CHARS
             if is_english
             else MAX_FOREIGN_CHARS.get(source.language or self._primary, MAX_OTHER_CHARS)
         )
-        passage, whole = source.best_passage(claim), source.text.strip()
+        passage, whole = source.find_best_passage(claim), source.text.strip()
         if passage is None and (is_english or len(whole) > limit):
             return None
         read = source.collect_text(passage, limit) if passage else " ".join(whole.split())
         first = len(source.text) - len(source.text.lstrip())
         quote = span if passage else (first, first + len(whole))
-        allowed = highest_verdict(judgement.verdict, html.unescape(said), source.text[slice(*quote)])
+        allowed = find_highest_verdict(judgement.verdict, html.unescape(said), source.text[slice(*quote)])
         highest = min(allowed, judgement.highest, key=RANK.__getitem__)
         if judgement.is_without_words and highest != "supported":  # another figure, or a clause that nobody cites
             return None
@@ -215,12 +217,12 @@ class CitationChecker:
     def find_source(self, sentence: AnswerSentence) -> int | None:
         """Return the source that supports a statement best, or None. Only sources with most of its words are tried."""
         self._prepare(self._sources)
-        claim = self._claim(sentence.claim)
-        known = [(source.known_share(claim), -number) for number, source in self._prepared.items()]
+        claim = self._read_claim(sentence.claim)
+        known = [(source.measure_known_share(claim), -number) for number, source in self._prepared.items()]
         tried = [
             -number for share, number in sorted(known, reverse=True)[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE
         ]
-        score, number = max(((self._support(sentence, number), -number) for number in tried), default=(0.0, 0))
+        score, number = max(((self._score_support(sentence, number), -number) for number in tried), default=(0.0, 0))
         return -number if score >= MIN_FOUND_SCORE else None
 
     def find_closest(self, sentence: AnswerSentence, among: Collection[int] | None = None) -> Citation | None:
@@ -230,23 +232,25 @@ class CitationChecker:
         """
         numbers = set(self._sources) if among is None else set(among).intersection(self._sources)
         self._prepare(numbers)
-        claim = self._claim(sentence.claim)
+        claim = self._read_claim(sentence.claim)
         self._check_stop()
-        known = sorted(((self._prepared[number].known_share(claim), -number) for number in numbers), reverse=True)
+        known = sorted(
+            ((self._prepared[number].measure_known_share(claim), -number) for number in numbers), reverse=True
+        )
         tried = [-number for share, number in known[:MAX_TRIED_SOURCES] if share >= MIN_KNOWN_SHARE]
-        judged = {number: self._judgement(sentence, number, is_shown=False)[1] for number in tried}
+        judged = {number: self._judge(sentence, number, is_shown=False)[1] for number in tried}
         best = max(
             judged,
             key=lambda number: (RANK[_decide_verdict(self._sources[number], judged[number])], judged[number].score),
             default=None,
         )
-        return None if best is None else self._citation(sentence, best, is_by_author=False)
+        return None if best is None else self._make_citation(sentence, best, is_by_author=False)
 
-    def _support(self, sentence: AnswerSentence, number: int) -> float:
+    def _score_support(self, sentence: AnswerSentence, number: int) -> float:
         """Return the score of the source if it supports the sentence, else 0. Scores below MIN_FOUND_SCORE may be 0 too."""
         if not sentence.cells:
-            return score_support(self._claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
-        judgement = self._judgement(sentence, number, is_shown=False)[1]
+            return score_support(self._read_claim(sentence.claim), self._prepared[number], MIN_FOUND_SCORE)
+        judgement = self._judge(sentence, number, is_shown=False)[1]
         return judgement.score if judgement.verdict == "supported" else 0.0
 
     def is_statement(self, sentence: AnswerSentence) -> bool:
@@ -254,9 +258,9 @@ class CitationChecker:
 
         Questions, lead-ins, sentences of a few words and messages of the application need none.
         """
-        return self._says(sentence) and len(self._claim(sentence.claim).words) >= MIN_STATEMENT_WORDS
+        return self._makes_statement(sentence) and len(self._read_claim(sentence.claim).words) >= MIN_STATEMENT_WORDS
 
-    def _says(self, sentence: AnswerSentence) -> bool:
+    def _makes_statement(self, sentence: AnswerSentence) -> bool:
         text = sentence.claim
         is_said = any(map(str.isalnum, text)) and not text.endswith(_NO_STATEMENT_ENDS)
         if text.startswith("(") and get_messages(self._language).is_voices_note(text):
@@ -281,7 +285,7 @@ class CitationChecker:
     def _may_be_meant(self, sentence: AnswerSentence, number: int) -> bool:
         if sentence.cited:
             return number in sentence.cited
-        return self.is_statement(sentence) and self._judgement(sentence, number)[1].verdict == "supported"
+        return self.is_statement(sentence) and self._judge(sentence, number)[1].verdict == "supported"
 
     def _prepare_cited(self, text: AnswerText) -> set[int]:
         """Return the numbers of the sources that a text cites, and prepare these sources."""
@@ -290,7 +294,7 @@ class CitationChecker:
         self._prepare(cited)
         return cited
 
-    def _judgement(self, sentence: AnswerSentence, number: int, *, is_shown: bool = True) -> tuple[Span, Judgement]:
+    def _judge(self, sentence: AnswerSentence, number: int, *, is_shown: bool = True) -> tuple[Span, Judgement]:
         """Return the quote and the judgement on a sentence and a prepared source.
 
         A source that is cited in the middle of a sentence may support only its clause. Then the judgement on the clause counts,
@@ -303,10 +307,10 @@ class CitationChecker:
         if key not in self._judged:
             self._check_stop()
             source = self._prepared[number]
-            cells = [(self._claim(cell), self._claim(with_heads)) for cell, with_heads in texts]
-            found = judge(self._claim(sentence.claim), source, self._language, cells)
+            cells = [(self._read_claim(cell), self._read_claim(with_heads)) for cell, with_heads in texts]
+            found = judge(self._read_claim(sentence.claim), source, self._language, cells)
             if clauses and found[1].verdict in ("partial", "unsupported"):
-                of_clauses = [judge(self._claim(clause), source, self._language) for clause in clauses]
+                of_clauses = [judge(self._read_claim(clause), source, self._language) for clause in clauses]
                 found = max(found, _extend_to_sentence(sentence, *min(of_clauses, key=_rank)), key=_rank)
                 if not all(clause.cited for clause in sentence.clauses):
                     found = found[0], replace(found[1], highest="partial")
@@ -315,7 +319,7 @@ class CitationChecker:
             self._doubted[key] = None
         return self._judged[key]
 
-    def _claim(self, text: str) -> Claim:
+    def _read_claim(self, text: str) -> Claim:
         claim = self._claims.get(text)
         if claim is None:
             claim = Claim(html.unescape(text), stop_words(self._language), capitals_name=self._capitals_name)
@@ -329,10 +333,10 @@ class CitationChecker:
                 source = self._sources[number]
                 self._prepared[number] = prepare(source.text, source.title, self._language)
 
-    def _citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
-        span, judgement = self._judgement(sentence, number)
+    def _make_citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
+        span, judgement = self._judge(sentence, number)
         source = self._sources[number]
-        quote, link = self._quote(source, span)
+        quote, link = self._make_quote(source, span)
         page = find_page(source.pages, span[0]) if quote else None
         return Citation(
             start=sentence.start,
@@ -354,10 +358,10 @@ class CitationChecker:
                 CellVerdict(start=cell.start, end=cell.end, verdict=_decide_verdict(source, judged))
                 for cell, judged in zip(sentence.list_cells(number), judgement.cells, strict=False)
             ),
-            difference=self._difference(sentence, judgement, number) if judgement.change else None,
+            difference=self._locate_difference(sentence, judgement, number) if judgement.change else None,
         )
 
-    def _difference(self, sentence: AnswerSentence, judgement: Judgement, number: int) -> Difference | None:
+    def _locate_difference(self, sentence: AnswerSentence, judgement: Judgement, number: int) -> Difference | None:
         """Return the change with its spans in the answer and in the source.
 
         The result is None if the claim cannot be found in the answer, or if no words of the source replace the words of the
@@ -380,13 +384,13 @@ class CitationChecker:
     def show_quote(self, citation: Citation, span: Span) -> Citation:
         """Return the citation with another quote of its source."""
         source = self._sources[citation.source_index]
-        quote, link = self._quote(source, span)
+        quote, link = self._make_quote(source, span)
         page = find_page(source.pages, span[0]) if quote else None
         return citation.model_copy(
             update={"quote": quote, "quote_start": span[0], "quote_end": span[1], "quote_url": link, "page": page}
         )
 
-    def _quote(self, source: Source, span: Span) -> tuple[str, str | None]:
+    def _make_quote(self, source: Source, span: Span) -> tuple[str, str | None]:
         """Return the quote and the link to it. Both are cached, because the early and the final check need them."""
         key = (source.index, span)
         if key not in self._quotes:
@@ -411,7 +415,9 @@ def _extend_to_sentence(sentence: AnswerSentence, span: Span, judgement: Judgeme
     The change is dropped, because its offsets count from the beginning of the clause.
     """
     if judgement.verdict == "supported" and not all(clause.cited for clause in sentence.clauses):
-        judgement = replace(judgement, verdict="partial", score=round(min(judgement.score, weights().supported), 2))
+        judgement = replace(
+            judgement, verdict="partial", score=round(min(judgement.score, read_weights().supported), 2)
+        )
     return span, replace(judgement, change=None, is_verbatim=False)
 
 

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 
 from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.citations.show.sentence_evidence import SentenceVerdict, decide_shown_verdict
-from modules.llm_platform.domain.citations.show.source_pages import add_cited_page, list_cited_pdf_pages, page_label
+from modules.llm_platform.domain.citations.show.source_pages import add_cited_page, format_pages, list_cited_pdf_pages
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -84,7 +84,7 @@ def research_text(response: ResearchResponse) -> str:
     pages = list_cited_pdf_pages(response.citations)
     sources = []
     for source in response.sources:
-        label = page_label(pages.get(source.index, ()))
+        label = format_pages(pages.get(source.index, ()))
         title = f"{_title(source.title)}, {label}" if label else _title(source.title)
         sources.append(f"[{source.index}] {title} — {add_cited_page(source.url, source.index, pages)}")
     return _join(
@@ -183,7 +183,7 @@ def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iter
             claim = _shorten(response.synthesis[citation.start : citation.end], MCP_QUOTE_CHARS)
             excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
             read = parts.get(citation.source_index, "") if citation.verdict == "unsupported" else ""
-            page = f", {page_label([citation.page])}" if citation.page else ""
+            page = f", {format_pages([citation.page])}" if citation.page else ""
             verdict = "not in the excerpt that was seen of" if excerpt else VERDICTS[decide_shown_verdict(citation)]
             yield f"- {verdict} [{citation.source_index}]{page}{read}: {claim}"
 

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.citations.compare.model_verdicts import (
     apply_model_verdict,
     are_within_limits,
     can_be_judged,
-    highest_verdict,
+    find_highest_verdict,
     list_claims,
 )
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, ModelVerdict, Verdict
@@ -61,7 +61,7 @@ def citation(verdict: Verdict, quote: str = "Tokens expire after an hour.", *, i
 def test_a_changed_number_or_identifier_is_partial_at_most(claim: str, quote: str) -> None:
     """Whatever a model says: where the words found a sentence unsupported and its figures or identifiers are not exactly
     those of the quote, it is not lifted to supported."""
-    assert highest_verdict("unsupported", claim, quote) == "partial"
+    assert find_highest_verdict("unsupported", claim, quote) == "partial"
     assert apply_model_verdict(citation("unsupported", quote), claim, "supported").verdict == "partial"
 
 
@@ -81,8 +81,8 @@ def test_another_wording_may_be_raised_to_supported(claim: str, quote: str) -> N
 def test_a_partial_sentence_needs_its_numbers_in_the_quote() -> None:
     """What the words found partial may be lifted where the quote has the figures too, whatever else it has."""
     quote = "In 2020 the firm had 40 shops and 12 depots."
-    assert highest_verdict("partial", "There were 12 depots.", quote) == "supported"
-    assert highest_verdict("partial", "There were 13 depots.", quote) == "partial"
+    assert find_highest_verdict("partial", "There were 12 depots.", quote) == "supported"
+    assert find_highest_verdict("partial", "There were 13 depots.", quote) == "partial"
 
 
 @given(st.sampled_from(VERDICTS), st.sampled_from(VERDICTS), st.text(max_size=60), st.text(min_size=1, max_size=60))

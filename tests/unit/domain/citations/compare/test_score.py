@@ -8,7 +8,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.citations.compare.alignment import prepare
-from modules.llm_platform.domain.citations.compare.score import Features, probability, weights
+from modules.llm_platform.domain.citations.compare.score import Features, compute_probability, read_weights
 from modules.llm_platform.domain.citations.compare.verdicts import judge, score_support
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
@@ -32,17 +32,17 @@ COUNTS = st.floats(0, 5)
 @given(st.builds(Features, SHARES, SHARES, COUNTS, COUNTS, COUNTS, st.sampled_from([0.0, 1.0])))
 def test_any_features_give_a_probability(features: Features) -> None:
     """Between 0 and 1, and a word in the place of another one, or a name that the source lacks, never raises it."""
-    score = probability(features)
+    score = compute_probability(features)
     assert 0 <= score <= 1
-    assert probability(features._replace(replaced=1.0)) <= score
-    assert probability(features._replace(missing_names=features.missing_names + 1)) <= score
-    assert probability(features._replace(missing_numbers=features.missing_numbers + 1)) <= score
-    assert probability(features._replace(grams=1.0, weakest_clause=1.0)) >= score
+    assert compute_probability(features._replace(replaced=1.0)) <= score
+    assert compute_probability(features._replace(missing_names=features.missing_names + 1)) <= score
+    assert compute_probability(features._replace(missing_numbers=features.missing_numbers + 1)) <= score
+    assert compute_probability(features._replace(grams=1.0, weakest_clause=1.0)) >= score
 
 
 def test_the_verdict_follows_from_the_score() -> None:
     """Supported from `supported` on, partial from `partial` on; a changed fact has the score of changed facts at most."""
-    fitted = weights()
+    fitted = read_weights()
     assert 0 < fitted.refuted < fitted.partial < fitted.supported < 1
     for sentence in ("The bridge has arches", "Anna built a town", "It was sold", "The old bridge was built in 1940"):
         (citation,) = cite(f"{sentence} [1].")

@@ -9,9 +9,9 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.citations.show.styles import (
     CitationStyle,
-    date_parts,
-    reference_list,
+    read_date_parts,
     render_citations,
+    render_reference_list,
 )
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
@@ -101,7 +101,7 @@ def test_hostile_title_is_text(style: CitationStyle) -> None:
 def test_answer_without_sources_has_no_list() -> None:
     response = answer("Nothing was found.")
     assert render_citations(response, "apa") == "Nothing was found."
-    assert reference_list(response, "numbered") == ""
+    assert render_reference_list(response, "numbered") == ""
 
 
 @for_each(
@@ -120,4 +120,4 @@ def test_answer_without_sources_has_no_list() -> None:
     ],
 )
 def test_only_dates_that_exist_are_dates(published: str | None, parts: tuple[int, ...]) -> None:
-    assert date_parts(published) == parts
+    assert read_date_parts(published) == parts

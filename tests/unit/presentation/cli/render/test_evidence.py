@@ -8,8 +8,8 @@ from modules.llm_platform.domain.citations.show.sentence_evidence import (
     EXTRACTIVE,
     MAX_BLOCKS,
     count_held_sentences,
-    evidence_line,
-    sentence_evidence,
+    list_sentence_evidence,
+    render_evidence_line,
 )
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Difference, TextSpan, Verdict
@@ -32,7 +32,7 @@ def answer(
 
 
 def verdicts(*citations: Citation, uncited: tuple[tuple[int, int], ...] = ()) -> list[str]:
-    return [sentence.verdict for sentence in sentence_evidence(answer(*citations, uncited=uncited))]
+    return [sentence.verdict for sentence in list_sentence_evidence(answer(*citations, uncited=uncited))]
 
 
 def test_sentences_stand_in_the_order_of_the_text() -> None:
@@ -61,7 +61,7 @@ def test_a_sentence_that_one_source_contradicts_is_unsupported() -> None:
 
 def test_clauses_are_one_sentence_of_the_worst_verdict() -> None:
     """Statements that overlap are no two sentences."""
-    (sentence,) = sentence_evidence(answer(citation(0, 30, "supported"), citation(0, 12, "unsupported", 2)))
+    (sentence,) = list_sentence_evidence(answer(citation(0, 30, "supported"), citation(0, 12, "unsupported", 2)))
     assert (sentence.start, sentence.end, sentence.verdict) == (0, 30, "absent")
 
 
@@ -79,10 +79,10 @@ def test_a_block_for_each_sentence() -> None:
     """The line says how many hold; a long answer has the worst sentence of each stretch."""
     all_verdicts: list[Verdict] = ["supported", "partial", "unsupported", "unchecked"]
     cited = [citation(10 * place, 10 * place + 9, verdict) for place, verdict in enumerate(all_verdicts)]
-    assert evidence_line(sentence_evidence(answer(*cited, uncited=((50, 59),)))) == "▁▄▆▒░ 1 of 5 hold"
-    assert evidence_line([]) == ""
+    assert render_evidence_line(list_sentence_evidence(answer(*cited, uncited=((50, 59),)))) == "▁▄▆▒░ 1 of 5 hold"
+    assert render_evidence_line([]) == ""
     many = [citation(10 * place, 10 * place + 9, "unsupported" if place == 99 else "supported") for place in range(100)]
-    line = evidence_line(sentence_evidence(answer(*many)))
+    line = render_evidence_line(list_sentence_evidence(answer(*many)))
     assert len(line.split()[0]) <= MAX_BLOCKS
     assert line.split()[0].endswith("▆")
     assert line.endswith("99 of 100 hold")
@@ -110,16 +110,16 @@ def test_every_door_of_the_command_line_shows_it() -> None:
 def test_an_answer_of_quotes_counts_quotes(spans: list[tuple[int, int, int]], line: str) -> None:
     """A copy answers nothing by itself: without a model no sentence is said to hold."""
     cited = [citation(start, end, "supported", source) for start, end, source in spans]
-    sentences = sentence_evidence(answer(*cited, synthesizer=EXTRACTIVE))
+    sentences = list_sentence_evidence(answer(*cited, synthesizer=EXTRACTIVE))
     assert {sentence.verdict for sentence in sentences} == {"quoted"}
-    assert evidence_line(sentences) == line
+    assert render_evidence_line(sentences) == line
 
 
 def test_a_copy_that_a_model_wrote_holds() -> None:
     """The model chose it as a statement of its answer."""
-    sentences = sentence_evidence(answer(citation(0, 9, "supported")))
+    sentences = list_sentence_evidence(answer(citation(0, 9, "supported")))
     assert [sentence.verdict for sentence in sentences] == ["supported"]
-    assert evidence_line(sentences) == "▁ 1 of 1 hold"
+    assert render_evidence_line(sentences) == "▁ 1 of 1 hold"
 
 
 def test_an_answer_of_quotes_with_another_sentence_is_counted_as_before() -> None:
@@ -127,9 +127,9 @@ def test_an_answer_of_quotes_with_another_sentence_is_counted_as_before() -> Non
     quote = citation(0, 9, "supported")
     other = citation(10, 19, "partial")
     reworded = citation(20, 29, "supported").model_copy(update={"is_verbatim": False, "score": 0.9})
-    sentences = sentence_evidence(answer(quote, other, reworded, uncited=((30, 39),), synthesizer=EXTRACTIVE))
+    sentences = list_sentence_evidence(answer(quote, other, reworded, uncited=((30, 39),), synthesizer=EXTRACTIVE))
     assert [sentence.verdict for sentence in sentences] == ["quoted", "partial", "supported", "uncited"]
-    assert (evidence_line(sentences), count_held_sentences(sentences)) == ("▁▄▁░ 2 of 4 hold", 2)
+    assert (render_evidence_line(sentences), count_held_sentences(sentences)) == ("▁▄▁░ 2 of 4 hold", 2)
 
 
 def test_every_door_of_the_command_line_shows_quotes_as_quotes() -> None:

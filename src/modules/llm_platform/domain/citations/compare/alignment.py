@@ -69,7 +69,7 @@ class SourceText:
         self.title = title
         self.spans = spans
         self._stop_words = stop_words
-        self._postings, self._buckets = _index(text, spans)
+        self._postings, self._buckets = _index_words(text, spans)
         self._related: dict[str, int] = {}
         self._facts: dict[Span, TextFacts] = {}
 
@@ -143,7 +143,7 @@ class SourceText:
         """Return whether the source has the word, or spells it out if it is an acronym."""
         return bool(self.find_sentences(word)) or (written.isupper() and self._spells_out(written))
 
-    def known_share(self, claim: Claim) -> float:
+    def measure_known_share(self, claim: Claim) -> float:
         """Return the share of the claim's words, by weight, that the source has, 0 to 1."""
         known = sum(word.weight for word in claim.words if word.is_content and self.knows(word.key, word.written))
         return known / claim.total if claim.total else 0.0
@@ -165,7 +165,7 @@ class SourceText:
         named = [letter for letter, word in zip(letters, words, strict=True) if word not in UNSPELLED]
         return "".join(letters), "".join(named)
 
-    def best_passage(self, claim: Claim) -> Passage | None:
+    def find_best_passage(self, claim: Claim) -> Passage | None:
         """Return the passage that shares most with the claim; None if no sentence shares a word with it."""
         masks = _Masks([self.find_sentences(word.key) if word.is_content else 0 for word in claim.words])
         if not masks.all_words:
@@ -231,7 +231,7 @@ def prepare(text: str, title: str, language: str) -> SourceText:
         if end - start <= LIST_SENTENCE_CHARS and not _is_table(text[start:end]):
             spans.append((start, end))
         else:
-            spans += _readable_spans(text, start, end)
+            spans += _split_readable(text, start, end)
     return SourceText(text, spans, title, stop_words(language))
 
 
@@ -240,16 +240,16 @@ def _is_table(text: str) -> bool:
     return "|" in text and text.count("\n") > 0 and all("|" in line for line in text.splitlines())
 
 
-def _positions(bits: int) -> Sequence[int]:
+def _list_positions(bits: int) -> Sequence[int]:
     """Return the positions of the bits that are set, lowest first."""
     if bits < 1 << 8:
-        return _positions_in_byte(bits)
+        return _list_positions_in_byte(bits)
     octets = enumerate(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
-    return [8 * number + position for number, octet in octets if octet for position in _positions_in_byte(octet)]
+    return [8 * number + position for number, octet in octets if octet for position in _list_positions_in_byte(octet)]
 
 
 @cache
-def _positions_in_byte(octet: int) -> tuple[int, ...]:
+def _list_positions_in_byte(octet: int) -> tuple[int, ...]:
     return tuple(position for position in range(8) if octet >> position & 1)
 
 
@@ -293,7 +293,7 @@ class _Masks(dict[SentenceNumber, int]):
             by_worth[worth(mask)] = by_worth.get(worth(mask), 0) | sentences
         found: list[int] = []
         for value in sorted(by_worth, reverse=True):
-            found += _positions(by_worth[value])
+            found += _list_positions(by_worth[value])
             if len(found) >= RANKED_SENTENCES:
                 break
         return [SentenceNumber(number) for number in found[:RANKED_SENTENCES]]
@@ -307,11 +307,11 @@ class _Worths(dict[int, float]):
 
     def __missing__(self, mask: int) -> float:
         weights = self._weights
-        worth = self[mask] = sum([weights[position] for position in _positions(mask)])
+        worth = self[mask] = sum([weights[position] for position in _list_positions(mask)])
         return worth
 
 
-def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
+def _index_words(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
     """Return the sentences that have each word, as bits, and the words by their first MIN_SHARED letters.
 
     Most runs of characters between blanks occur more than once, so each run is split into words once.
@@ -332,7 +332,7 @@ def _index(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list
     return postings, buckets
 
 
-def _keys(run: str) -> tuple[str, ...]:
+def _fold_words(run: str) -> tuple[str, ...]:
     """Return the folded words in a run of characters between blanks.
 
     A joined word also has its parts. A word of a script without blanks is replaced by its bigrams.
@@ -352,10 +352,10 @@ def _keys(run: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(keys))
 
 
-_KEYS: Final = Memoized(_keys, max_entries=MEMOIZED_RUNS)
+_KEYS: Final = Memoized(_fold_words, max_entries=MEMOIZED_RUNS)
 
 
-def _readable_spans(text: str, start: int, end: int) -> list[Span]:
+def _split_readable(text: str, start: int, end: int) -> list[Span]:
     """Return the span of a sentence, or of the pieces of a list without full stops, at most MAX_SENTENCE_CHARS each."""
     if end <= start or (end - start <= MAX_SENTENCE_CHARS and "\n" not in text[start:end]):
         return [(start, end)] if end > start else []

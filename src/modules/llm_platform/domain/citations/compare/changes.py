@@ -52,7 +52,7 @@ def find_place(text: str, written: str) -> Span:
     return (at, at + len(written)) if written and at >= 0 else (0, len(text))
 
 
-def words_place(text: str, words: Sequence[str]) -> Span:
+def find_words(text: str, words: Sequence[str]) -> Span:
     """Return the span from the first to the last of these words, which are adjacent."""
     if not words:
         return 0, len(text)

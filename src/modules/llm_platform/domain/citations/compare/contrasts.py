@@ -124,8 +124,8 @@ def _find_stance(claim: Claim, sentence: TextFacts) -> Places | None:
     verbs = load_words("contrasts", "stance_verbs")
     if verbs.isdisjoint(claim.facts.folded) or verbs.isdisjoint(sentence.folded):
         return None
-    sides = _sides("stance")
-    mine, theirs = _stances(claim.facts, sides, verbs), _stances(sentence, sides, verbs)
+    sides = _read_sides("stance")
+    mine, theirs = _list_stances(claim.facts, sides, verbs), _list_stances(sentence, sides, verbs)
     if len({side for side, _ in mine}) != 1 or len({side for side, _ in theirs}) != 1 or mine[0][0] == theirs[0][0]:
         return None
     voters = [word for word in _list_content_before(claim.facts, mine[0][1]) if word not in verbs]
@@ -134,7 +134,9 @@ def _find_stance(claim: Claim, sentence: TextFacts) -> Places | None:
     return find_word(claim.text, mine[0][1]), find_word(sentence.text, theirs[0][1])
 
 
-def _stances(facts: TextFacts, sides: Sequence[frozenset[str]], verbs: frozenset[str]) -> list[tuple[int, WordNumber]]:
+def _list_stances(
+    facts: TextFacts, sides: Sequence[frozenset[str]], verbs: frozenset[str]
+) -> list[tuple[int, WordNumber]]:
     """Return the side and the position of each "for" or "against" beside a verb of voting."""
     return [
         (side, at)
@@ -146,7 +148,7 @@ def _stances(facts: TextFacts, sides: Sequence[frozenset[str]], verbs: frozenset
 
 def _find_time(claim: Claim, sentence: TextFacts) -> Places | None:
     """Compare "after the probation period" with "during the probation period" and "until 30 June" with "after 30 June"."""
-    sides = _sides("time")
+    sides = _read_sides("time")
     for side, words in enumerate(sides):
         for at in _find_positions(claim.facts.folded, words):
             noun = _find_noun_behind(claim.facts, at)
@@ -196,9 +198,9 @@ def _find_period_behind(facts: TextFacts, offset: Offset) -> tuple[str, WordNumb
     first = _find_position(facts, offset)
     words, per, adverbs = facts.folded, load_words("contrasts", "per"), load_words("contrasts", "adverbs")
     found = [
-        (_periods()[word], WordNumber(at))
+        (_read_periods()[word], WordNumber(at))
         for at, word in enumerate(words[first + 1 : first + 1 + PERIOD_REACH], first + 1)
-        if word in _periods() and (word in adverbs or words[at - 1] in per)
+        if word in _read_periods() and (word in adverbs or words[at - 1] in per)
     ]
     if len({period for period, _ in found if period != "once"}) > 1:
         return None
@@ -209,7 +211,7 @@ def _find_bound_before(facts: TextFacts, offset: Offset) -> tuple[int, WordNumbe
     """Return the side and the position of a bound ("at least", "at most") before a number."""
     at = _find_position(facts, offset)
     for position in range(max(0, at - BOUND_REACH), at):
-        for side, words in enumerate(_sides("bound")):
+        for side, words in enumerate(_read_sides("bound")):
             if facts.folded[position] in words:
                 return side, WordNumber(position)
     return None
@@ -312,14 +314,14 @@ def _find_han_opposite(claim: Claim, sentence: TextFacts) -> Places | None:
                 subject = claim.text[:at].strip()[:SUBJECT_SIGNS] if at >= SUBJECT_SIGNS else ""
                 if not subject or subject.isascii():
                     continue
-                for clause, start in _han_clauses(sentence.text):
+                for clause, start in _split_han_clauses(sentence.text):
                     found = next((clause.find(word) for word in other if word in clause), -1)
                     if found >= 0 and subject in clause[:found] and not any(word in clause for word in own):
                         return (at, at + len(word)), (start + found, start + found + SUBJECT_SIGNS)
     return None
 
 
-def _han_clauses(text: str) -> Iterator[tuple[str, int]]:
+def _split_han_clauses(text: str) -> Iterator[tuple[str, int]]:
     start = 0
     for cut in _HAN_CLAUSE_END.finditer(text):
         yield text[start : cut.start()], start
@@ -328,12 +330,12 @@ def _han_clauses(text: str) -> Iterator[tuple[str, int]]:
 
 
 @cache
-def _sides(name: str) -> tuple[frozenset[str], ...]:
+def _read_sides(name: str) -> tuple[frozenset[str], ...]:
     return tuple(frozenset(words.split()) for words in load_data("contrasts")[name])
 
 
 @cache
-def _periods() -> dict[str, str]:
+def _read_periods() -> dict[str, str]:
     return {word: period for period, words in load_data("contrasts")["period"].items() for word in words.split()}
 
 
@@ -353,7 +355,7 @@ def _list_content_before(facts: TextFacts, at: WordNumber) -> list[str]:
 
 def _find_noun_behind(facts: TextFacts, at: WordNumber) -> str | None:
     """Return the first content word or number behind a preposition, unless another preposition of time stands beside it."""
-    every = frozenset().union(*_sides("time"))
+    every = frozenset().union(*_read_sides("time"))
     if at and facts.folded[at - 1] in every:
         return None  # "until after the update"
     for position in range(at + 1, min(len(facts.folded), at + 1 + NOUN_REACH)):

@@ -74,13 +74,13 @@ def _remove_words(denied: Sequence[str], words: Sequence[str]) -> Sequence[str]:
     return [word for word in words if word not in denied] if denied else words
 
 
-def denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
+def find_denial(claim: Claim, sentence: TextFacts) -> tuple[Span, Span]:
     """Return where a claim and a sentence deny each other: the negation in one of them, or the opposite words in both."""
     known = negation_words()
     mine = _find_first(claim.facts.folded, known.negators)
     theirs = _find_first(sentence.folded, known.negators)
     if (mine is None) == (theirs is None):
-        mine, theirs = _opposites(claim.facts.folded, sentence.folded)
+        mine, theirs = _find_opposites(claim.facts.folded, sentence.folded)
     claimed = (0, len(claim.text)) if mine is None else find_word(claim.text, mine)
     return claimed, (0, len(sentence.text)) if theirs is None else find_word(sentence.text, theirs)
 
@@ -89,7 +89,7 @@ def _find_first(words: Sequence[str], wanted: frozenset[str]) -> WordNumber | No
     return next((WordNumber(position) for position, word in enumerate(words) if word in wanted), None)
 
 
-def _opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[WordNumber | None, WordNumber | None]:
+def _find_opposites(mine: Sequence[str], theirs: Sequence[str]) -> tuple[WordNumber | None, WordNumber | None]:
     opposites = negation_words().opposites
     for own, word in enumerate(mine):
         for pair, side in opposites.get(word, ()):

@@ -29,14 +29,14 @@ from modules.llm_platform.domain.citations.compare.changes import (
     find_figures,
     find_place,
     find_word,
+    find_words,
     shift,
-    words_place,
 )
 from modules.llm_platform.domain.citations.compare.contrasts import find_contrast, find_replaced_date
-from modules.llm_platform.domain.citations.compare.denials import denial, has_undenied_opposite, is_denied
+from modules.llm_platform.domain.citations.compare.denials import find_denial, has_undenied_opposite, is_denied
 from modules.llm_platform.domain.citations.compare.table_rows import find_other_cell
 from modules.llm_platform.domain.citations.read.claims import Claim, ClaimNumber, TextFacts
-from modules.llm_platform.domain.citations.read.words import IDENTIFIER, is_unspaced, unspaced_function_signs
+from modules.llm_platform.domain.citations.read.words import IDENTIFIER, is_unspaced, list_unspaced_function_signs
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.numbers import PERCENT, Reading, find_other_date, is_same_number
 from modules.llm_platform.domain.text.positions import ClaimWordNumber, Offset, SentenceNumber, WordNumber
@@ -95,7 +95,7 @@ class FactComparison:
         self.claim, self.passage, self.passage_facts = claim, passage, source.read_facts(passage.span)
         self._source = source
 
-    def change(self) -> Change | None:
+    def find_change(self) -> Change | None:
         """Return the first fact that refutes the claim: a number, unit, date, name, identifier or denial. None without one.
 
         The sentence with the other fact must otherwise say the same.
@@ -104,7 +104,7 @@ class FactComparison:
             self._find_changed_number()
             or self._find_changed_date()
             or self._find_changed_name()
-            or self._denial()
+            or self._find_denial()
             or self._check_contrast()
             or self._check_replaced_date()
         )
@@ -113,14 +113,14 @@ class FactComparison:
         """Return whether the source lacks a number of the claim, or makes the claim about another subject."""
         return self.missing_numbers > 0 or self._is_act_of_another()
 
-    def replacement(self) -> Change | None:
+    def find_replacement(self) -> Change | None:
         """Return the first replaced words of a claim that otherwise copies a sentence; None if it is no such copy."""
         for sentence in self.passage.sentences:
             facts = self._read_facts(sentence)
             if pairs := find_replaced_words(self.claim, facts):
                 mine, theirs = pairs[0]
-                found = shift(words_place(facts.text, theirs), self._source.spans[sentence][0])
-                return Change("other", words_place(self.claim.text, mine), found)
+                found = shift(find_words(facts.text, theirs), self._source.spans[sentence][0])
+                return Change("other", find_words(self.claim.text, mine), found)
         return None
 
     # --- evidence for the score ----------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class FactComparison:
         cell = find_other_cell(claim, reading, self._source, self.passage.ranked)
         if cell is not None:
             return Change("number", find_figures(claim.text, offset), cell)
-        kind = _kind_of_number(claim.text, offset, reading)
+        kind = _read_number_kind(claim.text, offset, reading)
         if (other_offset := self._find_other_unit(reading, kind.unit)) is not None:
             found = shift(_find_number_and_unit(self.passage_facts.text, other_offset), self.passage.span[0])
             return Change("number", _find_number_and_unit(claim.text, offset), found)
@@ -186,7 +186,7 @@ class FactComparison:
         for sentence in self._find_sentences_lacking(position, lambda facts: not reading.isdisjoint(facts.values)):
             facts = self._read_facts(sentence)
             for other, other_offset in facts.figures:
-                other_kind = _kind_of_number(facts.text, other_offset, other)
+                other_kind = _read_number_kind(facts.text, other_offset, other)
                 if kind.is_like(other_kind) and not any(other & mine.reading for mine in claim.numbers):
                     found = shift(find_figures(facts.text, other_offset), self._source.spans[sentence][0])
                     is_date = kind.is_year and other_kind.is_year and not normalize_unit(kind.unit)
@@ -199,7 +199,7 @@ class FactComparison:
         if not own_unit or not self._has_in_passage(reading):
             return None
         offsets = [offset for other, offset in facts.figures if other & reading]
-        units = [normalize_unit(_kind_of_number(facts.text, offset, reading).unit) for offset in offsets]
+        units = [normalize_unit(_read_number_kind(facts.text, offset, reading).unit) for offset in offsets]
         return offsets[0] if units and all(units) and own_unit not in units else None
 
     def _is_computed(self, number: ClaimNumber) -> bool:
@@ -286,14 +286,14 @@ class FactComparison:
 
     # --- denials and acts of others ------------------------------------------------------------------------------------
 
-    def _denial(self) -> Change | None:
+    def _find_denial(self) -> Change | None:
         for sentence in self.passage.sentences:
             facts = self._read_facts(sentence)
             if is_denied(self.claim, facts):
-                claimed, found = denial(self.claim, facts)
+                claimed, found = find_denial(self.claim, facts)
                 return Change("negation", claimed, shift(found, self._source.spans[sentence][0]))
         if has_undenied_opposite(self.claim, self.passage_facts):  # in another sentence of the passage
-            claimed, found = denial(self.claim, self.passage_facts)
+            claimed, found = find_denial(self.claim, self.passage_facts)
             return Change("negation", claimed, shift(found, self.passage.span[0]))
         return None
 
@@ -337,7 +337,7 @@ class FactComparison:
         masks, word = self.passage.masks, 1 << position
         best = masks[self.passage.ranked[0]]
         lacking: list[SentenceNumber] = []
-        for context in self._contexts(position):
+        for context in self._list_contexts(position):
             if best & word and context & ~best == 0:
                 return []  # usually the best sentence has the fact and its whole context
             sentences = self._find_best_sentences(context)
@@ -348,7 +348,7 @@ class FactComparison:
             lacking = lacking or sentences
         return lacking
 
-    def _contexts(self, position: ClaimWordNumber) -> Iterator[int]:
+    def _list_contexts(self, position: ClaimWordNumber) -> Iterator[int]:
         """Yield the other content words of the clause around a fact, then the content words of the whole claim, as bits."""
         fact = 1 << position
         clause = next(clause for clause in self.claim.clauses if clause & fact)
@@ -391,7 +391,7 @@ def _parse_number(value: str) -> float | None:
     return float(value) if value.replace(".", "", 1).isdecimal() else None
 
 
-def _kind_of_number(text: str, offset: Offset, reading: Reading) -> _NumberKind:
+def _read_number_kind(text: str, offset: Offset, reading: Reading) -> _NumberKind:
     """Return the kind of the number at this offset: in "The wall, 12 feet high", the word `wall` and the unit `feet`."""
     match = _UNIT.match(text, offset)
     before = _LAST_WORD.search(text[max(0, offset - WORD_BEFORE_CHARS) : offset])
@@ -449,8 +449,8 @@ def find_replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
         ):
             return []
         elif kind == "replace" and not is_same_number(
-            _quantity(claim.facts, WordNumber(start), WordNumber(end)),
-            _quantity(sentence, WordNumber(first), WordNumber(last)),
+            _list_quantity(claim.facts, WordNumber(start), WordNumber(end)),
+            _list_quantity(sentence, WordNumber(first), WordNumber(last)),
         ):
             own = [claim.facts.words[at] for at in range(start, end) if claim.facts.content[at]]
             other = [sentence.words[at] for at in range(first, last) if sentence.content[at]]
@@ -460,7 +460,7 @@ def find_replaced_words(claim: Claim, sentence: TextFacts) -> list[Replaced]:
     return [pair for pair in replaced if _is_other_word(*pair, mine) or _is_swapped(*pair, replaced)]
 
 
-def _quantity(facts: TextFacts, start: WordNumber, end: WordNumber) -> list[str]:
+def _list_quantity(facts: TextFacts, start: WordNumber, end: WordNumber) -> list[str]:
     """Return these words, and the percent sign if one follows the last word."""
     words = facts.words[start:end]
     is_percentage = PERCENT in facts.text and re.search(rf"(?<!\w){re.escape(words[-1])}\s?{PERCENT}", facts.text)
@@ -488,6 +488,6 @@ def is_run_replaced(claim: Claim, sentence: TextFacts) -> bool:
         kind == "replace"
         and last - first >= MIN_REPLACING_CHARS <= end - start <= MAX_REPLACING_CHARS
         and is_unspaced(mine[start:end])
-        and unspaced_function_signs().union(theirs).isdisjoint(mine[start:end])
+        and list_unspaced_function_signs().union(theirs).isdisjoint(mine[start:end])
         for kind, start, end, first, last in changes
     )

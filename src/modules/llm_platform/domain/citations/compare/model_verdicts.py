@@ -45,9 +45,9 @@ def can_be_judged(citation: Citation, claim: str) -> bool:
 
 
 def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -> Citation:
-    """Return the citation with the verdict of a model, limited by `highest_verdict`. `word_verdict` keeps the old one."""
+    """Return the citation with the verdict of a model, limited by `find_highest_verdict`. `word_verdict` keeps the old one."""
     by_words = citation.word_verdict or citation.verdict
-    highest = highest_verdict(by_words, claim, citation.quote)
+    highest = find_highest_verdict(by_words, claim, citation.quote)
     final: Verdict = min(verdict, highest, key=_RANK.__getitem__)
     if citation.verdict == "unchecked" and final == "unsupported":
         final = "unchecked"  # an excerpt, or a text in another language: the page may say it elsewhere
@@ -62,7 +62,7 @@ def apply_model_verdict(citation: Citation, claim: str, verdict: ModelVerdict) -
     return citation.model_copy(update=judged)
 
 
-def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
+def find_highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdict:
     """Return the highest verdict that a model may give to a claim.
 
     It is `supported` if the words support the claim, or if the claim has no figures, dates and identifiers. Otherwise it depends
@@ -76,7 +76,7 @@ def highest_verdict(word_verdict: Verdict, claim: str, quote: str) -> ModelVerdi
         return "supported"
     # The folded words of code spans, paths and flags, which count as identifiers.
     literal = frozenset(fold(word) for found in _LITERAL.finditer(claim) for word in WORD.findall(found[0]))
-    mine, theirs = _facts(claim, literal), _facts(quote, literal)
+    mine, theirs = _list_facts(claim, literal), _list_facts(quote, literal)
     if not mine:
         return "supported"
     if word_verdict != "unsupported":
@@ -96,29 +96,29 @@ def _is_within(citation: Citation, claim: str | None) -> bool:
     words = citation.word_verdict
     if claim is None or words not in _RANK or citation.verdict not in _RANK or not citation.quote.strip():
         return False
-    return _RANK[citation.verdict] <= _RANK[highest_verdict(words, claim, citation.quote)]
+    return _RANK[citation.verdict] <= _RANK[find_highest_verdict(words, claim, citation.quote)]
 
 
-def _facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
+def _list_facts(text: str, identifiers: frozenset[str]) -> list[Reading]:
     """Return the figures, words for numbers, months, weekdays and identifiers of a text, in order of their first place.
 
     Each comes with the values that it can mean. `identifiers` are words that count as identifiers, whatever they look like.
     """
     numbers, dates = number_words(), date_words()
     found = list_numbers(text)
-    found += [(_date(int(match[0][5:7]) - 1), Offset(match.start())) for match in ISO_DATE.finditer(text)]
+    found += [(_make_date(int(match[0][5:7]) - 1), Offset(match.start())) for match in ISO_DATE.finditer(text)]
     for match in WORD.finditer(text):
         word, at = fold(match[0]), Offset(match.start())
         if word in numbers:
             found.append((read_value(numbers[word]), at))
         elif word in dates and not (match[0] == word and word in _ALSO_VERBS):
-            found.append((_date(dates[word]), at))
+            found.append((_make_date(dates[word]), at))
         elif word in identifiers or _is_identifier(match[0]):
             found.append((frozenset({word.removesuffix("()")}), at))
     return list(dict.fromkeys(reading for reading, _ in sorted(found, key=itemgetter(1))))
 
 
-def _date(number: int) -> Reading:
+def _make_date(number: int) -> Reading:
     return frozenset({f"date {number}"})
 
 

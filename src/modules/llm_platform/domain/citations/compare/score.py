@@ -42,7 +42,7 @@ class Weights(NamedTuple):
 
 
 @cache
-def weights() -> Weights:
+def read_weights() -> Weights:
     data = load_data("citation_weights")
     return Weights(data["bias"], Features(**data["features"]), data["partial"], data["supported"], data["refuted"])
 
@@ -60,9 +60,9 @@ def compute_features(compared: FactComparison) -> Features:
     )
 
 
-def probability(features: Sequence[float]) -> float:
+def compute_probability(features: Sequence[float]) -> float:
     """Return the probability that a sentence with these features is supported, 0..1."""
-    fitted = weights()
+    fitted = read_weights()
     return 1 / (
         1 + exp(-fitted.bias - sum(weight * value for weight, value in zip(fitted.features, features, strict=True)))
     )

@@ -28,21 +28,25 @@ def find_other_cell(
     if len(named) != 1:
         return None
     row, head = named[0], _find_head(source, named[0])
-    if head == row or any(reading & other for at in (row, head) for other, _ in list_numbers(_text(source, at))):
+    if head == row or any(reading & other for at in (row, head) for other, _ in list_numbers(_get_text(source, at))):
         return None
-    cells, heads = _cells(source, row)[1:], _cells(source, head)[1:]
+    cells, heads = _list_cells(source, row)[1:], _list_cells(source, head)[1:]
     figures = [
-        (cell, head_cell) for cell, head_cell in zip(cells, heads, strict=False) if list_numbers(_slice(source, cell))
+        (cell, head_cell)
+        for cell, head_cell in zip(cells, heads, strict=False)
+        if list_numbers(_cut_text(source, cell))
     ]
     if not figures:
         return None
     keys = [word.key for word in claim.words]
-    return max(figures, key=lambda pair: sum(is_form_of_any(word, keys) for word in _words(_slice(source, pair[1]))))[0]
+    return max(
+        figures, key=lambda pair: sum(is_form_of_any(word, keys) for word in _list_words(_cut_text(source, pair[1])))
+    )[0]
 
 
 def _is_named(claim: Claim, source: SourceText, row: SentenceNumber) -> bool:
     """Return whether the claim has all words of the first cell."""
-    first = _words(_slice(source, _cells(source, row)[0]))
+    first = _list_words(_cut_text(source, _list_cells(source, row)[0]))
     keys = [word.key for word in claim.words]
     return (
         bool(first) and not all(word.isdigit() for word in first) and all(is_form_of_any(word, keys) for word in first)
@@ -57,10 +61,10 @@ def _find_head(source: SourceText, row: SentenceNumber) -> SentenceNumber:
 
 
 def _is_row(source: SourceText, sentence: SentenceNumber) -> bool:
-    return _text(source, sentence).count(BAR) >= MIN_BARS
+    return _get_text(source, sentence).count(BAR) >= MIN_BARS
 
 
-def _cells(source: SourceText, row: SentenceNumber) -> list[Span]:
+def _list_cells(source: SourceText, row: SentenceNumber) -> list[Span]:
     """Return the spans of the cells in the source, without the bars and blanks around them."""
     start, end = source.spans[row]
     cells: list[Span] = []
@@ -73,13 +77,13 @@ def _cells(source: SourceText, row: SentenceNumber) -> list[Span]:
     return cells
 
 
-def _text(source: SourceText, sentence: SentenceNumber) -> str:
+def _get_text(source: SourceText, sentence: SentenceNumber) -> str:
     return source.text[slice(*source.spans[sentence])]
 
 
-def _slice(source: SourceText, span: Span) -> str:
+def _cut_text(source: SourceText, span: Span) -> str:
     return source.text[slice(*span)]
 
 
-def _words(text: str) -> list[str]:
+def _list_words(text: str) -> list[str]:
     return WORD_WITH_APOSTROPHE.findall(fold(text))

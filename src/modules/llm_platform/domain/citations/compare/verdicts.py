@@ -13,7 +13,7 @@ from typing import Final
 from modules.llm_platform.domain.citations.compare.alignment import Passage, SourceText
 from modules.llm_platform.domain.citations.compare.changes import Change
 from modules.llm_platform.domain.citations.compare.facts import FactComparison
-from modules.llm_platform.domain.citations.compare.score import compute_features, probability, weights
+from modules.llm_platform.domain.citations.compare.score import compute_features, compute_probability, read_weights
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
@@ -127,7 +127,7 @@ def _judge_cell(cell: Claim, with_heads: Claim, source: SourceText, language: st
 def _judge(claim: Claim, source: SourceText, language: str) -> tuple[Span, Judgement]:
     if not source.text.strip():
         return (0, 0), Judgement("unchecked", 0.0)
-    passage = source.best_passage(claim)
+    passage = source.find_best_passage(claim)
     if passage is None:
         return (0, 0), _spare_foreign_claim(claim, source, language, Judgement("unsupported", 0.0))
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
@@ -139,12 +139,12 @@ def _judge(claim: Claim, source: SourceText, language: str) -> tuple[Span, Judge
 
 
 def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
-    compared, fitted = FactComparison(claim, source, passage), weights()
+    compared, fitted = FactComparison(claim, source, passage), read_weights()
     features = compute_features(compared)
-    score = probability(features)
-    change = compared.change()
+    score = compute_probability(features)
+    change = compared.find_change()
     if score < fitted.partial or change:
-        why = change or (compared.replacement() if features.replaced else None)
+        why = change or (compared.find_replacement() if features.replaced else None)
         least: Verdict = "partial" if compared.is_partial_at_best() else "supported"
         return Judgement(
             "unsupported",
@@ -155,7 +155,7 @@ def _compare(claim: Claim, source: SourceText, passage: Passage) -> Judgement:
         )
     is_partial_at_best = compared.is_partial_at_best()
     if score < fitted.supported or is_partial_at_best:
-        why = compared.replacement() if features.replaced else None
+        why = compared.find_replacement() if features.replaced else None
         highest: Verdict = "partial" if is_partial_at_best else "supported"
         return Judgement("partial", round(min(score, fitted.supported), 2), change=why, highest=highest)
     return Judgement("supported", round(score, 2))
@@ -166,16 +166,16 @@ def score_support(claim: Claim, source: SourceText, least: float) -> float:
 
     This is faster than `judge`: the most expensive comparison comes last, and most sources fail before it.
     """
-    passage = source.best_passage(claim) if source.text.strip() else None
+    passage = source.find_best_passage(claim) if source.text.strip() else None
     if passage is None:
         return 0.0
     if passage.known >= MIN_VERBATIM_SHARE and is_verbatim(claim, source):
         return 1.0
     compared = FactComparison(claim, source, passage)
-    score = probability(compute_features(compared))
-    if score < weights().supported or round(score, 2) < least or compared.is_partial_at_best():
+    score = compute_probability(compute_features(compared))
+    if score < read_weights().supported or round(score, 2) < least or compared.is_partial_at_best():
         return 0.0
-    return 0.0 if compared.change() else round(score, 2)
+    return 0.0 if compared.find_change() else round(score, 2)
 
 
 def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgement: Judgement) -> Judgement:

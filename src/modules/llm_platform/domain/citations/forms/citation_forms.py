@@ -34,7 +34,7 @@ from modules.llm_platform.domain.citations.forms.source_lists import (
     add_scheme,
     find_source_lists,
     find_url,
-    text_lines,
+    read_text_lines,
 )
 from modules.llm_platform.domain.markdown.addresses import read_address
 from modules.llm_platform.domain.markdown.markers import MARKER, mask_code_spans, parse_numbers
@@ -165,7 +165,7 @@ class CitedText:
 
     def span(self, start: int, end: int) -> Span:
         """Return where a sentence of `markdown` stands in the text as sent, including whole links at its ends."""
-        first, last = self._piece(start, is_end=False), self._piece(end, is_end=True)
+        first, last = self._find_piece(start, is_end=False), self._find_piece(end, is_end=True)
         begin, stop = self.words_span(start, end)
         if first and first.link and begin == first.original:
             begin = first.link[0]
@@ -178,14 +178,14 @@ class CitedText:
         return self._map_to_original(start, is_end=False), self._map_to_original(end, is_end=True)
 
     def _map_to_original(self, at: int, *, is_end: bool) -> int:
-        piece = self._piece(at, is_end=is_end)
+        piece = self._find_piece(at, is_end=is_end)
         if piece is None:
             return 0
         if piece.is_copied:
             return min(piece.original + at - piece.start, piece.original_end)
         return piece.original_end if is_end else piece.original
 
-    def _piece(self, at: int, *, is_end: bool) -> Piece | None:
+    def _find_piece(self, at: int, *, is_end: bool) -> Piece | None:
         if not self.pieces:
             return None
         found = bisect_right(self.pieces, at - is_end, key=lambda piece: piece.start) - 1
@@ -204,7 +204,7 @@ def read_citations(text: str, given: Sequence[GivenSource] = ()) -> CitedText:
 
     Raises TooManyCitationsError.
     """
-    lines = text_lines(text)
+    lines = read_text_lines(text)
     exported = find_export_lines(lines)
     lists = find_source_lists([replace(line, text="") if at in exported else line for at, line in enumerate(lines)])
     sources = _Sources(given, lists.entries)

@@ -60,7 +60,7 @@ class MarkerCompleter:
         open_from = end if is_complete else self._open_from(text, is_line=is_line)
         ended = [sentence for sentence in text.sentences if sentence.start < open_from]
         self.ended += ended
-        insertions = [insertion for sentence in ended if (insertion := self._marker(sentence)) is not None]
+        insertions = [insertion for sentence in ended if (insertion := self._choose_marker(sentence)) is not None]
         return self._release(end if end - open_from > MAX_SENTENCE_CHARS else open_from, insertions)
 
     def _open_from(self, text: AnswerText, *, is_line: bool) -> int:
@@ -80,11 +80,11 @@ class MarkerCompleter:
         begins_line = (line or not self._line) and (len(text.sentences) == 1 or text.sentences[-2].end <= line)
         return line if begins_line else last.start
 
-    def _marker(self, sentence: AnswerSentence) -> tuple[int, str] | None:
+    def _choose_marker(self, sentence: AnswerSentence) -> tuple[int, str] | None:
         """Return the marker that a sentence gets, and where; None if it has one, needs none, or no source supports it."""
         if sentence.cited or not self._checker.is_statement(sentence):
             return None
-        at = _position_of_marker(self._pending, sentence)
+        at = _find_marker_position(self._pending, sentence)
         line = self._pending.rfind("\n", 0, at) + 1
         if self._pending.count("[", line, at) != self._pending.count("]", line, at):
             return None  # inside the text of a link
@@ -110,7 +110,7 @@ class MarkerCompleter:
         return "".join(parts)
 
 
-def _position_of_marker(text: str, sentence: AnswerSentence) -> int:
+def _find_marker_position(text: str, sentence: AnswerSentence) -> int:
     """Return the offset before the full stop or before the bar that ends a table row, else behind the sentence."""
     end = len(text[: sentence.end].rstrip(_ROW_END)) if text[: sentence.end].endswith("|") else sentence.end
     stop = _LAST_STOP.search(text, max(sentence.start, end - 2), end)

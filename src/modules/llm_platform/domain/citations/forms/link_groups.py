@@ -49,14 +49,14 @@ def read_link_group(line: str, at: int) -> LinkGroup | None:
     links: list[GroupedLink] = []
     at = opening.end()
     while len(links) < MAX_GROUP_LINKS and (part := _PART.match(line, at)):
-        links += _links(part)
+        links += _list_links(part)
         if closing := _CLOSING.match(line, part.end()):
             return LinkGroup(tuple(links), closing.end())
         at = _SEPARATOR.match(line, part.end()).end()  # type: ignore[union-attr]  # it matches an empty text
     return None
 
 
-def _links(part: re.Match[str]) -> Iterator[GroupedLink]:
+def _list_links(part: re.Match[str]) -> Iterator[GroupedLink]:
     if part["link"] is not None:
         yield GroupedLink("link", part[0])
     elif part["reference"] is not None:

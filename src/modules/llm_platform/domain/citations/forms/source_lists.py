@@ -93,7 +93,7 @@ class SourceLists:
     lines: set[int] = field(default_factory=set)
 
 
-def text_lines(text: str) -> list[TextLine]:
+def read_text_lines(text: str) -> list[TextLine]:
     """Return the lines of a Markdown or plain text, each with its kind."""
     blocks = BlockTracker()
     return [

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.read.words import LITERAL, MAX_WORDS, Word, list_words, words_of_runs
+from modules.llm_platform.domain.citations.read.words import LITERAL, MAX_WORDS, Word, list_words, make_word_caches
 from modules.llm_platform.domain.text.data_files import load_words
 from modules.llm_platform.domain.text.negation import count_negators, list_denied_words
 from modules.llm_platform.domain.text.numbers import (
@@ -75,7 +75,7 @@ class Claim:
                 words.append(word)
                 offsets.append(Offset(offset))
             return
-        first, later = words_of_runs(stop_words, capitals_name)
+        first, later = make_word_caches(stop_words, capitals_name)
         for run in _RUN.finditer(text):
             for word, offset in (later if words else first)[run[0]]:
                 words.append(word)

@@ -154,17 +154,17 @@ def _add_cells(answer: str, sentences: Sequence[AnswerSentence]) -> list[AnswerS
         begin = _MARKUP_BEFORE.match(answer, found.start()).end()  # type: ignore[union-attr]  # it matches an empty text
         line = answer[begin : found.end()].strip()
         if _DELIMITERS.match(line) and "|" in before:
-            heads = [_cell_with_heads(before, position) for position in _cell_places(before)]
+            heads = [_join_heads(before, position) for position in _split_cells(before)]
         before, heads = line, heads if "|" in line else []
         rows.append((found.end(), begin, heads))
     lines = (rows[bisect_right(rows, sentence.start, key=itemgetter(0))] for sentence in sentences)
     return [
-        replace(sentence, cells=_cells(answer, begin, end, heads)) if heads else sentence
+        replace(sentence, cells=_read_cells(answer, begin, end, heads)) if heads else sentence
         for sentence, (end, begin, heads) in zip(sentences, lines, strict=True)
     ]
 
 
-def _cell_places(row: str) -> list[Span]:
+def _split_cells(row: str) -> list[Span]:
     """Return the spans between the bars of a row, which may begin and end with a bar."""
     bars = [found.start() for found in _BAR.finditer(row)]
     begin, end = len(row) - len(row.lstrip()), len(row.rstrip())
@@ -172,16 +172,16 @@ def _cell_places(row: str) -> list[Span]:
     return [(start + 1, end) for start, end in pairwise([*first, *bars, *last])]
 
 
-def _cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[TableCell, ...]:
+def _read_cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[TableCell, ...]:
     """Return the cells of the row from `start` to `end`, without the first one, which is the head of the row."""
     row = answer[start:end]
-    head, *cells = _cell_places(row)
+    head, *cells = _split_cells(row)
     marked = [render_markers(row[begin:end]) for begin, end in (head, *cells)]
     is_by_cell = sum(map(bool, marked)) > 1
-    name = _cell_with_heads(row, head)
+    name = _join_heads(row, head)
     with_heads = []
     for position, markers, column in zip(cells, marked[1:], heads[1:], strict=False):
-        if text := _cell_with_heads(row, position):
+        if text := _join_heads(row, position):
             begin = position[0] + len(row[slice(*position)]) - len(row[slice(*position)].lstrip())
             last = begin + len(_strip_tail(row[begin : position[1]].rstrip()).rstrip())
             cited = tuple(dict.fromkeys(number for _, _, number in markers)) if is_by_cell else ()
@@ -189,7 +189,7 @@ def _cells(answer: str, start: int, end: int, heads: Sequence[str]) -> tuple[Tab
     return tuple(with_heads)
 
 
-def _cell_with_heads(row: str, position: Span) -> str:
+def _join_heads(row: str, position: Span) -> str:
     return _strip_markup(MARKS.sub("", row[slice(*position)])).replace("\\|", "|")
 
 
@@ -263,7 +263,7 @@ class _Reader:
             until = spans[number + 1][0] if number + 1 < len(spans) else len(self._masked)
             own, alone = self._find_markers(span, until, position)
             position += len(own) + len(alone)
-            sentence = _sentence(self._answer, span, own, self._added)
+            sentence = _make_sentence(self._answer, span, own, self._added)
             if own and self._text.sentences and _NO_STATEMENT.fullmatch(sentence.claim):
                 self._add_trailing(sentence.cited, of_all=not self._get_line_start(span[0]).strip(" *_>("))
             else:
@@ -329,7 +329,7 @@ class _Reader:
                 self._text.trailing.append(Trailing(range(first, end - 1), numbers, alone=False))
 
 
-def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collection[int]) -> AnswerSentence:
+def _make_sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collection[int]) -> AnswerSentence:
     start = min([span[0], *(marker[0] for marker in markers)])
     end = max([span[1], *(marker[1] for marker in markers)])
     cited = tuple(dict.fromkeys(number for _, _, number in markers))
@@ -338,12 +338,14 @@ def _sentence(answer: str, span: Span, markers: Sequence[Marker], added: Collect
     text = _strip_tail(text).rstrip() if cited else text.rstrip()
     claim = _strip_markup(MARKS.sub("", text) if cited else text)
     clauses = (
-        _clauses(answer, start, start + len(text), markers) if markers and markers[0][0] < start + len(text) else ()
+        _split_clauses(answer, start, start + len(text), markers)
+        if markers and markers[0][0] < start + len(text)
+        else ()
     )
     return AnswerSentence(start, start + len(text), claim, cited, found, written=text, clauses=clauses)
 
 
-def _clauses(answer: str, start: int, end: int, markers: Sequence[Marker]) -> tuple[Clause, ...]:
+def _split_clauses(answer: str, start: int, end: int, markers: Sequence[Marker]) -> tuple[Clause, ...]:
     """Return the parts of a sentence between its markers; empty if one of them is too short to be a statement."""
     clauses: list[Clause] = []
     for first, last, number in (*markers, (end, end, None)):

@@ -68,18 +68,18 @@ Words = Memoized[tuple[FoundWord, ...]]
 
 
 @cache
-def words_of_runs(stop_words: frozenset[str], capitals_name: bool) -> tuple[Words, Words]:
+def make_word_caches(stop_words: frozenset[str], capitals_name: bool) -> tuple[Words, Words]:
     """Return two caches of the words in a run of characters between blanks: for the first run of a claim, and for later ones.
 
     Most runs occur again and again, so each is split only once.
     """
 
-    def reader(*, begins_claim: bool) -> Words:
+    def make_cache(*, begins_claim: bool) -> Words:
         return Memoized(
             lambda run: tuple(list_words(run, stop_words, capitals_name, begins_claim=begins_claim)), MEMOIZED_RUNS
         )
 
-    return reader(begins_claim=True), reader(begins_claim=False)
+    return make_cache(begins_claim=True), make_cache(begins_claim=False)
 
 
 def list_words(
@@ -116,7 +116,7 @@ def _split_words(written: str, stop_words: frozenset[str], is_name: bool) -> tup
         return ()
     if is_unspaced(folded):
         pairs = range(max(1, min(len(folded) - 1, MAX_WORDS)))  # one run may be a whole page
-        return tuple((_pair(folded[i : i + 2], stop_words), i) for i in pairs)
+        return tuple((_make_pair(folded[i : i + 2], stop_words), i) for i in pairs)
     if _NUMERIC.match(folded):
         return ((Word(folded, written, NAME_WEIGHT), 0),)
     if folded in stop_words or folded in load_words("connectives", "connectives") or len(folded) == 1:
@@ -135,12 +135,12 @@ def _split_words(written: str, stop_words: frozenset[str], is_name: bool) -> tup
     return ((Word(folded, written, NAME_WEIGHT if is_fact else 1.0, is_name), 0),)
 
 
-def _pair(pair: str, stop_words: frozenset[str]) -> Word:
+def _make_pair(pair: str, stop_words: frozenset[str]) -> Word:
     """Return two adjacent characters as a word. It is not content if the pair or one character is a function word."""
-    is_content = pair not in stop_words and unspaced_function_signs().isdisjoint(pair)
+    is_content = pair not in stop_words and list_unspaced_function_signs().isdisjoint(pair)
     return Word(pair, pair, 1.0 if is_content else 0.0, is_content=is_content)
 
 
 @cache
-def unspaced_function_signs() -> frozenset[str]:
+def list_unspaced_function_signs() -> frozenset[str]:
     return frozenset(load_data("connectives")["unspaced_function_signs"])

@@ -44,7 +44,7 @@ def decide_shown_verdict(checked: Citation | VerifiedSentence, synthesizer: str 
     return "absent" if checked.finding == "absent" else checked.verdict
 
 
-def sentence_evidence(response: ResearchResponse) -> list[SentenceEvidence]:
+def list_sentence_evidence(response: ResearchResponse) -> list[SentenceEvidence]:
     """Return the sentences of an answer in their order, as `list_evidence` does."""
     return list_evidence(response.citations, response.metadata.uncited, response.metadata.synthesizer)
 
@@ -64,7 +64,7 @@ def list_evidence(
         by_span.setdefault((citation.start, citation.end), []).append(citation)
     found = [
         SentenceEvidence(
-            start, end, _statement_verdict(cited, synthesizer), frozenset(citation.source_index for citation in cited)
+            start, end, _decide_statement(cited, synthesizer), frozenset(citation.source_index for citation in cited)
         )
         for (start, end), cited in by_span.items()
     ]
@@ -78,18 +78,18 @@ def list_evidence(
             sentences[-1] = SentenceEvidence(
                 last.start,
                 max(last.end, statement.end),
-                _worse(last.verdict, statement.verdict),
+                _choose_worse(last.verdict, statement.verdict),
                 last.sources | statement.sources,
             )
     return sentences
 
 
-def evidence_line(sentences: Sequence[SentenceEvidence]) -> str:
+def render_evidence_line(sentences: Sequence[SentenceEvidence]) -> str:
     """Return one block character for each sentence, and their counts: `▁▁█▄▁ 3 of 5 hold`; empty without sentences."""
-    return f"{evidence_blocks(sentences, MAX_BLOCKS)} {evidence_counts(sentences)}" if sentences else ""
+    return f"{render_evidence_blocks(sentences, MAX_BLOCKS)} {describe_evidence(sentences)}" if sentences else ""
 
 
-def evidence_counts(sentences: Sequence[SentenceEvidence]) -> str:
+def describe_evidence(sentences: Sequence[SentenceEvidence]) -> str:
     """Return how many sentences hold, such as `3 of 5 hold`, or for an answer of quotes alone `3 quotes from 2 sources`."""
     if not (sources := count_quoted_sources(sentences)):
         return f"{count_held_sentences(sentences)} of {len(sentences)} hold"
@@ -103,7 +103,7 @@ def count_quoted_sources(sentences: Sequence[SentenceEvidence]) -> int:
     return len(frozenset[int]().union(*(sentence.sources for sentence in sentences)))
 
 
-def evidence_blocks(sentences: Sequence[SentenceEvidence], most: int) -> str:
+def render_evidence_blocks(sentences: Sequence[SentenceEvidence], most: int) -> str:
     """Return one block character for each sentence. If there are more than `most`, it stands for the worst of several."""
     verdicts = [sentence.verdict for sentence in sentences]
     width = -(-len(verdicts) // most) or 1
@@ -125,7 +125,7 @@ def count_held_sentences(sentences: Sequence[SentenceEvidence]) -> int:
     return sum(sentence.verdict in ("supported", "quoted") for sentence in sentences)
 
 
-def _statement_verdict(citations: Sequence[Citation], synthesizer: str) -> SentenceVerdict:
+def _decide_statement(citations: Sequence[Citation], synthesizer: str) -> SentenceVerdict:
     """Return the best verdict of the sources, for a table row the verdict of its weakest cell.
 
     A statement that one source contradicts and another one does not have is contradicted.
@@ -149,7 +149,7 @@ def _find_best_verdict(citations: Sequence[Citation]) -> Verdict:
     return min(best.values() or verdicts, key=WORST_FIRST.index)
 
 
-def _worse(one: SentenceVerdict, other: SentenceVerdict) -> SentenceVerdict:
+def _choose_worse(one: SentenceVerdict, other: SentenceVerdict) -> SentenceVerdict:
     checked = [verdict for verdict in (one, other) if verdict != "uncited"]
     return min(checked, key=WORST_FIRST.index) if checked else "uncited"
 

@@ -22,7 +22,7 @@ def add_cited_page(url: str, index: int, pages: Mapping[int, Sequence[int]]) -> 
     return page_url(url, next(iter(pages.get(index, ())), None))
 
 
-def page_label(pages: Iterable[int]) -> str:
+def format_pages(pages: Iterable[int]) -> str:
     """Return `p. 15`, or `pp. 3, 15` in ascending order; empty without pages."""
     numbers = sorted(set(pages))
     return f"{'p.' if len(numbers) == 1 else 'pp.'} {', '.join(map(str, numbers))}" if numbers else ""

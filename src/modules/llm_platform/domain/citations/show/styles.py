@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Final, Literal, NamedTuple
 
-from modules.llm_platform.domain.citations.show.source_pages import SUPPORTING, list_cited_pdf_pages, page_label
+from modules.llm_platform.domain.citations.show.source_pages import SUPPORTING, format_pages, list_cited_pdf_pages
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.markdown.escaping import code_span, escape_line, link_target
@@ -49,7 +49,7 @@ _DAY = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?!\d)", re.ASCII)  # the beginning o
 _MONTH_OR_YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
 
 
-def date_parts(published: str | None) -> tuple[int, ...]:
+def read_date_parts(published: str | None) -> tuple[int, ...]:
     """Return the year, month and day of an ISO 8601 date, as far as they are known; empty for anything else."""
     text = (published or "").strip()
     match = _DAY.match(text) or _MONTH_OR_YEAR.fullmatch(text)
@@ -86,10 +86,10 @@ class CitedPage:
 
 def render_citations(response: ResearchResponse, style: CitationStyle) -> str:
     """Return the text of an answer with its citations in a style, and the list of the sources that it cites."""
-    text, references = response.synthesis, reference_list(response, style)
+    text, references = response.synthesis, render_reference_list(response, style)
     if style != "numbered":
-        labels = _labels(list_cited_pages(response), _STYLES[style].label)
-        page_at, page_format = _page_finder(response.citations), _STYLES[style].page
+        labels = _make_labels(list_cited_pages(response), _STYLES[style].label)
+        page_at, page_format = _make_page_finder(response.citations), _STYLES[style].page
 
         def render_marker(numbers: Sequence[int], position: int) -> str:
             found: dict[str, None] = {}
@@ -102,7 +102,7 @@ def render_citations(response: ResearchResponse, style: CitationStyle) -> str:
     return f"{text.rstrip()}\n\n{references}" if references else text
 
 
-def reference_list(response: ResearchResponse, style: CitationStyle) -> str:
+def render_reference_list(response: ResearchResponse, style: CitationStyle) -> str:
     """Return the list of the sources that the text cites, as a section: by number, or by title; empty without sources."""
     pages = list_cited_pages(response)
     if not pages:
@@ -123,14 +123,14 @@ def list_cited_pages(response: ResearchResponse) -> list[CitedPage]:
             " ".join(source.title.split()) or get_host(source.url) or source.url,
             get_host(source.url).removeprefix("www."),
             source.url,
-            date_parts(published.get(source.url)),
+            read_date_parts(published.get(source.url)),
             pages.get(source.index, ()),
         )
         for source in response.sources
     ]
 
 
-def _page_finder(citations: Iterable[Citation]) -> Callable[[int, int], int | None]:
+def _make_page_finder(citations: Iterable[Citation]) -> Callable[[int, int], int | None]:
     """Return a function that finds the page of a PDF with the quote for a marker, by the marker's number and offset."""
     by_source: dict[int, list[Citation]] = {}
     for citation in sorted(citations, key=lambda citation: citation.start):
@@ -144,29 +144,29 @@ def _page_finder(citations: Iterable[Citation]) -> Callable[[int, int], int | No
     return find
 
 
-def _labels(pages: Sequence[CitedPage], label: Callable[[str, CitedPage], str]) -> dict[int, str]:
+def _make_labels(pages: Sequence[CitedPage], label: Callable[[str, CitedPage], str]) -> dict[int, str]:
     """Return what stands for each source in the text: its short title, or as much as tells it from the others."""
     named: dict[int, str] = {}
-    for name in (_short_title, _title, _title_and_site):
+    for name in (_shorten_title, _get_title, _add_site):
         given = {page.index: label(name(page), page) for page in pages if page.index not in named}
         times = Counter(given.values())
-        named |= {index: text for index, text in given.items() if times[text] == 1 or name is _title_and_site}
+        named |= {index: text for index, text in given.items() if times[text] == 1 or name is _add_site}
     return named
 
 
-def _short_title(page: CitedPage) -> str:
+def _shorten_title(page: CitedPage) -> str:
     return " ".join(page.title.split()[:SHORT_TITLE_WORDS]).rstrip(".,:;—–-")
 
 
-def _title(page: CitedPage) -> str:
+def _get_title(page: CitedPage) -> str:
     return page.title
 
 
-def _title_and_site(page: CitedPage) -> str:
+def _add_site(page: CitedPage) -> str:
     return f"{page.title}, {page.site or page.url}"
 
 
-def _sentence(text: str) -> str:
+def _end_sentence(text: str) -> str:
     """Return the text with a full stop, unless it has an end of its own."""
     return text if text.endswith((".", "?", "!")) else f"{text}."
 
@@ -175,35 +175,35 @@ def _join_parts(*parts: str) -> str:
     return " ".join(filter(None, parts))
 
 
-def _numbered_entry(page: CitedPage) -> str:
+def _write_numbered_entry(page: CitedPage) -> str:
     day = "-".join(f"{part:02}" for part in page.issued)
-    title, part = _sentence(escape_line(page.title)), page_label(page.pages)
+    title, part = _end_sentence(escape_line(page.title)), format_pages(page.pages)
     return _join_parts(
         f"[{page.index}]", title, f"{day}." if day else "", f"{part.capitalize()}." if part else "", page.target
     )
 
 
-def _apa_entry(page: CitedPage) -> str:
+def _write_apa_entry(page: CitedPage) -> str:
     """Return an entry such as `Title. (2026, March 31). Site. Address`."""
     month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
     day = f"({page.year}, {month})." if month else f"({page.year})."
-    return _join_parts(_sentence(escape_line(page.title)), day, page.site and f"{page.site}.", page.target)
+    return _join_parts(_end_sentence(escape_line(page.title)), day, page.site and f"{page.site}.", page.target)
 
 
-def _mla_entry(page: CitedPage) -> str:
+def _write_mla_entry(page: CitedPage) -> str:
     """Return an entry such as `“Title.” Site, 31 Mar. 2026, Address.`"""
     month = MLA_MONTHS[page.issued[1] - 1] if len(page.issued) > 1 else ""
     day = _join_parts(*map(str, page.issued[2:]), month, *map(str, page.issued[:1]))
     return _join_parts(
-        f"“{_sentence(escape_line(page.title))}”", ", ".join(filter(None, (page.site, day, f"{page.target}.")))
+        f"“{_end_sentence(escape_line(page.title))}”", ", ".join(filter(None, (page.site, day, f"{page.target}.")))
     )
 
 
-def _chicago_entry(page: CitedPage) -> str:
+def _write_chicago_entry(page: CitedPage) -> str:
     """Return an entry such as `“Title.” Site. March 31, 2026. Address.`"""
     month = " ".join([MONTHS[page.issued[1] - 1], *map(str, page.issued[2:])]) if len(page.issued) > 1 else ""
-    day = _sentence(f"{month}, {page.year}" if len(page.issued) > 2 else _join_parts(month, page.year))
-    title = f"“{_sentence(escape_line(page.title))}”"
+    day = _end_sentence(f"{month}, {page.year}" if len(page.issued) > 2 else _join_parts(month, page.year))
+    title = f"“{_end_sentence(escape_line(page.title))}”"
     return _join_parts(title, page.site and f"{page.site}.", day, f"{page.target}.")
 
 
@@ -221,8 +221,8 @@ class _Style(NamedTuple):
 
 
 _STYLES: Final[Mapping[CitationStyle, _Style]] = {
-    "numbered": _Style(lambda title, page: f"[{page.index}]", _numbered_entry),
-    "apa": _Style(lambda title, page: f"“{escape_line(title)},” {page.year}", _apa_entry, ", p. {}"),
-    "mla": _Style(lambda title, page: f"“{escape_line(title)}”", _mla_entry, " {}"),
-    "chicago": _Style(lambda title, page: f"“{escape_line(title)}” {page.year}", _chicago_entry, ", {}"),
+    "numbered": _Style(lambda title, page: f"[{page.index}]", _write_numbered_entry),
+    "apa": _Style(lambda title, page: f"“{escape_line(title)},” {page.year}", _write_apa_entry, ", p. {}"),
+    "mla": _Style(lambda title, page: f"“{escape_line(title)}”", _write_mla_entry, " {}"),
+    "chicago": _Style(lambda title, page: f"“{escape_line(title)}” {page.year}", _write_chicago_entry, ", {}"),
 }

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from modules.llm_platform.domain.citations.show.sentence_evidence import (
     count_held_sentences,
     count_quoted_sources,
-    evidence_blocks,
     list_evidence,
+    render_evidence_blocks,
 )
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.research_job_dtos import AnswerEvidence, JobEvent
@@ -41,7 +41,7 @@ def answer_columns(last: JobEvent) -> Mapping[str, str]:
     answer = _LastEvent.model_validate_json(last.data).response if last.type == "done" else _Answer()
     sentences = list_evidence(answer.citations, answer.metadata.uncited, answer.metadata.synthesizer)
     evidence = AnswerEvidence(
-        strip=evidence_blocks(sentences, MAX_CELLS),
+        strip=render_evidence_blocks(sentences, MAX_CELLS),
         supported=count_held_sentences(sentences),
         sentences=len(sentences),
         quoted_sources=count_quoted_sources(sentences),

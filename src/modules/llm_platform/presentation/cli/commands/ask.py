@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
-from modules.llm_platform.domain.citations.show.source_pages import page_label
+from modules.llm_platform.domain.citations.show.source_pages import format_pages
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.retrieval_dtos import ContextItem, RagAnswer, RagQuestion
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
@@ -148,7 +148,7 @@ def as_research(timed: TimedAnswer) -> ResearchResponse:
         SourceRef(
             index=number,
             title=", ".join(
-                filter(None, (citation.title or citation.doc_id, page_label(filter(None, [citation.page]))))
+                filter(None, (citation.title or citation.doc_id, format_pages(filter(None, [citation.page]))))
             ),
             url=page_url(citation.url or citation.doc_id or "", citation.page),
         )

@@ -6,8 +6,8 @@ from datetime import UTC, date, datetime
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from modules.llm_platform.domain.citations.show.source_pages import list_cited_pdf_pages, page_label
-from modules.llm_platform.domain.citations.show.styles import date_parts
+from modules.llm_platform.domain.citations.show.source_pages import format_pages, list_cited_pdf_pages
+from modules.llm_platform.domain.citations.show.styles import read_date_parts
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
@@ -39,7 +39,7 @@ def csl_json(response: ResearchResponse, accessed: date | None = None) -> str:
     pages = list_cited_pdf_pages(response.citations)
     items = [dict(_item(source, results.get(source.url), day)) for source in response.sources]
     for item, source in zip(items, response.sources, strict=True):
-        if cited := page_label(pages.get(source.index, ())):
+        if cited := format_pages(pages.get(source.index, ())):
             item["note"] = cited  # an item of CSL has no place for the pages of a citation
     return json_text(items)
 
@@ -54,7 +54,7 @@ def _item(source: SourceRef, result: RawResult | None, accessed: date) -> Iterat
     yield "accessed", _date(accessed.year, accessed.month, accessed.day)
     if result is None:
         return
-    if issued := date_parts(result.published):
+    if issued := read_date_parts(result.published):
         yield "issued", _date(*issued)
     if language := detect(f"{result.title}\n{result.content}"):
         yield "language", language

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from modules.llm_platform.domain.citations.show.sentence_evidence import (
     SentenceEvidence,
     decide_shown_verdict,
-    evidence_counts,
-    evidence_line,
-    sentence_evidence,
+    describe_evidence,
+    list_sentence_evidence,
+    render_evidence_line,
 )
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
@@ -47,7 +47,7 @@ _MARKER = re.compile(r"\[(\d{1,4})\]")
 
 
 def research_markdown(response: ResearchResponse) -> str:
-    evidence = evidence_line(sentence_evidence(response))
+    evidence = render_evidence_line(list_sentence_evidence(response))
     blocks = [
         f"# {escape_line(response.query)}",
         *([evidence] if evidence else []),
@@ -99,7 +99,7 @@ def research_html(response: ResearchResponse, more: Sequence[str] = ()) -> str:
         shown = mark.strip("*")
         answer = answer.replace(f"<strong>{shown}</strong>", f'<strong class="{css}">{shown}</strong>')
     parts = [
-        _evidence_strip(sentence_evidence(response)),
+        _evidence_strip(list_sentence_evidence(response)),
         answer,
         section("Sources", "ol", sources),
         section("Citations", "ul", citations),
@@ -180,7 +180,7 @@ def _evidence_strip(sentences: Sequence[SentenceEvidence]) -> str:
         f'<i class="{sentence.verdict}" style="flex-grow:{sentence.end - sentence.start}"></i>'
         for sentence in sentences
     )
-    counts = evidence_counts(sentences)
+    counts = describe_evidence(sentences)
     return f'<div class="strip" role="img" aria-label="{counts}">{cells}</div>\n<p class="small">{counts}</p>'
 
 

@@ -10,8 +10,8 @@ from modules.llm_platform.domain.citations.show.sentence_evidence import (
     EXTRACTIVE,
     SentenceVerdict,
     decide_shown_verdict,
-    evidence_line,
-    sentence_evidence,
+    list_sentence_evidence,
+    render_evidence_line,
 )
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
@@ -135,7 +135,7 @@ def render_sources(response: ResearchResponse, missing_model_note: str | None = 
         title = f"[{source.index}] {shorten(source.title)}{note_language(source, response)}"
         sources += Line(title), Line(f"    {display_url(source.url)}", "dim")
     yield from _section("Sources", sources)
-    evidence = evidence_line(sentence_evidence(response))
+    evidence = render_evidence_line(list_sentence_evidence(response))
     citations = [Line(evidence)] if evidence else []
     for citation in response.citations:
         mark, style = MARKS[decide_shown_verdict(citation, response.metadata.synthesizer)]

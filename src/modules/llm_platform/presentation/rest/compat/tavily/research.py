@@ -26,7 +26,7 @@ from modules.llm_platform.application.research.events import (
     Token,
 )
 from modules.llm_platform.domain.citations.show.source_pages import add_cited_page, list_cited_pdf_pages
-from modules.llm_platform.domain.citations.show.styles import CitationStyle, reference_list, render_citations
+from modules.llm_platform.domain.citations.show.styles import CitationStyle, render_citations, render_reference_list
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.request_dtos import Depth, ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
@@ -244,7 +244,7 @@ class TavilyStream:
     def _end(self, response: ResearchResponse) -> bytes:
         if not self._sends_tokens:
             rest = self._chunk(content=_content(response, self._style))
-        elif references := reference_list(response, self._style):
+        elif references := render_reference_list(response, self._style):
             rest = self._chunk(content=f"\n\n{references}")
         else:
             rest = b""
