@@ -38,7 +38,7 @@ from shared.config import Settings  # noqa: E402
 MEASURED = (
     "fill_ledger",
     "plan_next_queries",
-    "links_to_follow",
+    "choose_links",
     "select_best",
     "list_quoted_addresses",
     "evidence",

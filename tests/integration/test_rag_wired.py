@@ -34,7 +34,7 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer
 from modules.llm_platform.domain.ports.vector_store import IVectorStore
 from modules.llm_platform.infrastructure.models.from_settings.chat_models import list_connections
 from modules.llm_platform.infrastructure.models.from_settings.embedder import _connect_embedder
-from modules.llm_platform.infrastructure.models.kinds import configuration_error
+from modules.llm_platform.infrastructure.models.kinds import find_configuration_error
 from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.testing import FakeLLM, FakePageReader
@@ -229,7 +229,7 @@ def test_a_key_to_embed_with_is_no_model(configure: Configure) -> None:
     (writer,) = list_connections(configure(**AZURE, AZURE_OPENAI_DEPLOYMENT="gpt"))
     assert (writer.name, writer.model) == ("azure", "gpt")
     (half,) = list_connections(configure(AZURE_OPENAI_API_KEY="azure-key-1"))
-    assert configuration_error(half) == (
+    assert find_configuration_error(half) == (
         "azure needs an address and a deployment: set AZURE_OPENAI_ENDPOINT and AZURE_OPENAI_DEPLOYMENT"
     )
 

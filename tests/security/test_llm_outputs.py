@@ -13,8 +13,8 @@ from tests.support.cases import for_each
 from tests.support.written_answers import write_answer
 
 from modules.llm_platform.application.research.check.verification import parse_verdicts
-from modules.llm_platform.application.research.report.planner import sub_questions
-from modules.llm_platform.application.research.report.queries import search_queries
+from modules.llm_platform.application.research.report.planner import plan_sub_questions
+from modules.llm_platform.application.research.report.queries import plan_search_queries
 from modules.llm_platform.application.research.report.rank import parse_ranking, rank, rank_summaries
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.report.summarize import EXTRACTIVE, summarize
@@ -103,9 +103,11 @@ async def test_plans_and_queries(case: Case) -> None:
     told: list[str] = []
     llm = FakeLLM([_raw(case)])
     if case["stage"] == "plan":
-        found = (await sub_questions(question, "en", llm, ReportOptions(), emit=told.append)).questions
+        found = (await plan_sub_questions(question, "en", llm, ReportOptions(), emit=told.append)).questions
     else:
-        found = (await search_queries(question, question, ("ru", "en"), MAX_QUESTIONS, llm, emit=told.append)).queries
+        found = (
+            await plan_search_queries(question, question, ("ru", "en"), MAX_QUESTIONS, llm, emit=told.append)
+        ).queries
     assert tuple(told) == found
     expect = case["expect"]
     if "items" in expect:

@@ -56,7 +56,7 @@ from modules.llm_platform.infrastructure.limits import from_settings as limits
 from modules.llm_platform.infrastructure.limits.upstream_states import upstream_states
 from modules.llm_platform.infrastructure.models.from_settings import chat_models, daily_budgets
 from modules.llm_platform.infrastructure.models.from_settings import embedder as embedders
-from modules.llm_platform.infrastructure.models.kinds import configuration_error
+from modules.llm_platform.infrastructure.models.kinds import find_configuration_error
 from modules.llm_platform.infrastructure.pages import from_settings as page_readers
 from modules.llm_platform.infrastructure.resources import Resources
 from modules.llm_platform.infrastructure.search.from_settings import chain as search
@@ -433,7 +433,9 @@ def _list_worker_notes(settings: Settings) -> Iterator[str]:
     if settings.QDRANT_URL is None:
         yield EMBEDDED_INDEX
     connections = chat_models.list_connections(settings)
-    yield from (f"a language model cannot be used: {error}" for error in map(configuration_error, connections) if error)
+    yield from (
+        f"a language model cannot be used: {error}" for error in map(find_configuration_error, connections) if error
+    )
     if not connections:
         yield (
             chat_models.ONLY_LOOPBACK

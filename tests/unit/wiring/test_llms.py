@@ -19,7 +19,7 @@ from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.tokens import count_tokens
 from modules.llm_platform.infrastructure.limits.upstream_states import upstream_states
 from modules.llm_platform.infrastructure.models.from_settings import chat_models as llms
-from modules.llm_platform.infrastructure.models.kinds import configuration_error
+from modules.llm_platform.infrastructure.models.kinds import find_configuration_error
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 from modules.llm_platform.testing import FakeLLM
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
@@ -47,7 +47,7 @@ def _models(settings: Settings, adapters: llms.LLMAdapters) -> llms.LanguageMode
 def test_an_address_and_a_model_need_no_key() -> None:
     """llama.cpp, LM Studio and vLLM have none."""
     (model,) = llms.list_connections(_settings(LLM_BASE_URL=LOCAL, LLM_MODEL="local"))
-    assert configuration_error(model) is None
+    assert find_configuration_error(model) is None
     assert (model.is_local, model.cost_usd(5, 5), model.max_tokens_field) == (True, 0.0, "max_tokens")
 
 
@@ -57,13 +57,13 @@ def test_an_address_and_a_model_need_no_key() -> None:
 def test_one_without_the_other_is_an_error(values: dict[str, str], missing: str) -> None:
     """It names what to set, instead of quotes without a word."""
     (model,) = llms.list_connections(_settings(**values))
-    assert missing in (configuration_error(model) or "")
+    assert missing in (find_configuration_error(model) or "")
 
 
 def test_missing_settings_read_as_a_sentence() -> None:
     """Also where one setting can stand for another one."""
     (model,) = llms.list_connections(_settings(LLM_MODEL="m", LLM_KIND="openai"))
-    assert configuration_error(model) == (
+    assert find_configuration_error(model) == (
         "openai needs a key (or the address of a service that takes none): set LLM_API_KEY (or LLM_BASE_URL)"
     )
 

@@ -9,7 +9,7 @@ from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply, IWeb
 from modules.llm_platform.infrastructure.http.client import user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
-from modules.llm_platform.infrastructure.http.guarded.errors import TRANSPORT_ERRORS, transport_error
+from modules.llm_platform.infrastructure.http.guarded.errors import TRANSPORT_ERRORS, make_transport_error
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked, Guard
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 
@@ -49,7 +49,7 @@ class GuardedWebhookSender(IWebhookSender):
         except (WebhookError, PageConnectionError) as error:
             return _make_failed_reply(error.message)
         except TRANSPORT_ERRORS as error:
-            return _make_failed_reply(transport_error(error).message)
+            return _make_failed_reply(make_transport_error(error).message)
 
     async def _send(self, checked: Checked, headers: Mapping[str, str], body: bytes) -> DeliveryReply:
         ours = {"User-Agent": user_agent(), "Content-Type": "application/json", "Accept-Encoding": "identity"}

@@ -17,7 +17,7 @@ from modules.llm_platform.application.research.budget import (
     Phase,
     Price,
     Reservation,
-    phase_end,
+    compute_phase_end,
 )
 from modules.llm_platform.domain.dtos.llm_dtos import Spending
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
@@ -147,8 +147,8 @@ def test_dollars_are_reserved_for_writing() -> None:
     account = budget(dollars=1.0)
     expect(account, {"rank": 0})
     account.expect_calls("write", 1, (30_000, 4000))
-    assert account.usd_left("write") == 1.0
-    assert account.usd_left("summarize") == 0.5
+    assert account.count_usd_left("write") == 1.0
+    assert account.count_usd_left("summarize") == 0.5
     assert not taken(account, "summarize", 0.51)
     assert taken(account, "summarize", 0.50)
     assert not taken(account, "summarize", 0.01)
@@ -171,14 +171,14 @@ def test_a_call_that_was_interrupted_may_have_cost_all() -> None:
     grant = reserved(account, "plan", 0.3)
     account.settle(grant, Spending(calls=1, cost_usd=0.1), interrupted=True)
     assert account.spent.cost_usd == 0.1
-    assert account.usd_left("write") == pytest.approx(1.0 - grant.usd)
+    assert account.count_usd_left("write") == pytest.approx(1.0 - grant.usd)
 
 
 def test_unknown_cost_is_counted_at_the_highest_price() -> None:
     """An answer whose cost is not told does not count as free."""
     account = budget(dollars=1.0)
     account.add_spending(Spending(calls=1, prompt_tokens=30_000, completion_tokens=4000, cost_usd=None))
-    assert account.usd_left("write") == pytest.approx(0.5)
+    assert account.count_usd_left("write") == pytest.approx(0.5)
 
 
 steps = st.lists(
@@ -287,7 +287,7 @@ def test_an_answer_is_shortened_to_half_of_the_dollars() -> None:
 
 def test_a_budget_measures_phases_from_its_beginning() -> None:
     """The fallback writer has the last three of a hundred seconds."""
-    assert (budget().phase_end("write"), budget().phase_end("rank")) == (97.0, 50.0)
+    assert (budget().compute_phase_end("write"), budget().compute_phase_end("rank")) == (97.0, 50.0)
 
 
 ORDER: tuple[Phase, ...] = (
@@ -310,19 +310,19 @@ ORDER: tuple[Phase, ...] = (
 )
 def test_shares_of_the_time(phase: Phase, second: float) -> None:
     """Finding and ranking take half, reading ends at 65 %; the rest is the writing's, and its last resort's."""
-    assert phase_end(phase, 1000.0, 1100.0) == 1000.0 + second
+    assert compute_phase_end(phase, 1000.0, 1100.0) == 1000.0 + second
 
 
 def test_writing_time_is_capped() -> None:
     """Of a whole day the writing keeps minutes; the rest is for what it is written from."""
-    assert phase_end("summarize", 0.0, 86_400.0) == 86_400.0 - WRITING_MAX_S
+    assert compute_phase_end("summarize", 0.0, 86_400.0) == 86_400.0 - WRITING_MAX_S
 
 
 @given(st.floats(-1e6, 1e6), st.floats(0.0, 1e6))
 def test_phases_end_in_order_within_the_time(began: float, allowed: float) -> None:
     """No phase ends before the one ahead of it, none before the beginning, and a tenth or three seconds are left."""
     deadline = began + allowed
-    ends = [phase_end(phase, began, deadline) for phase in ORDER]
+    ends = [compute_phase_end(phase, began, deadline) for phase in ORDER]
     assert ends == sorted(ends)
     assert began <= ends[0]
     assert deadline - ends[-1] == pytest.approx(min(FALLBACK_MAX_S, 0.1 * (deadline - began)), abs=1e-6)
@@ -330,4 +330,4 @@ def test_phases_end_in_order_within_the_time(began: float, allowed: float) -> No
 
 def test_a_deadline_that_has_passed() -> None:
     """Leaves no time for anything, and nothing ends before it began."""
-    assert all(phase_end(phase, 10.0, 5.0) == 10.0 for phase in PHASE_ENDS)
+    assert all(compute_phase_end(phase, 10.0, 5.0) == 10.0 for phase in PHASE_ENDS)

@@ -36,7 +36,7 @@ def test_the_support_model_decides_where_words_differ(log_odds: float, is_kept: 
         return [log_odds] * len(doubts)
 
     strings = OutputStrings(RESPONSE, SCHEMA, read_support)
-    value, errors = strings.cleaned({"rule": SAID})
+    value, errors = strings.clean_strings({"rule": SAID})
     assert (errors, asked) == ([], [SENTENCE])
     assert value == {"rule": SAID if is_kept else SAID.removesuffix(" [1]")}
     assert strings.unsupported == (0 if is_kept else 1)
@@ -49,7 +49,7 @@ def test_a_text_that_the_words_support_is_not_read() -> None:
         raise AssertionError("nothing is in doubt")
 
     value = {"rule": f"{SENTENCE} [1]"}
-    assert OutputStrings(RESPONSE, SCHEMA, refuse).cleaned(value) == (value, [])
+    assert OutputStrings(RESPONSE, SCHEMA, refuse).clean_strings(value) == (value, [])
 
 
 def test_words_decide_if_the_support_model_fails() -> None:
@@ -59,7 +59,7 @@ def test_words_decide_if_the_support_model_fails() -> None:
         asked.extend(doubt.passage for doubt in doubts)
         return []
 
-    by_words = OutputStrings(RESPONSE, SCHEMA).cleaned({"rule": SAID})
-    assert OutputStrings(RESPONSE, SCHEMA, fail).cleaned({"rule": SAID}) == by_words
+    by_words = OutputStrings(RESPONSE, SCHEMA).clean_strings({"rule": SAID})
+    assert OutputStrings(RESPONSE, SCHEMA, fail).clean_strings({"rule": SAID}) == by_words
     assert by_words[0] == {"rule": SAID.removesuffix(" [1]")}
     assert asked

@@ -80,15 +80,15 @@ async def _plans() -> list[Messages]:
 async def _sub_questions() -> list[Messages]:
     llm = FakeLLM()
     for language in ("en", "ru"):
-        await planner.sub_questions(QUESTION, language, llm, ReportOptions(), emit=lambda _: None)
-    await planner.sub_questions(QUESTION, "en", llm, ReportOptions(), other_than=(DIRECTION,), emit=lambda _: None)
+        await planner.plan_sub_questions(QUESTION, language, llm, ReportOptions(), emit=lambda _: None)
+    await planner.plan_sub_questions(QUESTION, "en", llm, ReportOptions(), other_than=(DIRECTION,), emit=lambda _: None)
     return [request.messages for request in llm.requests]
 
 
 async def _queries() -> list[Messages]:
     llm = FakeLLM()
     for languages, per_language in ((("en",), 1), (("ru", "en"), 2)):
-        await queries.search_queries(QUESTION, DIRECTION, languages, per_language, llm, emit=lambda _: None)
+        await queries.plan_search_queries(QUESTION, DIRECTION, languages, per_language, llm, emit=lambda _: None)
     return [request.messages for request in llm.requests]
 
 
@@ -119,7 +119,7 @@ async def _claims() -> list[Messages]:
 async def _round_queries() -> list[Messages]:
     llm = FakeLLM()
     for searched in ((), (DIRECTION,)):
-        await round_queries.model_queries(
+        await round_queries.ask_for_queries(
             partial(round_queries.ask_model, llm),
             QUESTION,
             (EvidenceRow(question=DIRECTION),),

@@ -18,7 +18,7 @@ from tests.support.clock import Clock
 from tests.support.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
 from tests.support.report_world import store as report_store
 
-from modules.llm_platform.application.research.follow_up import FollowUps, owner_key
+from modules.llm_platform.application.research.follow_up import FollowUps, make_owner_key
 from modules.llm_platform.application.services import research_job_service, research_job_worker
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
 from modules.llm_platform.application.services.research_job_worker import JobOptions
@@ -663,7 +663,7 @@ async def test_a_deleted_run_leaves_nothing_in_the_caches(store: MemoryResearchJ
         await turns.is_writing.wait()
         await service.delete(job.id, owner="me")
         await asyncio.sleep(0.3)
-        assert await turns.get(owner_key("me", job.id)) is None
+        assert await turns.get(make_owner_key("me", job.id)) is None
 
 
 async def test_what_another_server_deleted_is_gone_here(store: MemoryResearchJobStore) -> None:

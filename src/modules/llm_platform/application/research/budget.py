@@ -67,7 +67,7 @@ OUT_OF_CALLS = "max_llm_calls of {limit} leaves none for {stage}: raise it for m
 OUT_OF_MONEY = "max_cost_usd of {limit:g} does not reach for {stage}: raise it for more of the model's work"
 
 
-def phase_end(phase: Phase, began: float, deadline: float) -> float:
+def compute_phase_end(phase: Phase, began: float, deadline: float) -> float:
     """Return the time by which a phase must end, on the clock of `began` and `deadline`, in seconds.
 
     Writing and judging end early enough for the fallback writer to answer before the deadline. The output is the last phase,
@@ -146,9 +146,9 @@ class Budget:
         """True if dollars are limited. If they are, each call must limit its tokens."""
         return self._max_usd < math.inf
 
-    def phase_end(self, phase: Phase) -> float:
+    def compute_phase_end(self, phase: Phase) -> float:
         """Return the event loop time by which a phase must end."""
-        return phase_end(phase, self._began, self._deadline)
+        return compute_phase_end(phase, self._began, self._deadline)
 
     def compute_cost(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Return the cost of a call in US dollars at the highest price; None without a price."""
@@ -167,8 +167,8 @@ class Budget:
         """Return `max_tokens`, or fewer so that the next answer of `stage` costs at most ANSWER_SHARE of its dollars."""
         if not self.is_priced:
             return max_tokens
-        usd_per_token = self._usd(0, PRICED_TOKENS) / PRICED_TOKENS
-        affordable = self.usd_left(stage) * ANSWER_SHARE / usd_per_token if usd_per_token > 0 else max_tokens
+        usd_per_token = self._price_try(0, PRICED_TOKENS) / PRICED_TOKENS
+        affordable = self.count_usd_left(stage) * ANSWER_SHARE / usd_per_token if usd_per_token > 0 else max_tokens
         return max(1, min(max_tokens, int(affordable)))
 
     def set_aside_prompt_tokens(self, stage: LLMStage, max_tokens: int) -> int | None:
@@ -178,21 +178,21 @@ class Budget:
         """
         if not self.is_priced:
             return None
-        self._set_aside[stage] = self.usd_left(stage)
-        left = self._set_aside[stage] - self._usd(0, max_tokens)
-        usd_per_token = self._usd(PRICED_TOKENS, 0) / PRICED_TOKENS
+        self._set_aside[stage] = self.count_usd_left(stage)
+        left = self._set_aside[stage] - self._price_try(0, max_tokens)
+        usd_per_token = self._price_try(PRICED_TOKENS, 0) / PRICED_TOKENS
         if left < 0:
             return 0
         return int(left / usd_per_token) if usd_per_token > 0 else None
 
-    def usd_left(self, stage: LLMStage) -> float:
+    def count_usd_left(self, stage: LLMStage) -> float:
         """Return the US dollars for `stage` that the stages of higher priority do not need."""
-        return self._usd_left() - sum(map(self._reserved_usd, _higher_priority(stage)))
+        return self._count_usd_left() - sum(map(self._count_reserved_usd, _higher_priority(stage)))
 
     def has_room(self, stage: LLMStage, prompt_tokens: int, max_tokens: int) -> bool:
         """Return whether a call of `stage` is possible, now or later, without what the stages of higher priority need."""
-        usd = self._usd(prompt_tokens, max_tokens)
-        fits = self._calls_left(stage) >= 1 and self.usd_left(stage) >= usd
+        usd = self._price_try(prompt_tokens, max_tokens)
+        fits = self._count_calls_left(stage) >= 1 and self.count_usd_left(stage) >= usd
         return fits or self._may_fit_later(stage, usd)
 
     async def reserve(
@@ -203,29 +203,29 @@ class Budget:
         Waits as long as calls in progress may release enough. Raises LLMBudgetError, whose message names the limit.
         """
         phase = phase or stage
-        usd = self._usd(prompt_tokens, max_tokens)
-        while self._time_left(phase) > 0:
+        usd = self._price_try(prompt_tokens, max_tokens)
+        while self._measure_time_left(phase) > 0:
             if reservation := self.try_reserve(stage, usd):
                 return reservation
             if not self._may_fit_later(stage, usd):
                 break
             with suppress(TimeoutError):
-                async with asyncio.timeout(self._time_left(phase)):
+                async with asyncio.timeout(self._measure_time_left(phase)):
                     await self._settled.wait()
-        raise self._refusal(stage, phase)
+        raise self._explain_refusal(stage, phase)
 
     def try_reserve(self, stage: LLMStage, usd: float) -> Reservation | None:
         """Reserve a call of `usd` dollars a try; return None if it exceeds a limit now.
 
         Extra tries only take what no expected call needs.
         """
-        if self._calls_left(stage) < 1 or self.usd_left(stage) < usd:
+        if self._count_calls_left(stage) < 1 or self.count_usd_left(stage) < usd:
             return None
         self._expected_calls[stage] = max(0, self._expected_calls.get(stage, 0) - 1)
         self._set_aside.pop(stage, None)
-        spare = min(MAX_EXTRA_TRIES, self._calls_left() - 1 - sum(self._expected_calls.values()))
+        spare = min(MAX_EXTRA_TRIES, self._count_calls_left() - 1 - sum(self._expected_calls.values()))
         if usd > 0:
-            spare = min(spare, (self._usd_left() - sum(map(self._reserved_usd, PRIORITY))) / usd - 1)
+            spare = min(spare, (self._count_usd_left() - sum(map(self._count_reserved_usd, PRIORITY))) / usd - 1)
         tries = 1 + max(0, int(spare))
         reservation = Reservation(stage, tries, usd * tries)
         self._reservations.add(reservation)
@@ -245,43 +245,47 @@ class Budget:
         """Count the tokens, calls and dollars of a call. An unknown cost counts at the highest price."""
         self.spent = self.spent + spent
         known = spent.cost_usd
-        self._spent_usd += self._usd(spent.prompt_tokens, spent.completion_tokens) if known is None else known
+        self._spent_usd += self._price_try(spent.prompt_tokens, spent.completion_tokens) if known is None else known
 
-    def _usd(self, prompt_tokens: int, max_tokens: int) -> float:
+    def _price_try(self, prompt_tokens: int, max_tokens: int) -> float:
         """Return the maximum cost of one try, in US dollars; 0 if dollars are not limited."""
         return self._price(prompt_tokens, max_tokens) if self._price and self.is_priced else 0.0
 
-    def _calls_left(self, stage: LLMStage | None = None) -> float:
+    def _count_calls_left(self, stage: LLMStage | None = None) -> float:
         """Return the calls that are neither made nor reserved; for a `stage`, less those that higher priorities expect."""
         left = self._max_calls - self.spent.calls - sum(reservation.tries for reservation in self._reservations)
         return left - sum(self._expected_calls.get(other, 0) for other in _higher_priority(stage)) if stage else left
 
-    def _usd_left(self) -> float:
+    def _count_usd_left(self) -> float:
         return self._max_usd - self._spent_usd - sum(reservation.usd for reservation in self._reservations)
 
-    def _reserved_usd(self, stage: LLMStage) -> float:
+    def _count_reserved_usd(self, stage: LLMStage) -> float:
         """Return the US dollars that the stages of lower priority leave to this stage."""
         if stage in self._set_aside:
             return self._set_aside[stage]
         calls = self._expected_calls.get(stage, 0)
-        return min(calls * self._usd(*self._call_tokens[stage]), MAX_RESERVED_SHARE * self._max_usd) if calls else 0.0
+        return (
+            min(calls * self._price_try(*self._call_tokens[stage]), MAX_RESERVED_SHARE * self._max_usd)
+            if calls
+            else 0.0
+        )
 
     def _may_fit_later(self, stage: LLMStage, usd: float) -> bool:
         """Return whether the call fits if each call in progress takes one try and costs nothing."""
         tries = sum(reservation.tries - 1 for reservation in self._reservations)
         dollars = sum(reservation.usd for reservation in self._reservations)
-        fits = self._calls_left(stage) + tries >= 1 and self.usd_left(stage) + dollars >= usd
+        fits = self._count_calls_left(stage) + tries >= 1 and self.count_usd_left(stage) + dollars >= usd
         return bool(self._reservations) and fits
 
-    def _time_left(self, phase: Phase) -> float:
-        return self.phase_end(phase) - self._clock()
+    def _measure_time_left(self, phase: Phase) -> float:
+        return self.compute_phase_end(phase) - self._clock()
 
-    def _refusal(self, stage: LLMStage, phase: Phase) -> LLMBudgetError:
+    def _explain_refusal(self, stage: LLMStage, phase: Phase) -> LLMBudgetError:
         self._refused_calls[stage] += 1
         log.info("call of a model left out", extra={"stage": stage})
-        if self._time_left(phase) <= 0:
+        if self._measure_time_left(phase) <= 0:
             return LLMBudgetError(OUT_OF_TIME.format(stage=stage))
-        if self._calls_left(stage) < 1:
+        if self._count_calls_left(stage) < 1:
             return LLMBudgetError(OUT_OF_CALLS.format(stage=stage, limit=self._max_calls))
         return LLMBudgetError(OUT_OF_MONEY.format(stage=stage, limit=self._max_usd))
 

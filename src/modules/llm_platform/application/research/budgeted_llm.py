@@ -40,7 +40,7 @@ class BudgetedLLM(ILLMProvider):
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
         """Stream as the port says. Only the wait for the model is limited in time, not the reader's use of a part."""
         request, reservation = await self._reserve(request)
-        until = self._budget.phase_end(self._phase)
+        until = self._budget.compute_phase_end(self._phase)
         with self._open_account(reservation, request) as account:
             async with aclosing(self._llm.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
                 while (part := await _receive_part(parts, until)) is not None:
@@ -65,13 +65,13 @@ class BudgetedLLM(ILLMProvider):
         try:
             yield account
         except TimeoutError:
-            raise LLMTimeoutError(LATE.format(stage=self._stage), spent=account.estimated()) from None
+            raise LLMTimeoutError(LATE.format(stage=self._stage), spent=account.estimate_spending()) from None
         except LLMException as error:
             account.spent = error.spent
             raise
         finally:
             interrupted = account.spent is None
-            self._budget.settle(reservation, account.spent or account.estimated(), interrupted=interrupted)
+            self._budget.settle(reservation, account.spent or account.estimate_spending(), interrupted=interrupted)
 
 
 async def _receive_part(parts: AsyncIterator[LLMStreamPart], until: float) -> LLMStreamPart | None:
@@ -98,14 +98,14 @@ class _CallAccount:
             # A caller's own provider may report no spending: its call still counts as one.
             usage = part.usage
             self.spent = (
-                part.spent if part.spent.calls else self._one_call(usage.prompt_tokens, usage.completion_tokens)
+                part.spent if part.spent.calls else self._price_call(usage.prompt_tokens, usage.completion_tokens)
             )
 
-    def estimated(self) -> Spending:
+    def estimate_spending(self) -> Spending:
         """Return one call with its prompt and the tokens received so far."""
-        return self._one_call(prompt_tokens(self.request), count_tokens("".join(self.tokens)))
+        return self._price_call(prompt_tokens(self.request), count_tokens("".join(self.tokens)))
 
-    def _one_call(self, prompt_tokens: int, completion_tokens: int) -> Spending:
+    def _price_call(self, prompt_tokens: int, completion_tokens: int) -> Spending:
         cost = self.budget.compute_cost(prompt_tokens, completion_tokens)
         return Spending(calls=1, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens, cost_usd=cost)
 

@@ -12,7 +12,7 @@ from typing import Final
 from modules.llm_platform.application.research.find.plan_prompt import parse_questions
 from modules.llm_platform.application.research.model_output.cleaning import strip_reasoning
 from modules.llm_platform.application.research.response import add_spending
-from modules.llm_platform.application.research.run import FollowUp, request_language
+from modules.llm_platform.application.research.run import FollowUp, detect_request_language
 from modules.llm_platform.domain.callers.request_id import is_request_id
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
@@ -109,11 +109,11 @@ class FollowUps:
     ) -> None:
         """Store the earlier turns and the turn of this question and answer."""
         turns = _read_turns(request, earlier, response)
-        await self._turns.set(owner_key(owner, response.metadata.request_id), turns, FOLLOW_UP_TTL_S)
+        await self._turns.set(make_owner_key(owner, response.metadata.request_id), turns, FOLLOW_UP_TTL_S)
 
     async def forget(self, owner: str, request_id: str) -> None:
         """Remove the stored turns of a research run."""
-        await self._turns.set(owner_key(owner, request_id), NO_TURNS, 0.0)
+        await self._turns.set(make_owner_key(owner, request_id), NO_TURNS, 0.0)
 
     async def turns_before(self, request: ResearchRequest, owner: str) -> StoredTurns | None:
         """Return the conversation that the request continues; None if there is none.
@@ -150,7 +150,7 @@ class FollowUps:
         `sources` come from the earlier run; None if they are no longer stored. A model that fails does not raise: rules
         replace it, and `degraded` of the result says why.
         """
-        language = request_language(request) or before.language
+        language = detect_request_language(request) or before.language
         understood = await self._read(request, before.turns, language or DEFAULT_LANGUAGE)
         degraded = understood.degraded
         if request.previous_id is not None and before.turns and before.scope is None:
@@ -159,14 +159,14 @@ class FollowUps:
             understood,
             turns=before.turns,
             language=request.language or detect(understood.query) or language,
-            sources=sources.sources if sources is not None and before.scope == _scope(request) else (),
+            sources=sources.sources if sources is not None and before.scope == _read_scope(request) else (),
             degraded=degraded,
         )
 
     async def _find(self, owner: str, request_id: str) -> StoredTurns | None:
         if not is_request_id(request_id):
             return None
-        found = await self._turns.get(owner_key(owner, request_id))
+        found = await self._turns.get(make_owner_key(owner, request_id))
         if found is None and self._jobs is not None:
             job = await self._jobs.get(owner, request_id)
             if job is not None and job.response is not None:
@@ -177,7 +177,7 @@ class FollowUps:
         by_rules = FollowUp(asked=request.query, query=standalone_by_rules(request.query, turns, language))
         if self._llm is None:
             return by_rules
-        prompt = follow_up_prompt(request, turns, language)
+        prompt = make_follow_up_prompt(request, turns, language)
         tokens = sum(count_tokens(message.content) for message in prompt.messages)
         highest_cost = self._price(tokens, UNDERSTAND_MAX_TOKENS) if self._price else None
         if not _is_affordable(request, highest_cost):
@@ -212,7 +212,7 @@ def _is_affordable(request: ResearchRequest, highest_cost: float | None) -> bool
     return request.max_cost_usd is None or (highest_cost is not None and highest_cost < request.max_cost_usd)
 
 
-def owner_key(owner: str, request_id: str) -> str:
+def make_owner_key(owner: str, request_id: str) -> str:
     """Return the cache key for what is stored of a run. Keys of different owners differ: an owner contains no space."""
     return f"{owner} {request_id}"
 
@@ -221,7 +221,7 @@ def is_part_of_context(request: ResearchRequest) -> bool:
     """Return whether the question needs the text sent with it: it was taken from there, or does not name its subject."""
     if not request.context:
         return False
-    language = request_language(request) or DEFAULT_LANGUAGE
+    language = detect_request_language(request) or DEFAULT_LANGUAGE
     return is_excerpt(request.query, request.context) or refers_to_thread(request.query, (), language)
 
 
@@ -263,7 +263,7 @@ def describe_answer(response: ResearchResponse, follow_up: FollowUp, egress_log:
     )
 
 
-def follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: str) -> LLMRequest:
+def make_follow_up_prompt(request: ResearchRequest, turns: Sequence[Turn], language: str) -> LLMRequest:
     """Return the prompt for the standalone question, which for a deep run also asks for its searches."""
     said = "\n\n".join(
         f"Question: {_quote_as_data(turn.question)}\nAnswer: {_quote_as_data(turn.answer[:MAX_STORED_ANSWER_CHARS])}"
@@ -319,7 +319,7 @@ def _read_turns(request: ResearchRequest, earlier: Sequence[Turn], response: Res
     question = response.metadata.standalone_query or request.query
     turn = Turn(question=question, answer=response.synthesis[:MAX_STORED_ANSWER_CHARS])
     turns = tuple(earlier) if isinstance(request, ShortMessage) else (*earlier, _shorten(turn))
-    return StoredTurns(turns=_limit_turns(turns), language=response.metadata.language, scope=_scope(request))
+    return StoredTurns(turns=_limit_turns(turns), language=response.metadata.language, scope=_read_scope(request))
 
 
 def _limit_turns(turns: Sequence[Turn]) -> tuple[Turn, ...]:
@@ -331,7 +331,7 @@ def _shorten(turn: Turn) -> Turn:
     return turn.model_copy(update={"answer": turn.answer[:MAX_STORED_ANSWER_CHARS]})
 
 
-def _scope(request: ResearchRequest) -> str:
+def _read_scope(request: ResearchRequest) -> str:
     """Return where a request searches. Sources of an earlier run are only reused in an equal scope.
 
     A question about documents must not get pages of the web, and a question about this week no older pages.

@@ -32,14 +32,14 @@ class OutputStrings:
     ) -> None:
         self.unsupported = 0
         self._schema = schema
-        self._own = frozenset(_strings(schema))  # names and constants that the caller wrote: properties, enums
-        self._sources = _evidence(response)
+        self._own = frozenset(_list_strings(schema))  # names and constants that the caller wrote: properties, enums
+        self._sources = _list_evidence(response)
         self._known = frozenset(text for source in self._sources for text in (source.title, source.url))
         self._language = response.metadata.language
         self._checker = CitationChecker(self._sources, self._language)
         self._read_support = read_support
 
-    def cleaned(self, value: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
+    def clean_strings(self, value: dict[str, Any]) -> tuple[dict[str, Any] | None, list[str]]:
         """Return the object with clean texts; None with the errors if that does not fit the schema any more."""
         if foreign := list(self._find_foreign_addresses(value, "$")):
             return None, foreign
@@ -53,15 +53,17 @@ class OutputStrings:
 
     def _clean(self, value: Any, *, adds_markers: bool) -> Any:
         if isinstance(value, dict):
-            return {self._name(key): self._clean(member, adds_markers=adds_markers) for key, member in value.items()}
+            return {
+                self._clean_name(key): self._clean(member, adds_markers=adds_markers) for key, member in value.items()
+            }
         if isinstance(value, list):
             return [self._clean(entry, adds_markers=adds_markers) for entry in value]
-        return self._text(value, adds_markers=adds_markers) if isinstance(value, str) else value
+        return self._clean_text(value, adds_markers=adds_markers) if isinstance(value, str) else value
 
-    def _name(self, name: str) -> str:
+    def _clean_name(self, name: str) -> str:
         return name if name in self._own else sanitize(name[:MAX_NAME_CHARS], ())
 
-    def _text(self, text: str, *, adds_markers: bool) -> str:
+    def _clean_text(self, text: str, *, adds_markers: bool) -> str:
         if text in self._own or text in self._known:
             return text
         text = sanitize(text, self._sources)
@@ -102,7 +104,7 @@ def _list_supported(citations: Iterable[Citation]) -> set[int]:
     return {citation.source_index for citation in citations if citation.verdict != "unsupported"}
 
 
-def _evidence(response: ResearchResponse) -> tuple[Source, ...]:
+def _list_evidence(response: ResearchResponse) -> tuple[Source, ...]:
     """Return the cited sources with the sentences that cite them in place of their texts."""
     sentences: defaultdict[int, list[str]] = defaultdict(list)
     for citation in response.citations:
@@ -116,13 +118,13 @@ def _evidence(response: ResearchResponse) -> tuple[Source, ...]:
     )
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _list_strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
         for key, member in value.items():
             yield key
-            yield from _strings(member)
+            yield from _list_strings(member)
     elif isinstance(value, list | tuple):
         for entry in value:
-            yield from _strings(entry)
+            yield from _list_strings(entry)

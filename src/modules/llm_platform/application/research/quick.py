@@ -40,7 +40,7 @@ from modules.llm_platform.application.research.find.search import (
 from modules.llm_platform.application.research.quick_estimate import QuickLimits, estimate_quick
 from modules.llm_platform.application.research.response import build_response, write_nothing_found
 from modules.llm_platform.application.research.run import Run
-from modules.llm_platform.application.research.structured_output import output_seconds
+from modules.llm_platform.application.research.structured_output import compute_output_seconds
 from modules.llm_platform.application.research.write.draft import Draft
 from modules.llm_platform.application.research.write.writing import write_and_check
 from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim
@@ -166,9 +166,9 @@ class QuickResearch:
         Raises an AppException only if nothing is left to answer from.
         """
         options = self._options
-        timeout_s = options.timeout_s - output_seconds(run.request, options.timeout_s)
+        timeout_s = options.timeout_s - compute_output_seconds(run.request, options.timeout_s)
         run.deadline = run.began + timeout_s - min(RESERVE_MAX_S, options.timeout_s * RESERVE_SHARE)
-        pages, seconds = options.reading.page_limit(run), options.reading.calculate_seconds(run, timeout_s)
+        pages, seconds = options.reading.get_page_limit(run), options.reading.calculate_seconds(run, timeout_s)
         async with PageReads(self._reader, run, pages, seconds) as reads:
             found = await self._find(run, reads)
             await announce_sources(run, found)
@@ -208,7 +208,7 @@ class QuickResearch:
         while queries := await rounds.plan_next_queries(questions, is_refused=is_refused):
             further, is_refused = await search_further(run, queries, self._search, count)
             reads.allow(rounds.limits.pages)
-            links = rounds.links_to_follow((read.page for read in reads.get_pages().values()), further.addresses)
+            links = rounds.choose_links((read.page for read in reads.get_pages().values()), further.addresses)
             results = results + further + wrap_linked_results(await reads.follow(links, rounds.admits))
             fused = fuse_results(results.answers, MAX_FUSED)
             await rounds.fill_ledger(ledger_questions, number_sources(fused, known=results.earlier)[0])
@@ -227,7 +227,7 @@ class QuickResearch:
             reading=SourcesBeingRead(sources, reads, run.store_sources),
             ledger=rounds.ledger,
             evidence=rounds.evidence(),
-            stop_note=rounds.stop_note(run.language),
+            stop_note=rounds.write_stop_note(run.language),
             spent=planned.spent + rounds.spent,
             degraded=(*planned.degraded, *rounds.degraded),
         )
@@ -249,9 +249,9 @@ class QuickResearch:
             text = write_nothing_found(run.request.depth, run.language)
             run.emit(events.Token(request_id=run.request_id, text=text))
             return None
-        return await write_and_check(run, found, self._writers(run, found))
+        return await write_and_check(run, found, self._choose_writers(run, found))
 
-    def _writers(self, run: Run, found: Found) -> Writers:
+    def _choose_writers(self, run: Run, found: Found) -> Writers:
         by_model = self._planner.llm is not None
         verification = None
         if self._judge is not None:

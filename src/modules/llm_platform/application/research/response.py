@@ -85,14 +85,16 @@ def _describe_run(
         open_questions=ledger.open_questions if ledger.stopped else (),
         stopped=ledger.stopped,
         correction=correction,
-        related_questions=select_related_questions(_suggestions(run, found), run.language, run.asked, correction or ""),
+        related_questions=select_related_questions(
+            _list_suggestions(run, found), run.language, run.asked, correction or ""
+        ),
         request_id=run.request_id,
         sent_to=run.egress_log.sent(),
         cached_sent_to=run.egress_log.cached(),
     )
 
 
-def _suggestions(run: Run, found: Found) -> Iterable[str]:
+def _list_suggestions(run: Run, found: Found) -> Iterable[str]:
     """Return the suggestions of the search engines, then the searches of the plan that are whole questions.
 
     The other searches of a plan only repeat words of the question. A report already has a section for each question of its

@@ -124,6 +124,6 @@ class Run:
         return self.follow_up.sources if self.follow_up else ()
 
 
-def request_language(request: ResearchRequest) -> str | None:
+def detect_request_language(request: ResearchRequest) -> str | None:
     """Return the language of the request, else of its question; None if unknown."""
     return request.language or detect(request.query)

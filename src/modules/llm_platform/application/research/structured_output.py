@@ -81,7 +81,7 @@ This does not follow the schema:
 Output the whole JSON object again, corrected."""
 
 
-def output_seconds(request: ResearchRequest, timeout_s: float) -> float:
+def compute_output_seconds(request: ResearchRequest, timeout_s: float) -> float:
     """Return the seconds of a research run that are kept free for its structured answer."""
     return min(timeout_s * OUTPUT_SHARE, OUTPUT_MAX_S) if request.output_schema is not None else 0.0
 
@@ -155,11 +155,11 @@ class StructuredOutput:
         if prompt is None:
             filling.note(NO_ROOM)
             return
-        llm = BudgetedLLM(self._llm, self._budget(response, request, until), "output")
+        llm = BudgetedLLM(self._llm, self._make_budget(response, request, until), "output")
         signal = StopSignal(max(0.0, until - asyncio.get_running_loop().time()))
         support = ThreadSupport(self._support_model, signal) if self._support_model is not None else None
         strings = OutputStrings(response, schema, support)
-        asked = _request(prompt, prompt.messages, schema)
+        asked = _make_request(prompt, prompt.messages, schema)
         reason = ""
         for _ in range(MAX_TRIES):
             try:
@@ -184,10 +184,10 @@ class StructuredOutput:
             reason = UNFILLED.format(errors="; ".join(errors))
             filled = ChatMessage(role="assistant", content=answer.content)
             retry = ChatMessage(role="user", content=RETRY.format(errors="\n".join(f"- {error}" for error in errors)))
-            asked = _request(prompt, (*prompt.messages, filled, retry), schema)
+            asked = _make_request(prompt, (*prompt.messages, filled, retry), schema)
         filling.note(reason)
 
-    def _budget(self, response: ResearchResponse, request: ResearchRequest, until: float) -> Budget:
+    def _make_budget(self, response: ResearchResponse, request: ResearchRequest, until: float) -> Budget:
         """Return what the response leaves of the limits of the request.
 
         A limit in dollars has a price here: without one, the request is refused before.
@@ -235,7 +235,7 @@ def build_prompt(
     return Prompt(messages, max_tokens, is_cut=text != response.synthesis)
 
 
-def _request(prompt: Prompt, messages: Sequence[ChatMessage], schema: dict[str, Any]) -> LLMRequest:
+def _make_request(prompt: Prompt, messages: Sequence[ChatMessage], schema: dict[str, Any]) -> LLMRequest:
     return LLMRequest(
         messages=tuple(messages),
         max_tokens=prompt.max_tokens,
@@ -259,7 +259,7 @@ def read_output(
         errors = output_errors(schema, value)
         if errors:
             return None, errors
-        return strings.cleaned(value)
+        return strings.clean_strings(value)
     except InvalidSchemaError as error:  # the value leads to too many references
         return None, [f"$: {error}"]
 

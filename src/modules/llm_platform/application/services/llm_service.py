@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from modules.llm_platform.application.research.follow_up import owner_key
+from modules.llm_platform.application.research.follow_up import make_owner_key
 from modules.llm_platform.domain.dtos.llm_dtos import (
     MAX_KEPT_CHARS,
     ChatMessage,
@@ -84,11 +84,11 @@ class LLMService:
         """Keep a conversation for a request that continues it; a very long one is not kept."""
         kept = KeptTurns(turns=turns)
         if self._turns is not None and len(kept.model_dump_json()) <= MAX_KEPT_CHARS:
-            await self._turns.set(owner_key(owner, response_id), kept, KEPT_TURNS_S)
+            await self._turns.set(make_owner_key(owner, response_id), kept, KEPT_TURNS_S)
 
     async def kept_turns(self, owner: str, response_id: str) -> tuple[ChatMessage, ...]:
         """Return the turns up to this answer. Raises PreviousResearchNotFoundError."""
-        kept = await self._turns.get(owner_key(owner, response_id)) if self._turns is not None else None
+        kept = await self._turns.get(make_owner_key(owner, response_id)) if self._turns is not None else None
         if kept is None:
             raise PreviousResearchNotFoundError
         return kept.turns

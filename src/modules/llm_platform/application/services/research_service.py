@@ -14,7 +14,7 @@ from modules.llm_platform.application.research.follow_up import (
     apply_follow_up,
     describe_plan,
     is_part_of_context,
-    owner_key,
+    make_owner_key,
 )
 from modules.llm_platform.application.research.parts import ResearchParts, ResearchVariants
 from modules.llm_platform.application.research.run import (
@@ -23,8 +23,8 @@ from modules.llm_platform.application.research.run import (
     OnProgress,
     Run,
     StoreSources,
+    detect_request_language,
     ignore_progress,
-    request_language,
 )
 from modules.llm_platform.application.research.run_events import RunEvents, add_output
 from modules.llm_platform.application.research.short_message import answer_short_message
@@ -253,14 +253,14 @@ class ResearchService:
 
     async def stored_sources(self, request_id: str, *, owner: str = "") -> StoredSources | None:
         """Return the stored sources of a run of this process; None if they are no longer stored."""
-        return await self._sources.get(owner_key(owner, request_id))
+        return await self._sources.get(make_owner_key(owner, request_id))
 
     async def forget(self, request_id: str, *, owner: str = "") -> None:
         """Remove a run from the caches of this process.
 
         Call this for a deleted run, and for a run that is in the shared store by now: another server may delete it there.
         """
-        await self._sources.set(owner_key(owner, request_id), StoredSources(sources=()), 0.0)
+        await self._sources.set(make_owner_key(owner, request_id), StoredSources(sources=()), 0.0)
         await self._follow_ups.forget(owner, request_id)
 
     async def turns_before(self, request: ResearchRequest, *, owner: str = "") -> StoredTurns | None:
@@ -316,7 +316,7 @@ class ResearchService:
                 open_egress_log() as run.egress_log,
             ):
                 events = RunEvents(run, stage_times)
-                run.emit, run.detected = events.emit, request_language(run.request)
+                run.emit, run.detected = events.emit, detect_request_language(run.request)
                 if before is not None or is_part_of_context(run.request):
                     await self._understand(run, parts, before)
                 await (parts.reporter.report(run) if run.request.depth == "report" else parts.quick.answer(run))
@@ -336,14 +336,14 @@ class ResearchService:
         run.sources = sources
         if run.keeps_sources:
             stored = StoredSources(sources=sources)
-            await self._sources.set(owner_key(run.owner, run.request_id), stored, SOURCES_TTL_S)
+            await self._sources.set(make_owner_key(run.owner, run.request_id), stored, SOURCES_TTL_S)
         if run.on_sources is not None:
             await run.on_sources(sources)
 
     async def _store_evidence(self, run: Run, response: ResearchResponse) -> None:
         if run.keeps_sources and response.evidence:
             stored = StoredSources(sources=run.sources, evidence=response.evidence)
-            await self._sources.set(owner_key(run.owner, run.request_id), stored, SOURCES_TTL_S)
+            await self._sources.set(make_owner_key(run.owner, run.request_id), stored, SOURCES_TTL_S)
 
 
 def _name_files(done: research_events.Done, request: ResearchRequest) -> research_events.Done:

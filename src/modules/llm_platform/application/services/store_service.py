@@ -4,7 +4,11 @@ import logging
 from pathlib import Path
 from typing import Protocol
 
-from modules.llm_platform.application.research.report.stored_report import OwnedReport, StoredReport, owner_entry_key
+from modules.llm_platform.application.research.report.stored_report import (
+    OwnedReport,
+    StoredReport,
+    make_owner_entry_key,
+)
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.store_dtos import Imported, StoredEntry, StoredTopic, StoreStats, Topic
 from modules.llm_platform.domain.exceptions import StoreError, TopicNotFoundError
@@ -76,7 +80,7 @@ class StoreService:
         return response
 
     async def _find_owned(self, owner: str, name: str) -> OwnedReport | None:
-        return await self._store.get(_make_topic(name), "answers", owner_entry_key(owner), OwnedReport)
+        return await self._store.get(_make_topic(name), "answers", make_owner_entry_key(owner), OwnedReport)
 
     async def clear(self, selector: str | None = None) -> int:
         """Remove a topic (or raise TopicNotFoundError) or all; return the number of entries removed."""

@@ -13,7 +13,7 @@ from modules.llm_platform.application.research.check.thread_support import Threa
 from modules.llm_platform.application.research.check.verification import Verification, verify
 from modules.llm_platform.application.research.events import Read, Started
 from modules.llm_platform.application.research.failed_event import end_with_failed
-from modules.llm_platform.application.research.follow_up import owner_key
+from modules.llm_platform.application.research.follow_up import make_owner_key
 from modules.llm_platform.application.verification import events
 from modules.llm_platform.application.verification.sentence_check import MAX_SENTENCES, SentenceCheck
 from modules.llm_platform.application.verification.source_reading import ReadSource, mark_found, read_sources
@@ -277,7 +277,9 @@ class VerificationService:
         if store_sources is not None:
             await store_sources(tuple(stored))
         if self._stored_sources is not None:
-            await self._stored_sources.set(owner_key(owner, request_id), StoredSources(sources=tuple(stored)), STORED_S)
+            await self._stored_sources.set(
+                make_owner_key(owner, request_id), StoredSources(sources=tuple(stored)), STORED_S
+            )
 
 
 class _TextVerification:

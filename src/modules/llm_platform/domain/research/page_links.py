@@ -62,7 +62,7 @@ class OpenWords:
         return named + (found / len(self.words) if is_named else 0.0)
 
 
-def links_to_follow(
+def choose_links(
     pages: Iterable[Page], rows: Iterable[ReadRow], known: Collection[str], domains: Sequence[str], limit: int
 ) -> list[PageLink]:
     """Return the links of read pages whose texts have a name or the open words of a row, best first, each address once.

@@ -268,9 +268,9 @@ class Upstream:
     def raise_for_status(self, reply: Reply) -> None:
         """Raise the error of the table for a status other than 2xx, and for a 2xx status that the table has."""
         if reply.status // 100 != 2 or reply.status in self._rules:
-            raise self.status_error(reply.status, http_errors.retry_after_s(reply.headers))
+            raise self.make_status_error(reply.status, http_errors.retry_after_s(reply.headers))
 
-    def status_error(self, status: int, retry_after: float | None = None) -> AppException:
+    def make_status_error(self, status: int, retry_after: float | None = None) -> AppException:
         """Return the error for a status. `retry_after` is in seconds."""
         rule = self._rules.get(status) or (http_errors.REDIRECT if status // 100 == 3 else None)
         default = http_errors.UNAVAILABLE if status // 100 == 5 else http_errors.NOT_OK

@@ -155,7 +155,7 @@ class LLMConnection:
         return (prompt_tokens * price_in + completion_tokens * price_out) / 1_000_000
 
 
-def configuration_error(config: LLMConnection) -> str | None:
+def find_configuration_error(config: LLMConnection) -> str | None:
     """Return a message about missing settings or the first invalid one, with the variables to set. None means no problem.
 
     The first request raises it, not the start. It holds no value of a setting.

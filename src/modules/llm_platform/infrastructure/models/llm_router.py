@@ -35,7 +35,7 @@ class LLMRouter(ILLMProvider):
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[LLMStreamPart]:
         failures = Failures()
-        candidates = self._candidates(request)
+        candidates = self._list_candidates(request)
         for number, (model, skipped) in enumerate(candidates, 1):
             remaining = _limit_tries(request, failures.spent)
             if remaining is None:
@@ -62,7 +62,7 @@ class LLMRouter(ILLMProvider):
         message = messages[0] if len(messages) == 1 else "every model failed: " + "; ".join(messages)
         raise type(failure)(message, retry_after_s=failure.retry_after_s, spent=failures.spent)
 
-    def _candidates(self, request: LLMRequest) -> list[tuple[ILLMProvider, tuple[Degraded, ...]]]:
+    def _list_candidates(self, request: LLMRequest) -> list[tuple[ILLMProvider, tuple[Degraded, ...]]]:
         """Return the models that may serve the request, each with the skipped ones before it: first those without a failure."""
         models = self._registry.resolve(request)
         causes = {model.name: cause for model in models if (cause := self._circuits[model.name].avoided)}

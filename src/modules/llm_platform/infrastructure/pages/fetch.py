@@ -18,7 +18,11 @@ from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
 from modules.llm_platform.infrastructure.http.client import user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
-from modules.llm_platform.infrastructure.http.guarded.errors import TRANSPORT_ERRORS, status_error, transport_error
+from modules.llm_platform.infrastructure.http.guarded.errors import (
+    TRANSPORT_ERRORS,
+    make_status_error,
+    make_transport_error,
+)
 from modules.llm_platform.infrastructure.http.guarded.guard import Checked, Guard
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, follow
 
@@ -158,7 +162,7 @@ class SafeFetcher:
                 async with self._limiter.at(address.host):
                     hop = await self._hop(checked, request, before_body)
             except TRANSPORT_ERRORS as error:
-                raise transport_error(error) from error
+                raise make_transport_error(error) from error
             if isinstance(hop, Fetched):
                 return hop
             host_before, address = address.host, follow(address, hop)
@@ -179,7 +183,7 @@ async def _page(
 ) -> Fetched:
     if answer.status_code in request.absent:
         return Fetched(address, "", None, b"")
-    if error := status_error(answer.status_code, retry_after_s(answer.headers)):
+    if error := make_status_error(answer.status_code, retry_after_s(answer.headers)):
         raise error
     media_type, charset = _media_type(answer)
     if not (media_type in request.media_types or f"{media_type.partition('/')[0]}/*" in request.media_types):

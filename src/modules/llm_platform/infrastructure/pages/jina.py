@@ -13,7 +13,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.guarded.errors import PAGE_ERRORS, status_error
+from modules.llm_platform.infrastructure.http.guarded.errors import PAGE_ERRORS, make_status_error
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, is_public, parse_address
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_text
 from modules.llm_platform.infrastructure.pages import bot_walls
@@ -127,7 +127,7 @@ def _source(reported: str, requested: PageAddress) -> PageAddress:
 def _check(warnings: tuple[str, ...], page: bot_walls.PageSample) -> None:
     """Raises for an error of the page itself, which Jina reports in a warning with status 200, and for bot walls."""
     for warning in warnings:
-        if (status := _STATUS.search(warning)) and (error := status_error(int(status[1]))):
+        if (status := _STATUS.search(warning)) and (error := make_status_error(int(status[1]))):
             raise error
     bot_walls.check_bot_wall(page)
     if len(page.text) <= bot_walls.SHORT_CHARS and any(map(_CAPTCHA.search, warnings)):

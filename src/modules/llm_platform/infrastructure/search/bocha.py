@@ -60,7 +60,9 @@ class BochaWebSearchAdapter(KeyedWebSearch):
         """Return the search answer, from inside Bocha's envelope if it has one. Raises for an error code with status 200."""
         if "code" in answer and (code := _status(answer["code"])) != OK:
             raise (
-                self._upstream.status_error(code) if code else WebSearchError("Bocha answered with an unreadable code")
+                self._upstream.make_status_error(code)
+                if code
+                else WebSearchError("Bocha answered with an unreadable code")
             )
         data = answer.get("data", answer)
         if not isinstance(data, dict) or ("webPages" not in data and data.get("_type") != "SearchResponse"):

@@ -148,7 +148,7 @@ def split_list(value: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in (value or "").split(",") if part.strip())
 
 
-def source_kinds(value: str | None, documents: Path | None) -> tuple[str, ...]:
+def select_source_kinds(value: str | None, documents: Path | None) -> tuple[str, ...]:
     """Return the kinds of `--sources`: documents if only a folder is named, or none for the default."""
     return split_list(value) or (("documents",) if documents else ())
 

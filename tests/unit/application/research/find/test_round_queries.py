@@ -5,8 +5,8 @@ from functools import partial
 from modules.llm_platform.application.research.find.round_queries import (
     MAX_ANSWER_TOKENS,
     MAX_PROMPT_TOKENS,
+    ask_for_queries,
     ask_model,
-    model_queries,
 )
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -21,7 +21,7 @@ RIVER = Source(index=1, title="Bubye River", url="https://river.example/", text=
 async def asked(llm: FakeLLM, *passages: Source, searched: tuple[str, ...] = ()) -> tuple[str, ...]:
     rows = (EvidenceRow(question=QUESTION),)
     ask = partial(ask_model, llm)
-    made = await model_queries(ask, QUESTION, rows, passages or (RIVER,), "waterfall", searched, 4, "en", (QUESTION,))
+    made = await ask_for_queries(ask, QUESTION, rows, passages or (RIVER,), "waterfall", searched, 4, "en", (QUESTION,))
     return made.queries
 
 
@@ -56,7 +56,7 @@ async def test_the_call_is_small_whatever_was_found() -> None:
 
 async def test_a_failing_model_adds_nothing() -> None:
     """The rules go on without it, and `degraded` says why."""
-    made = await model_queries(
+    made = await ask_for_queries(
         partial(ask_model, FakeLLM([LLMConnectionError()])),
         QUESTION,
         (EvidenceRow(question=QUESTION),),
@@ -74,7 +74,7 @@ async def test_a_failing_model_adds_nothing() -> None:
 async def test_a_model_is_done_when_it_says_so() -> None:
     """Prose without a query is neither a query nor an end."""
     for text, is_done in (("Query: none", True), ("None", True), ("Let me think about it.", False)):
-        made = await model_queries(
+        made = await ask_for_queries(
             partial(ask_model, FakeLLM([text])),
             QUESTION,
             (EvidenceRow(question=QUESTION),),

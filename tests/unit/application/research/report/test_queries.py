@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 from tests.support.cases import for_each
 from tests.support.turns import run_ready_tasks
 
-from modules.llm_platform.application.research.report.queries import Queries, query_languages, search_queries
+from modules.llm_platform.application.research.report.queries import (
+    Queries,
+    choose_query_languages,
+    plan_search_queries,
+)
 from modules.llm_platform.domain.exceptions import LLMBudgetError, LLMConnectionError
 from modules.llm_platform.domain.text.tokens import words
 from modules.llm_platform.testing import BrokenStream, FakeLLM
@@ -30,7 +34,7 @@ async def made(
 ) -> Queries:
     """Return the queries; what was emitted on the way must be the queries."""
     emitted: list[str] = []
-    queries = await search_queries(question, sub_question, languages, per_language, llm, emit=emitted.append)
+    queries = await plan_search_queries(question, sub_question, languages, per_language, llm, emit=emitted.append)
     assert tuple(emitted) == queries.queries
     return queries
 
@@ -49,7 +53,7 @@ def test_a_question_is_searched_in_its_language_and_in_english(
     asked: str, wanted: tuple[str, ...], languages: tuple[str, ...]
 ) -> None:
     """One set where both are the same; the operator's languages replace them; none twice."""
-    assert query_languages(asked, wanted) == languages
+    assert choose_query_languages(asked, wanted) == languages
 
 
 @for_each(
@@ -151,7 +155,7 @@ async def test_query_is_emitted_when_its_line_is_complete() -> None:
     emitted = asyncio.Event()
     llm = FakeLLM([f"ЗАПРОС: {RUSSIAN}\nЗАПРОС: {ENGLISH}"], chunk_chars=40, chunk_delay_s=0.05)
     task = asyncio.create_task(
-        search_queries(QUESTION, SUB_QUESTION, ("ru", "en"), 1, llm, emit=lambda _: emitted.set())
+        plan_search_queries(QUESTION, SUB_QUESTION, ("ru", "en"), 1, llm, emit=lambda _: emitted.set())
     )
     await asyncio.wait_for(emitted.wait(), 60)
     assert not task.done()

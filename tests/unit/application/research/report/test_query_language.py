@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research.report.queries import query_language
+from modules.llm_platform.application.research.report.queries import detect_query_language
 
 
 @for_each(
@@ -21,4 +21,4 @@ from modules.llm_platform.application.research.report.queries import query_langu
 )
 def test_a_query_is_searched_in_its_own_language(query: str, possible: tuple[str, ...], language: str | None) -> None:
     """As the tag that was wished for; where two fit alike, in all."""
-    assert query_language(query, possible) == language
+    assert detect_query_language(query, possible) == language

@@ -25,7 +25,7 @@ from tests.support.report_world import (
 )
 
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
-from modules.llm_platform.application.research.report.report_key import request_key
+from modules.llm_platform.application.research.report.report_key import make_request_key
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.report.stored_report import StoredReport
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
@@ -272,9 +272,11 @@ async def test_report_is_found_from_every_endpoint(tmp_path: Path) -> None:
         AtADoor(**asked),
         AtADoor(**asked, stream=True, omit_raw=True),
     ]
-    assert len({request_key(request, "en") for request in doors}) == 1
+    assert len({make_request_key(request, "en") for request in doors}) == 1
     pages = {**asked, "urls": ("https://a.example/",)}
-    assert request_key(ResearchRequest(**pages), "en") != request_key(ResearchRequest(**pages, sources=("web",)), "en")
+    assert make_request_key(ResearchRequest(**pages), "en") != make_request_key(
+        ResearchRequest(**pages, sources=("web",)), "en"
+    )
 
 
 async def test_limits_do_not_make_another_report(tmp_path: Path) -> None:

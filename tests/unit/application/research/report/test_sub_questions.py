@@ -15,7 +15,7 @@ from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.find.plan import Plan
 from modules.llm_platform.application.research.model_output.lists import LIST_SCHEMA
-from modules.llm_platform.application.research.report.planner import sub_questions
+from modules.llm_platform.application.research.report.planner import plan_sub_questions
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMReset, LLMResponse, LLMStreamPart, LLMToken
 from modules.llm_platform.domain.exceptions import LLMBlockedError, LLMConnectionError, LLMProviderException
@@ -31,7 +31,7 @@ SEED_LINES = "\n".join(f"ПОДЗАПРОС: {line}" for line in THREE)
 async def made(llm: FakeLLM | None, question: str = QUESTION, language: str = "en", **wishes: object) -> Plan:
     """Return the plan; what was told on the way must be the plan."""
     told: list[str] = []
-    plan = await sub_questions(question, language, llm, ReportOptions(), emit=told.append, **wishes)  # type: ignore[arg-type]
+    plan = await plan_sub_questions(question, language, llm, ReportOptions(), emit=told.append, **wishes)  # type: ignore[arg-type]
     assert tuple(told) == plan.questions
     return plan
 
@@ -166,7 +166,7 @@ async def test_question_is_emitted_when_it_is_complete(answer: str) -> None:
     """The first sub-question is known long before the model has ended, in lines and in JSON without line breaks."""
     told = asyncio.Event()
     llm = FakeLLM([answer], chunk_chars=30, chunk_delay_s=0.05)
-    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, ReportOptions(), emit=lambda _: told.set()))
+    task = asyncio.create_task(plan_sub_questions(QUESTION, "en", llm, ReportOptions(), emit=lambda _: told.set()))
     await asyncio.wait_for(told.wait(), 60)
     assert not task.done()
     assert llm.running == 1
@@ -195,7 +195,7 @@ async def test_cancelling_passes_through() -> None:
     """A cancelled plan leaves no call behind and makes no stand-in."""
     llm = FakeLLM([SEED_LINES], delay_s=60)
     told: list[str] = []
-    task = asyncio.create_task(sub_questions(QUESTION, "en", llm, ReportOptions(), emit=told.append))
+    task = asyncio.create_task(plan_sub_questions(QUESTION, "en", llm, ReportOptions(), emit=told.append))
     await run_ready_tasks()
     assert llm.running == 1
     task.cancel()
@@ -248,6 +248,6 @@ async def test_a_plan_has_as_many_sub_questions_as_the_option_says() -> None:
     options = ReportOptions(sub_questions=2)
     llm = FakeLLM([SEED_LINES])
     for model in (llm, None):
-        plan = await sub_questions(QUESTION, "en", model, options, emit=lambda _: None)
+        plan = await plan_sub_questions(QUESTION, "en", model, options, emit=lambda _: None)
         assert len(plan.questions) == 2
     assert "up to 2 sub-questions" in llm.requests[0].messages[-1].content

@@ -231,7 +231,7 @@ async def test_page_without_sentences_is_summarized(text: str) -> None:
     assert degraded == ()
 
 
-@pytest.mark.parametrize(("work", "llm"), [("summarize_extractively", None), ("_request", FakeLLM())])
+@pytest.mark.parametrize(("work", "llm"), [("summarize_extractively", None), ("_make_request", FakeLLM())])
 async def test_huge_page_does_not_block_the_event_loop(
     monkeypatch: pytest.MonkeyPatch, work: str, llm: FakeLLM | None
 ) -> None:

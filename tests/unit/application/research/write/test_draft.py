@@ -34,7 +34,7 @@ class ScriptedReading(SourcesBeingRead):
     def read_cited(self, cited: Collection[int]) -> None:
         """The page is being read from the beginning."""
 
-    def being_read(self) -> frozenset[int]:
+    def list_being_read(self) -> frozenset[int]:
         return frozenset({1}) if self.is_reading else frozenset()
 
     async def finish(self, cited: Collection[int]) -> None:

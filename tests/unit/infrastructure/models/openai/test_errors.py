@@ -21,9 +21,9 @@ from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection, Variables
 from modules.llm_platform.infrastructure.models.openai.errors import (
     KNOWN_ERROR_TYPES,
+    make_status_error,
+    make_transport_error,
     read_reported_error,
-    status_error,
-    transport_error,
 )
 
 HERE = LLMConnection(name="n", kind="openai", model="m")
@@ -50,7 +50,7 @@ HERE = LLMConnection(name="n", kind="openai", model="m")
 def test_every_transport_error_is_translated(error: Exception, kind: type[LLMException]) -> None:
     """`TRANSPORT_ERRORS` contains it, and its class says what can be done."""
     assert isinstance(error, TRANSPORT_ERRORS)
-    assert type(transport_error(HERE, error, "late")) is kind
+    assert type(make_transport_error(HERE, error, "late")) is kind
 
 
 def test_default_address_is_named() -> None:
@@ -59,9 +59,10 @@ def test_default_address_is_named() -> None:
     theirs = replace(ours, base_url="http://me:secret@127.0.0.1:9/v1")
     error = httpx2.ConnectError("x")
     assert (
-        "nothing answers at http://localhost:11434/v1 (LLM_BASE_URL);" in transport_error(ours, error, "late").message
+        "nothing answers at http://localhost:11434/v1 (LLM_BASE_URL);"
+        in make_transport_error(ours, error, "late").message
     )
-    assert "nothing answers at LLM_BASE_URL;" in transport_error(theirs, error, "late").message
+    assert "nothing answers at LLM_BASE_URL;" in make_transport_error(theirs, error, "late").message
 
 
 @given(
@@ -76,7 +77,7 @@ def test_default_address_is_named() -> None:
 )
 def test_any_status_with_any_body_is_translated(status: int, body: object) -> None:
     """No body breaks the translation."""
-    for failure in (status_error(HERE, status, body, {}), read_reported_error(HERE, body)):
+    for failure in (make_status_error(HERE, status, body, {}), read_reported_error(HERE, body)):
         assert isinstance(failure, LLMException)
         assert failure.message.isascii()
         assert len(failure.message) < 200
@@ -85,5 +86,7 @@ def test_any_status_with_any_body_is_translated(status: int, body: object) -> No
 @for_each("word", sorted(KNOWN_ERROR_TYPES))
 def test_only_known_error_types_are_repeated(word: str) -> None:
     """Any other text of the service is not."""
-    assert word in status_error(HERE, 500, {"error": {"type": word}}, {}).message
-    assert "shouting" not in status_error(HERE, 500, {"error": {"type": "shouting", "code": "shouting"}}, {}).message
+    assert word in make_status_error(HERE, 500, {"error": {"type": word}}, {}).message
+    assert (
+        "shouting" not in make_status_error(HERE, 500, {"error": {"type": "shouting", "code": "shouting"}}, {}).message
+    )

@@ -266,14 +266,14 @@ class CachedCitationJudge(ICitationJudge):
 
     async def recall(self, question: str, claims: Sequence[CitedClaim]) -> Mapping[CitedClaim, ModelVerdict | None]:
         stored = await self._load_stored(question)
-        known = {claim: key for claim in claims if (key := _claim_digest(claim)) in stored.verdicts}
+        known = {claim: key for claim in claims if (key := _digest_claim(claim)) in stored.verdicts}
         if known:
             log_cached(stored.sent_to)
         return {claim: stored.verdicts[key] for claim, key in known.items()}
 
     async def judge(self, question: str, claims: Sequence[CitedClaim]) -> JudgedClaims:
         stored = await self._load_stored(question)
-        keys = [_claim_digest(claim) for claim in claims]
+        keys = [_digest_claim(claim) for claim in claims]
         new = [position for position, key in enumerate(keys) if key not in stored.verdicts]
         if len(new) < len(claims):
             log_cached(stored.sent_to)
@@ -289,19 +289,19 @@ class CachedCitationJudge(ICitationJudge):
             newest = dict(list({**stored.verdicts, **known}.items())[-MAX_STORED_VERDICTS:])
             sent = merge_sent((*stored.sent_to, *egress_log.sent()))
             entry = StoredVerdicts(verdicts=newest, sent_to=sent, degraded=unusable)
-            await self._cache.set(self._key(question), entry, self._ttl_s)
+            await self._cache.set(self._make_key(question), entry, self._ttl_s)
             verdicts |= said
             spent, degraded = judged.spent, judged.degraded
         return JudgedClaims(verdicts=tuple(verdicts[key] for key in keys), spent=spent, degraded=degraded)
 
     async def _load_stored(self, question: str) -> StoredVerdicts:
-        return await self._cache.get(self._key(question)) or StoredVerdicts(verdicts={})
+        return await self._cache.get(self._make_key(question)) or StoredVerdicts(verdicts={})
 
-    def _key(self, question: str) -> str:
+    def _make_key(self, question: str) -> str:
         return store_key(version=self.version, model=self._model, language="", question=question)
 
 
-def _claim_digest(claim: CitedClaim) -> str:
+def _digest_claim(claim: CitedClaim) -> str:
     shown = json.dumps([claim.claim, claim.quote, claim.title]).encode()
     return hashlib.sha256(shown).hexdigest()
 
@@ -316,9 +316,9 @@ def build_request(
     # The first claims that fit, without those that are too long.
     short = [position for position, claim in enumerate(claims) if len(claim.claim) + len(claim.quote) <= MAX_PAIR_CHARS]
     short = short[:MAX_CLAIMS]
-    ends = accumulate(count_tokens(_line(position, claims[position])) + 1 for position in short)
+    ends = accumulate(count_tokens(_write_line(position, claims[position])) + 1 for position in short)
     shown = tuple(position for position, end in zip(short, ends, strict=True) if end <= room)
-    lines = [_line(number, claims[position]) for number, position in enumerate(shown, 1)]
+    lines = [_write_line(number, claims[position]) for number, position in enumerate(shown, 1)]
     fence = fence_line(question_line, *lines)
     user = "\n".join([f"Question: {question_line}", fence, *lines, fence, f"The rows of all {len(lines)} claims:"])
     messages = (
@@ -328,7 +328,7 @@ def build_request(
     return LLMRequest(messages=messages, max_tokens=answer_tokens, data_kind="page text"), shown
 
 
-def _line(number: int, claim: CitedClaim) -> str:
+def _write_line(number: int, claim: CitedClaim) -> str:
     title = one_line(claim.title)[:MAX_TITLE_CHARS]
     parts = (neutralise(one_line(part)) for part in (claim.claim, title, claim.quote))
     return json.dumps([number, *parts], ensure_ascii=False)

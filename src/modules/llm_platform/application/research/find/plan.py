@@ -7,7 +7,7 @@ sub-questions of a report are planned in `report/planner.py`.
 from dataclasses import dataclass, replace
 
 from modules.llm_platform.application.research.events import Planned
-from modules.llm_platform.application.research.find.plan_prompt import PLAN_VERSION, parse_questions, plan_request
+from modules.llm_platform.application.research.find.plan_prompt import PLAN_VERSION, make_plan_request, parse_questions
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -94,7 +94,7 @@ async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
     if llm is None:
         return Plan(select_questions(decompose_question(question, language), language, written=(question,)))
     try:
-        answer = await llm.generate(plan_request(question, MAX_QUESTIONS))
+        answer = await llm.generate(make_plan_request(question, MAX_QUESTIONS))
     except LLMException as error:
         degraded = (Degraded.of(f"plan/{llm.name}", error),)
         by_rules = select_questions(decompose_question(question, language), language, written=(question,))

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from modules.llm_platform.application.research.model_output.lists import list_request, read_strings
+from modules.llm_platform.application.research.model_output.lists import make_list_request, read_strings
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.research.content_words import shares_content_word
 from modules.llm_platform.domain.text.language import language_name
@@ -33,12 +33,12 @@ REJECTED = "The reader has seen and does not want these, so find other sides: {o
 MAX_REJECTED = 12  # the prompt names the last rejected sub-questions
 
 
-def plan_request(question: str, count: int) -> LLMRequest:
+def make_plan_request(question: str, count: int) -> LLMRequest:
     """Return the request for the searches of a deep run."""
-    return list_request(PROMPT.format(count=count, question=question), PLAN_MAX_TOKENS)
+    return make_list_request(PROMPT.format(count=count, question=question), PLAN_MAX_TOKENS)
 
 
-def sub_questions_request(question: str, language: str, count: int, rejected: Sequence[str]) -> LLMRequest:
+def make_sub_questions_request(question: str, language: str, count: int, rejected: Sequence[str]) -> LLMRequest:
     """Return the request for the sub-questions of a report. They must differ from the ones that the reader rejected."""
     prompt = REPORT_PROMPT.format(
         count=count,
@@ -47,7 +47,7 @@ def sub_questions_request(question: str, language: str, count: int, rejected: Se
         mark=SUB_QUESTION_MARKS.get(language.partition("-")[0], SUB_QUESTION_MARK),
         question=one_line(question),
     )
-    return list_request(prompt, PLAN_MAX_TOKENS)
+    return make_list_request(prompt, PLAN_MAX_TOKENS)
 
 
 def parse_questions(text: str, question: str, language: str) -> list[str]:

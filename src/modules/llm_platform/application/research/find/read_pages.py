@@ -51,7 +51,7 @@ class ReadOptions:
     pages: int | None = None
     seconds: float | None = None
 
-    def page_limit(self, run: Run) -> int:
+    def get_page_limit(self, run: Run) -> int:
         """Return how many pages a run reads before the answer is written."""
         for limit in (run.request.pages, self.pages):
             if limit is not None:
@@ -177,7 +177,7 @@ class PageReads:
         while await self._wait(running.values(), until):
             pass
 
-    def being_read(self) -> Collection[str]:
+    def list_being_read(self) -> Collection[str]:
         """Return the canonical addresses of the pages that are being read."""
         return [address for address, task in self._tasks.items() if not task.done()]
 
@@ -261,9 +261,9 @@ class SourcesBeingRead:
         """Begin to read the pages of those cited sources that have only the excerpt of a search engine."""
         self._reads.go_on(self._list_unread(cited))
 
-    def being_read(self) -> frozenset[int]:
+    def list_being_read(self) -> frozenset[int]:
         """Return the numbers of the sources that have only an excerpt and whose pages are being read."""
-        addresses = self._reads.being_read()
+        addresses = self._reads.list_being_read()
         snippets = (source for source in self._sources if addresses and source.text_kind == "snippet")
         return frozenset(source.index for source in snippets if canonical_url(source.url) in addresses)
 

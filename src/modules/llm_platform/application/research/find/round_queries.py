@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from modules.llm_platform.application.research.model_output.lists import list_request, read_strings
+from modules.llm_platform.application.research.model_output.lists import make_list_request, read_strings
 from modules.llm_platform.domain.concurrency.deadline import deadline_in
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
@@ -92,7 +92,7 @@ def cache_model(ask: AskModel, cache: ICache[RoundAnswer], ttl_s: float, model: 
     return ask_once
 
 
-async def model_queries(
+async def ask_for_queries(
     ask: AskModel,
     question: str,
     rows: Sequence[EvidenceRow],
@@ -108,7 +108,7 @@ async def model_queries(
     A query must have a word of the question or a name from a shown passage. It may only have an address, a search operator or
     a bang if the reader wrote it (`written`).
     """
-    request = _request(question, rows, passages, missing, searched, count)
+    request = _make_request(question, rows, passages, missing, searched, count)
     answer = await ask(request)
     lines = [one_line(line)[:MAX_ROUND_QUERY_CHARS].rstrip() for line in answer.lines]
     shown = request.messages[0].content
@@ -127,7 +127,7 @@ async def model_queries(
     return ModelQueries(usable[:count], answer.spent, answer.degraded, answer.is_done)
 
 
-def _request(
+def _make_request(
     question: str,
     rows: Sequence[EvidenceRow],
     passages: Sequence[Source],
@@ -151,4 +151,4 @@ def _request(
     prompt = PROMPT.format(
         fence=fence, count=count, question=asked, missing=missing or "-", searched=queries or "-", passages=listed
     )
-    return list_request(prompt, MAX_ANSWER_TOKENS)
+    return make_list_request(prompt, MAX_ANSWER_TOKENS)

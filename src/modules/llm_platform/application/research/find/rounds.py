@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.events import RoundStarted
-from modules.llm_platform.application.research.find.round_queries import AskModel, model_queries
+from modules.llm_platform.application.research.find.round_queries import AskModel, ask_for_queries
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.degraded import Degraded
@@ -21,7 +21,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
 from modules.llm_platform.domain.evidence.ledger import LedgerReader, ReadRow, pick_queries, words_left
 from modules.llm_platform.domain.research.decomposition import aspect_questions, decompose_question
-from modules.llm_platform.domain.research.page_links import links_to_follow
+from modules.llm_platform.domain.research.page_links import choose_links
 from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.text.messages import get_messages
 from modules.llm_platform.domain.text.tokens import normalize
@@ -195,7 +195,7 @@ class FurtherRounds:
         passages = [*quoted, *(source for source in self._sources.values() if source not in quoted)]
         with suppress(TimeoutError):
             async with self._run.early_finish.limit():
-                made = await model_queries(
+                made = await ask_for_queries(
                     self._ask,
                     self._run.request.query,
                     self.ledger.rows,
@@ -214,7 +214,7 @@ class FurtherRounds:
         self._stopped = "asked"
         return ()
 
-    def links_to_follow(self, pages: Iterable[Page], known: Iterable[str]) -> list[PageLink]:
+    def choose_links(self, pages: Iterable[Page], known: Iterable[str]) -> list[PageLink]:
         """Return the links of the pages that promise most for open rows, at most half of the pages of a round.
 
         `known` are addresses that searches found already. A request with a time range follows no links, because the date of a
@@ -224,7 +224,7 @@ class FurtherRounds:
         if request.time_range or request.freshness or set(request.sources) <= {DOCUMENTS}:
             return []
         addresses = {*self._rounds_of, *map(canonical_url, known)}
-        return links_to_follow(pages, self._rows, addresses, request.domains, (self.limits.pages + 1) // 2)
+        return choose_links(pages, self._rows, addresses, request.domains, (self.limits.pages + 1) // 2)
 
     def admits(self, page: Page) -> bool:
         """Return whether the request allows the site of a linked page, after redirects."""
@@ -250,11 +250,11 @@ class FurtherRounds:
         if self._number and missing:
             note = messages.still_open.replace("{questions}", " · ".join(missing))
             paragraphs.append(one_line(note.replace("{queries}", " · ".join(self.queries))))
-        if stopped := self.stop_note(language):
+        if stopped := self.write_stop_note(language):
             paragraphs.append(stopped)
         return "".join(f"\n\n{neutralise(paragraph)}" for paragraph in paragraphs)
 
-    def stop_note(self, language: str) -> str:
+    def write_stop_note(self, language: str) -> str:
         """Return why the search ended; empty if the first search answered everything."""
         ledger = self.ledger
         is_told = self._number or ledger.open_questions or ledger.stopped == "asked"

@@ -362,11 +362,11 @@ def number_sources(
     raw = tuple(RawResult.of(item) for item in items)
     known_sources = {(source.url, source.text): source for source in known}
     return tuple(
-        _source(index, item, known_sources.get((item.url, item.content))) for index, item in enumerate(raw, 1)
+        _make_source(index, item, known_sources.get((item.url, item.content))) for index, item in enumerate(raw, 1)
     ), raw
 
 
-def _source(index: int, item: RawResult, known: Source | None) -> Source:
+def _make_source(index: int, item: RawResult, known: Source | None) -> Source:
     is_snippet = is_web_url(item.url) and item.source != dtos.DOCUMENTS
     text_kind: TextKind = "snippet" if is_snippet else "document"
     return Source(

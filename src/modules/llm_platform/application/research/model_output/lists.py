@@ -51,7 +51,7 @@ def read_strings(text: str, *, plain: bool = True) -> list[str]:
     lines = [line for raw in body.splitlines()[:MAX_LINES] if (line := raw[:MAX_ITEM_CHARS].strip())]
     is_json = _IS_JSON.match(body) is not None
     items = [] if is_json else _find_prefixed_items(lines)
-    items = items or (_json_items(body) if is_json or _HAS_JSON.search(body) else [])
+    items = items or (_read_json_items(body) if is_json or _HAS_JSON.search(body) else [])
     items = items or [_BULLET.sub("", line, count=1) for line in lines if _BULLET.match(line)]
     if plain and not items and not is_json:
         items = [line for line in lines if not _NOT_AN_ITEM.fullmatch(line) and not _is_refusal(line)]
@@ -101,7 +101,7 @@ def _find_repeated_prefix(label: str) -> re.Pattern[str]:
     return re.compile(rf"[\s*_]{re.escape(label)}(?:\s?[#№]?\d{{1,3}})?[*_]{{0,3}}\s?[:：]")
 
 
-def _json_items(body: str) -> list[str]:
+def _read_json_items(body: str) -> list[str]:
     return [string for value in read_values(body, incomplete=True) for string in _collect_strings(value, 0)]
 
 
@@ -114,11 +114,11 @@ def _collect_strings(value: object, depth: int) -> Iterator[str]:
         for item in value:
             yield from _collect_strings(item, depth + 1)
     elif isinstance(value, dict):
-        for inner in _item_values(value):
+        for inner in _list_values(value):
             yield from _collect_strings(inner, depth + 1)
 
 
-def _item_values(pairs: dict[str, object]) -> list[object]:
+def _list_values(pairs: dict[str, object]) -> list[object]:
     """Return the values of keys that name questions, lists before strings (`{"query": ..., "sub_questions": [...]}`)."""
     matching = [value for key, value in pairs.items() if _normalize_key(key) in list_words("labels", "item_keys")]
     lists: list[object] = [value for value in matching if isinstance(value, dict | list)]
@@ -163,16 +163,16 @@ _OPENING, _CLOSING = "<think>", "</think>"
 MAX_STREAMED_LINES: Final = 200  # read while they arrive; the rest is read at the end of the answer
 
 
-def object_schema(key: str, item: dict[str, Any]) -> dict[str, Any]:
+def make_object_schema(key: str, item: dict[str, Any]) -> dict[str, Any]:
     """Return the JSON schema of an object with one list. Not every service takes a schema that is a list itself."""
     properties = {key: {"type": "array", "items": item}}
     return {"type": "object", "properties": properties, "required": [key], "additionalProperties": False}
 
 
-LIST_SCHEMA: Final = object_schema(LIST_KEY, {"type": "string"})
+LIST_SCHEMA: Final = make_object_schema(LIST_KEY, {"type": "string"})
 
 
-def list_request(prompt: str, max_tokens: int) -> LLMRequest:
+def make_list_request(prompt: str, max_tokens: int) -> LLMRequest:
     """Return the request for a list, which `stream_list` and `read_strings` read."""
     return LLMRequest(
         messages=(ChatMessage(role="user", content=prompt),), max_tokens=max_tokens, json_schema=LIST_SCHEMA
@@ -237,7 +237,7 @@ class _LineReader:
             return
         while '"' in text and (found := _JSON_ITEM.match(self._json, self._json_at)):
             self._json_at = found.end()
-            for item in _clean_items(_json_items(f"[{found[1]}]")):
+            for item in _clean_items(_read_json_items(f"[{found[1]}]")):
                 self._take(item)
 
     def _remove_reasoning(self, line: str) -> str:

@@ -27,7 +27,7 @@ _NUMBER_TRIM = " \t\r\n\"'“”„«»`*_~≈=.:;,!"
 
 
 @cache
-def _number_words() -> Mapping[str, float]:
+def _list_number_words() -> Mapping[str, float]:
     """Return the numbers by their words. `none` and `null` are not among them: they mean a missing score, not the score 0."""
     # The words may mean something else in other texts.
     few = enumerate(("zero нуль ноль zéro cero", "one один одна eins un uno"))
@@ -57,7 +57,7 @@ def _parse_text(text: str) -> float | None:
     if len(text) > MAX_NUMBER_CHARS:
         return None
     trimmed = text.strip(_NUMBER_TRIM)
-    spelled_out = _number_words().get(trimmed.casefold())
+    spelled_out = _list_number_words().get(trimmed.casefold())
     found = _SCORE.fullmatch(trimmed) if spelled_out is None else None
     if found is None:
         return spelled_out
@@ -87,12 +87,12 @@ _CELL_TRIM = " \t\"'“”«»`*"
 def read_written_rows(text: str) -> Iterator[Sequence[object]]:
     """Yield the lines that have scores as [number, title, score, ...]."""
     for line in text.splitlines()[:MAX_LINES]:
-        cells = _cells(_parts(line[:MAX_LINE_CHARS].strip().strip("|()[]{}* ")))
+        cells = _cells(_split_parts(line[:MAX_LINE_CHARS].strip().strip("|()[]{}* ")))
         if sum(read_number(cell) is not None for cell in cells) >= MIN_SCORES:
             yield cells
 
 
-def _parts(line: str) -> list[str]:
+def _split_parts(line: str) -> list[str]:
     parts = _BETWEEN.split(line)
     numbered = _NUMBERED.fullmatch(parts[0].strip())
     if numbered:
@@ -144,7 +144,7 @@ def read_rows(text: str) -> list[Row]:
     of scores makes the row an array: [number, title, score, score, ...]. An answer without JSON is read as lines of text.
     """
     body = _unescape_json(strip_reasoning(text))
-    rows = (row for value in read_values(body) for row in _rows(value, 0))
+    rows = (row for value in read_values(body) for row in _find_rows(value, 0))
     return list(islice(rows, MAX_ROWS)) or list(islice(read_written_rows(body), MAX_ROWS))
 
 
@@ -157,20 +157,20 @@ def _unescape_json(text: str) -> str:
     return text
 
 
-def _rows(value: object, depth: int) -> Iterator[Row]:
+def _find_rows(value: object, depth: int) -> Iterator[Row]:
     if depth > MAX_DEPTH:
         return
     if isinstance(value, dict):
-        yield from _rows_of_object(value, depth + 1)
+        yield from _find_rows_in_object(value, depth + 1)
     elif isinstance(value, list):
         own = [item for item in value if not isinstance(item, dict | list)]
         if len(own) > 2 or (len(own) == 2 and any(isinstance(item, str) for item in own)):  # [2, 3] points at sources
             yield own
         for item in value:
-            yield from _rows(item, depth + 1)
+            yield from _find_rows(item, depth + 1)
 
 
-def _rows_of_object(pairs: dict[str, object], depth: int) -> Iterator[Row]:
+def _find_rows_in_object(pairs: dict[str, object], depth: int) -> Iterator[Row]:
     title_and_score = not all(isinstance(value, dict | list) for value in pairs.values())
     inner = {key: _read_score(value) for key, value in pairs.items()} if title_and_score else pairs
     scalars = {key: value for key, value in inner.items() if not isinstance(value, dict | list)}
@@ -180,7 +180,7 @@ def _rows_of_object(pairs: dict[str, object], depth: int) -> Iterator[Row]:
         yield merged
         return
     for key, value in nested.items():
-        rows = _rows(value, depth)
+        rows = _find_rows(value, depth)
         yield from (_add_key(key, row) for row in rows) if _is_flat(value) else rows
 
 

@@ -19,14 +19,19 @@ from modules.llm_platform.application.research.find.search import (
     select_usable_results,
     wrap_earlier_sources,
 )
-from modules.llm_platform.application.research.report.planner import load_plan, name_planner, store_plan, sub_questions
+from modules.llm_platform.application.research.report.planner import (
+    load_plan,
+    name_planner,
+    plan_sub_questions,
+    store_plan,
+)
 from modules.llm_platform.application.research.report.queries import (
     QUERIES_PER_LANGUAGE,
     QUERIES_VERSION,
-    query_language,
-    query_languages,
-    search_queries,
-    source_kinds,
+    choose_query_languages,
+    detect_query_language,
+    plan_search_queries,
+    select_source_kinds,
 )
 from modules.llm_platform.application.research.report.rank import BATCH, RankScheduler, SearchState
 from modules.llm_platform.application.research.report.run import ReportRun
@@ -71,10 +76,10 @@ class Explorer:
         self._run = run
         self._state = SearchState()
         self._ranker = RankScheduler(run, self._state)
-        self._languages = query_languages(run.language, run.options.query_languages)
+        self._languages = choose_query_languages(run.language, run.options.query_languages)
         # If the language of the question is unknown, `run.language` is only the language of messages.
         self._query_languages = self._languages if run.detected or run.options.query_languages else ()
-        self._source_kinds = source_kinds(run.request)
+        self._source_kinds = select_source_kinds(run.request)
         self._searches_at_once = asyncio.Semaphore(CONCURRENT_SEARCHES)
         self._ranks_at_once = asyncio.Semaphore(CONCURRENT_RANKINGS)
         per_round = len(self._languages) * QUERIES_PER_LANGUAGE * len(self._source_kinds)
@@ -89,7 +94,7 @@ class Explorer:
         """
         try:
             async with (
-                self._run.early_finish.limit(self._run.budget.phase_end("rank")),
+                self._run.early_finish.limit(self._run.budget.compute_phase_end("rank")),
                 asyncio.TaskGroup() as self._group,
             ):
                 self._stored = self._group.create_task(self._ranker.load_scores())
@@ -109,7 +114,7 @@ class Explorer:
             run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=state.late)))
         if not (state.candidates or state.answers or run.request.urls) and self._source_kinds:
             raise state.failures[-1] if state.failures else ResearchTimeoutError()
-        return self._exploration()
+        return self._make_exploration()
 
     @property
     def searches(self) -> bool:
@@ -133,9 +138,9 @@ class Explorer:
                 break
         state.score_remaining(run.request.query, run.language)
         state.fallback_scores = defaulted  # these scores do not count: no model was asked for them
-        return self._exploration(), is_refused
+        return self._make_exploration(), is_refused
 
-    def _exploration(self) -> Exploration:
+    def _make_exploration(self) -> Exploration:
         state = self._state
         return Exploration(
             questions=tuple(state.questions),
@@ -158,7 +163,7 @@ class Explorer:
             for question in stored.questions:
                 self._start_question(question)
             return
-        made = await self._sub_questions()
+        made = await self._plan_sub_questions()
         if run.record_stage("plan", made.degraded):
             value = ResearchPlan(
                 query=run.request.query,
@@ -169,18 +174,18 @@ class Explorer:
             )
             await store_plan(run.tools, run.checkpoints, value)
 
-    async def _sub_questions(self) -> Plan:
+    async def _plan_sub_questions(self) -> Plan:
         run = self._run
         question, language, options = run.request.query, run.language, run.options
         try:
-            async with asyncio.timeout_at(run.budget.phase_end("plan")):
-                return await sub_questions(question, language, run.llm("plan"), options, emit=self._start_question)
+            async with asyncio.timeout_at(run.budget.compute_phase_end("plan")):
+                return await plan_sub_questions(question, language, run.llm("plan"), options, emit=self._start_question)
         except TimeoutError:
             late = Degraded(component="plan", reason=LATE_PLAN)
             begun = tuple(self._state.questions)
             if begun:  # their searches are running
                 return Plan(begun, degraded=(late,))
-            plain = await sub_questions(question, language, None, options, emit=self._start_question)
+            plain = await plan_sub_questions(question, language, None, options, emit=self._start_question)
             return replace(plain, degraded=(late,))
 
     def _start_question(self, question: str) -> None:
@@ -207,7 +212,7 @@ class Explorer:
     async def _search_question(self, question: str) -> None:
         run = self._run
         languages, per_language = self._languages, QUERIES_PER_LANGUAGE
-        key = run.stage_key("queries", QUERIES_VERSION, question=question, languages=languages, count=per_language)
+        key = run.make_stage_key("queries", QUERIES_VERSION, question=question, languages=languages, count=per_language)
         stored = await run.checkpoints.get("search_queries", key, SearchQueries)
         if stored:
             self._expected.add_questions(-1)
@@ -216,7 +221,7 @@ class Explorer:
                 if is_query(query, (run.request.query, question)):
                     self._start_query(question, query)
             return
-        made = await search_queries(
+        made = await plan_search_queries(
             run.request.query,
             question,
             languages,
@@ -287,7 +292,7 @@ class Explorer:
         try:
             async with (
                 self._searches_at_once,
-                deadline_at(run.budget.phase_end("search")),
+                deadline_at(run.budget.compute_phase_end("search")),
                 run.early_finish.limit(),
             ):
                 answer, asked = await search_latest_first(request, run.tools.search)
@@ -309,7 +314,7 @@ class Explorer:
             query=query,
             count=self._run.options.results_per_search,
             sources=kinds,
-            language=query_language(query, self._query_languages),
+            language=detect_query_language(query, self._query_languages),
             time_range=request.time_range,
             freshness=request.freshness,
             domains=request.domains,

@@ -45,7 +45,7 @@ def make_stored_model(run: ReportRun) -> AskModel | None:
 
     async def ask(request: LLMRequest) -> RoundAnswer:
         prompt = [message.content for message in request.messages]
-        key = run.stage_key("queries", ROUND_QUERIES_VERSION, prompt=prompt, max_tokens=request.max_tokens)
+        key = run.make_stage_key("queries", ROUND_QUERIES_VERSION, prompt=prompt, max_tokens=request.max_tokens)
         if stored := await run.checkpoints.get("search_queries", key, RoundAnswer):
             run.add_degraded(*stored.degraded)
             return stored
@@ -77,16 +77,16 @@ async def search_open_questions(
     # The questions of a plan that a person gave are what is asked; the topic above them seldom has an answer of its own.
     asked = run.request.plan or select_ledger_questions(query, collected.explored.questions, run.language)
     ledger_questions = asked[:MAX_ROWS]
-    await rounds.fill_ledger(ledger_questions, _texts(collected))
+    await rounds.fill_ledger(ledger_questions, _list_texts(collected))
     is_refused = False
     while queries := await rounds.plan_next_queries((), is_refused=is_refused):
         explored, is_refused = await explorer.search_further(query, queries)
         best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
         collected = Collected(explored, list(best), collected.pages)
-        await rounds.fill_ledger(ledger_questions, _texts(collected))
+        await rounds.fill_ledger(ledger_questions, _list_texts(collected))
         if pages := await _read_quoted(run, reader, rounds, collected):
             collected.pages += pages
-            await rounds.fill_ledger(ledger_questions, _texts(collected))
+            await rounds.fill_ledger(ledger_questions, _list_texts(collected))
     collected.pages = _put_quoted_first(rounds, collected.pages)[:page_limit]
     return collected
 
@@ -101,7 +101,7 @@ async def _read_quoted(
     results = {canonical_url(ranked.candidate.item.url): ranked for ranked in collected.best}
     quoted = map(canonical_url, rounds.list_quoted_addresses())
     wanted = [results[address] for address in quoted if address in results and address not in known]
-    links = rounds.links_to_follow((page.page for page in collected.pages), results) if limit else []
+    links = rounds.choose_links((page.page for page in collected.pages), results) if limit else []
     linked = [PageRequest(link.url, link.text, run.request.query) for link in links]
     requests = linked + [
         PageRequest(item.url, item.title, ranked.candidate.question, ranked.score.value)
@@ -130,7 +130,7 @@ def _put_quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[
     return sorted(pages, key=order) if rounds.ledger.rounds else list(pages)
 
 
-def _texts(collected: Collected) -> list[Source]:
+def _list_texts(collected: Collected) -> list[Source]:
     """Return the pages, then the texts of the results that were not read, as sources."""
     items = {canonical_url(ranked.candidate.item.url): ranked.candidate.item for ranked in collected.best}
     texts: list[tuple[str, str, str, str | None]] = []

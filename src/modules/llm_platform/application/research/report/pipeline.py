@@ -99,7 +99,7 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
     rounds = FurtherRounds(
         run,
         get_round_limits(run),
-        run.budget.phase_end("search"),
+        run.budget.compute_phase_end("search"),
         make_stored_model(run),
         llm_may_stop=run.options.model_ends_rounds,
         has_budget=partial(has_budget, run),
@@ -107,7 +107,7 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
     explorer = Explorer(run)
     explored = await explorer.explore()
     best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
-    pages = await reader.collect([*given, *_page_requests(run, best, given)], max(run.options.pages, len(given)))
+    pages = await reader.collect([*given, *_list_page_requests(run, best, given)], max(run.options.pages, len(given)))
     page_limit = max(FINAL_PAGES, len(given))
     try:
         async with run.early_finish.limit():
@@ -137,7 +137,9 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
     )
 
 
-def _page_requests(run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[PageRequest]) -> list[PageRequest]:
+def _list_page_requests(
+    run: ReportRun, best: Sequence[RankedCandidate], given: Sequence[PageRequest]
+) -> list[PageRequest]:
     """Return the results to read, best first, and spare ones. Addresses of the request are not repeated."""
     requested = {canonical_url(request.url) for request in given}
     room = max(0, run.options.pages - len(given))
@@ -154,10 +156,12 @@ async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[Re
     if len(pages) <= count:
         return pages
     run.budget.expect_calls("rank", -(-len(pages) // BATCH))
-    summaries = await reader.summaries(run.budget.phase_end("collect_summaries"))
+    summaries = await reader.summaries(run.budget.compute_phase_end("collect_summaries"))
     summarized = [read_page for read_page in pages if read_page.page.url in summaries]
     texts = [summaries[read_page.page.url] for read_page in summarized]
-    key = run.stage_key("rank", RANK_VERSION, query=run.request.query, summaries=[summary.text for summary in texts])
+    key = run.make_stage_key(
+        "rank", RANK_VERSION, query=run.request.query, summaries=[summary.text for summary in texts]
+    )
     stored = await run.checkpoints.get("ranked_summaries", key, RankedSummaries)
     if stored is None or len(stored.scores) != len(summarized):
         ranking = await rank_summaries(texts, run.request.query, run.llm("rank", "rank_summaries"))
@@ -177,16 +181,16 @@ async def _write_and_check(run: ReportRun, found: ReportFound) -> Draft | None:
     if not found.sources:
         run.emit(events.Token(request_id=run.request_id, text=get_messages(run.language).nothing_found))
         return None
-    run.deadline = run.budget.phase_end("write")
-    return await write_and_check(run, found, _writers(run, found))
+    run.deadline = run.budget.compute_phase_end("write")
+    return await write_and_check(run, found, _choose_writers(run, found))
 
 
-def _writers(run: ReportRun, found: ReportFound) -> Writers:
+def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
     """Return the writer of the models, whose text is stored as soon as it is complete, and the judge."""
     max_tokens = max(MIN_ANSWER_TOKENS, run.budget.max_answer_tokens("write", run.options.max_tokens))
     writer = run.tools.writer(run.llm("write"), run.context_tokens("write", max_tokens))
     if run.tools.llms:  # an extractive text costs nothing to make again
-        key = run.stage_key(
+        key = run.make_stage_key(
             "write",
             writer.report_version,
             query=run.request.query,
@@ -200,7 +204,7 @@ def _writers(run: ReportRun, found: ReportFound) -> Writers:
     verification: Verification | None = None
     if run.tools.judge and (judge := run.tools.judge(run.llm("judge"))):
         stored = CachedCitationJudge(judge, _CheckpointedVerdicts(run), math.inf, run.tools.label("judge"))
-        until = run.budget.phase_end("judge")
+        until = run.budget.compute_phase_end("judge")
         verification = Verification(stored, until, found.question, run.language, found.sources)
     return Writers(
         writer, run.tools.fallback, max_tokens, verification=verification, support_model=run.tools.support_model
@@ -223,7 +227,7 @@ class _CheckpointedVerdicts(ICache[StoredVerdicts]):
 async def _summarize_remaining(run: ReportRun, reader: ReadScheduler, pages: Sequence[ReadPage]) -> list[Summary]:
     """Return the summaries that are finished within SUMMARY_WAIT_S; the others are reported as degraded."""
     soon = asyncio.get_running_loop().time() + SUMMARY_WAIT_S
-    summaries = await reader.summaries(min(soon, run.budget.phase_end("write")))
+    summaries = await reader.summaries(min(soon, run.budget.compute_phase_end("write")))
     missing = {read_page.page.url for read_page in pages} - summaries.keys()
     if missing and not run.early_finish.is_due:
         run.add_degraded(Degraded(component="summarize", reason=SUMMARIES_LATE.format(count=len(missing))))

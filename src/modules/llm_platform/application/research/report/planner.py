@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from modules.llm_platform.application.research.find.plan import LATE_PLAN, Plan, restore_plan
 from modules.llm_platform.application.research.find.plan_prompt import (
     SUB_QUESTIONS_VERSION,
+    make_sub_questions_request,
     parse_questions,
-    sub_questions_request,
 )
 from modules.llm_platform.application.research.model_output.lists import stream_list
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
@@ -36,7 +36,7 @@ PARTIAL = "llm_provider: its only sub-question leaves out a part of the question
 
 
 @stage("plan")
-async def sub_questions(
+async def plan_sub_questions(
     question: str,
     language: str,
     llm: ILLMProvider | None,
@@ -57,7 +57,7 @@ async def sub_questions(
     spent, is_complete = NOTHING_SPENT, False
     if llm is not None:
         try:
-            request = sub_questions_request(question, language, limit, other_than)
+            request = make_sub_questions_request(question, language, limit, other_than)
             answer = await stream_list(llm, request, selected.add)
         except LLMException as error:
             spent, degraded = error.spent, (Degraded.of(f"plan/{llm.name}", error),)
@@ -88,7 +88,7 @@ class Planner:
     async def plan(self, request: PlanRequest) -> ResearchPlan:
         """Return sub-questions for review, from the store unless the request rejects some (`other_than`)."""
         language, tools = choose_language(request.query, request.language), self._tools
-        checkpoints = self._checkpoints(request, fresh=bool(request.other_than))
+        checkpoints = self._open_checkpoints(request, fresh=bool(request.other_than))
         if stored := await load_plan(tools, checkpoints, request.query):
             return await self._add_estimate(stored.model_copy(update={"spent": NOTHING_SPENT}), request)
         made, degraded = await self._generate(request, language)
@@ -110,13 +110,13 @@ class Planner:
 
     async def accept(self, request: PlanRequest, questions: Sequence[str]) -> None:
         """Store these sub-questions as the accepted plan."""
-        checkpoints = self._checkpoints(request)
+        checkpoints = self._open_checkpoints(request)
         plan = AcceptedPlan(query=request.query, questions=tuple(questions), accepted_at=datetime.now(UTC))
         await checkpoints.put("search_queries", self._make_accepted_key(checkpoints, request), plan)
 
     async def accepted(self, request: PlanRequest) -> AcceptedPlan | None:
         """Return the plan that was accepted last; None when there is none or it has expired."""
-        checkpoints = self._checkpoints(request)
+        checkpoints = self._open_checkpoints(request)
         return await checkpoints.get("search_queries", self._make_accepted_key(checkpoints, request), AcceptedPlan)
 
     async def _generate(self, request: PlanRequest, language: str) -> tuple[Plan, tuple[Degraded, ...]]:
@@ -124,14 +124,16 @@ class Planner:
         rejected = request.other_than
         try:
             async with deadline_in(PLAN_TIMEOUT_S):
-                made = await sub_questions(request.query, language, model, options, other_than=rejected, emit=_ignore)
+                made = await plan_sub_questions(
+                    request.query, language, model, options, other_than=rejected, emit=_ignore
+                )
         except TimeoutError:
-            plain = await sub_questions(request.query, language, None, options, other_than=rejected, emit=_ignore)
+            plain = await plan_sub_questions(request.query, language, None, options, other_than=rejected, emit=_ignore)
             late = Plan(plain.questions, Spending.of_unfinished_call(is_free=model is None or model.is_free))
             return late, (Degraded(component="plan", reason=LATE_PLAN),)
         return made, made.degraded
 
-    def _checkpoints(self, request: PlanRequest, *, fresh: bool = False) -> CheckpointStore:
+    def _open_checkpoints(self, request: PlanRequest, *, fresh: bool = False) -> CheckpointStore:
         return self._tools.checkpoints(
             make_topic(request.query), choose_language(request.query, request.language), fresh=fresh
         )
@@ -142,16 +144,16 @@ class Planner:
 
 async def load_plan(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> ResearchPlan | None:
     """Return the sub-questions that were planned for this question before, for a review or in a report; None without any."""
-    stored = await checkpoints.get("search_queries", _plan_key(tools, checkpoints, query), ResearchPlan)
+    stored = await checkpoints.get("search_queries", _make_plan_key(tools, checkpoints, query), ResearchPlan)
     return restore_plan(stored, query, tools.options.sub_questions)
 
 
 async def store_plan(tools: ReportTools, checkpoints: CheckpointStore, plan: ResearchPlan) -> None:
     """Store a plan for `load_plan`."""
-    await checkpoints.put("search_queries", _plan_key(tools, checkpoints, plan.query), plan)
+    await checkpoints.put("search_queries", _make_plan_key(tools, checkpoints, plan.query), plan)
 
 
-def _plan_key(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> str:
+def _make_plan_key(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> str:
     count = tools.options.sub_questions
     return checkpoints.key(SUB_QUESTIONS_VERSION, tools.label("plan"), query=query, count=count)
 

@@ -6,7 +6,7 @@ A model writes them. Without one, or when it fails, the sub-question and its con
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from modules.llm_platform.application.research.model_output.lists import list_request, read_strings, stream_list
+from modules.llm_platform.application.research.model_output.lists import make_list_request, read_strings, stream_list
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.dtos.report_dtos import PlanRequest
@@ -50,7 +50,7 @@ class Queries:
     degraded: tuple[Degraded, ...] = ()
 
 
-def source_kinds(asked: ResearchRequest | PlanRequest) -> tuple[tuple[SourceKind, ...], ...]:
+def select_source_kinds(asked: ResearchRequest | PlanRequest) -> tuple[tuple[SourceKind, ...], ...]:
     """Return the groups of source kinds to search, web kinds together; none when the request only names addresses."""
     if asked.urls and "sources" not in asked.model_fields_set:
         return ()
@@ -59,7 +59,7 @@ def source_kinds(asked: ResearchRequest | PlanRequest) -> tuple[tuple[SourceKind
     return tuple(kinds for kinds in (web, documents) if kinds)
 
 
-def query_languages(question_language: str, configured: Sequence[str]) -> tuple[str, ...]:
+def choose_query_languages(question_language: str, configured: Sequence[str]) -> tuple[str, ...]:
     """Return the configured languages, else the question's and English, each once."""
     candidates = configured or (question_language, SECOND_LANGUAGE)
     found: dict[str, str] = {}
@@ -69,7 +69,7 @@ def query_languages(question_language: str, configured: Sequence[str]) -> tuple[
 
 
 @stage("queries")
-async def search_queries(
+async def plan_search_queries(
     question: str,
     sub_question: str,
     languages: Sequence[str],
@@ -93,7 +93,7 @@ async def search_queries(
 
     if llm is not None:
         try:
-            answer = await stream_list(llm, _request(question, sub_question, languages, per_language), take)
+            answer = await stream_list(llm, _make_request(question, sub_question, languages, per_language), take)
         except LLMException as error:
             degraded = (Degraded.of(f"queries/{llm.name}", error),)
         else:
@@ -103,7 +103,7 @@ async def search_queries(
             if not selected.items:
                 degraded = (*degraded, Degraded(component=f"queries/{llm.name}", reason=UNUSABLE))
     if not selected.items:
-        return Queries(_fallback_queries(question, sub_question, languages, per_language, emit), degraded)
+        return Queries(_make_fallback_queries(question, sub_question, languages, per_language, emit), degraded)
     return Queries(tuple(selected.items), degraded)
 
 
@@ -117,7 +117,7 @@ def parse(text: str, topic: str, language: str) -> list[str]:
     return listed or (plain if any(shares_content_word(line, topic, language) for line in plain) else [])
 
 
-def _request(question: str, sub_question: str, languages: Sequence[str], per_language: int) -> LLMRequest:
+def _make_request(question: str, sub_question: str, languages: Sequence[str], per_language: int) -> LLMRequest:
     prompt = PROMPT.format(
         count=per_language * len(languages),
         shares=", then ".join(f"{per_language} in {language_name(tag)}" for tag in languages),
@@ -126,10 +126,10 @@ def _request(question: str, sub_question: str, languages: Sequence[str], per_lan
         question=one_line(question),
         topic=one_line(sub_question),
     )
-    return list_request(prompt, QUERIES_MAX_TOKENS)
+    return make_list_request(prompt, QUERIES_MAX_TOKENS)
 
 
-def _fallback_queries(
+def _make_fallback_queries(
     question: str, sub_question: str, languages: Sequence[str], per_language: int, emit: Callable[[str], None]
 ) -> tuple[str, ...]:
     """Return the sub-question, then its content words, with the question's when it does not name its topic."""
@@ -145,7 +145,7 @@ def _fallback_queries(
     return found
 
 
-def query_language(query: str, languages: Sequence[str]) -> str | None:
+def detect_query_language(query: str, languages: Sequence[str]) -> str | None:
     """Return the query's language, as the matching tag of `languages` (pt-BR, not pt); None when it is unknown.
 
     A query is often too short to detect its language; then its function words decide among `languages`.

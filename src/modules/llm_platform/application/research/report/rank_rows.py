@@ -49,7 +49,7 @@ def match_rows_to_results(rows: Sequence[MatchedRow], titles: Sequence[str]) -> 
         rows = [replace(row, number=None) for row in rows]
     unmatched: list[tuple[list[int], MatchedRow]] = []
     for row in rows:
-        variants = _title_variants(row)
+        variants = _list_title_variants(row)
         at = row.number - 1 if row.number is not None and 1 <= row.number <= len(titles) else None
         if at is not None and found[at]:
             at = None  # given twice: of results with one title the next may be meant
@@ -69,17 +69,17 @@ def match_rows_to_results(rows: Sequence[MatchedRow], titles: Sequence[str]) -> 
     return found
 
 
-def _title_variants(row: MatchedRow) -> tuple[str, ...]:
+def _list_title_variants(row: MatchedRow) -> tuple[str, ...]:
     """Return the normalized title, and without the number that some models write before it."""
     numbered = _NUMBERED.match(row.title)
     return (_normalize(row.title), _normalize(row.title[numbered.end() :])) if numbered else (_normalize(row.title),)
 
 
 def _find_best_match_level(variants: tuple[str, ...], title: str) -> int:
-    return max(_match_level(variant, title) for variant in variants)
+    return max(_rate_match(variant, title) for variant in variants)
 
 
-def _match_level(variant: str, title: str) -> int:
+def _rate_match(variant: str, title: str) -> int:
     if not variant or not title:
         return NO_MATCH
     if variant == title:
@@ -132,15 +132,15 @@ def _read_array(cells: Sequence[object]) -> MatchedRow:
 
     Number and title may be missing. Exactly five numbers are all scores.
     """
-    words = [cell for cell in cells if isinstance(cell, str) and _mark(cell) is None]
+    words = [cell for cell in cells if isinstance(cell, str) and _read_mark(cell) is None]
     numbered = bool(words) or len(cells) != CRITERIA
-    number = _number(cells[0]) if cells and numbered else None
+    number = _read_number(cells[0]) if cells and numbered else None
     rest = cells if number is None else cells[1:]
     first = rest[0] if rest else None
     # A title may read as a number (`Seven`): then all scores follow it.
     if not words and len(rest) > CRITERIA and isinstance(first, str) and first.strip()[:1].isalpha():
         words, rest = [first], rest[1:]
-    return _match_row(number, words[0] if words else "", _marks(rest))
+    return _match_row(number, words[0] if words else "", _read_marks(rest))
 
 
 def _read_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
@@ -149,14 +149,14 @@ def _read_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
     marks: dict[Role, list[float]] = {"criterion": [], "other": [], "overall": []}
     known = False
     for key, value in row.items():
-        role, mark = _role(key[:MAX_KEY_CHARS]), _mark(value)
+        role, mark = _read_role(key[:MAX_KEY_CHARS]), _read_mark(value)
         known = known or role != "other"
         if role == "title":
             title = title or str(value)
         elif isinstance(value, str) and mark is None:
             spare = spare or value
         elif role == "number":
-            number = _number(value)
+            number = _read_number(value)
         elif mark is not None:
             marks[role].append(mark)
     if known or spare:
@@ -165,11 +165,11 @@ def _read_object(row: Mapping[str, object]) -> Iterator[MatchedRow]:
         return
     for key, value in row.items():  # `{"Solar sails": 7, "Tea": [2, 1, 2, 2, 3]}`, or numbers in place of titles
         number = int(key) if key.isascii() and key.isdigit() and len(key) <= 2 else None
-        yield _match_row(number, "" if number is not None else key, _marks((value,)))
+        yield _match_row(number, "" if number is not None else key, _read_marks((value,)))
 
 
 @lru_cache(maxsize=512)
-def _role(key: str) -> Role:
+def _read_role(key: str) -> Role:
     """Return what the value under this key means."""
     name = key.strip().casefold()
     if _TITLE.search(name):
@@ -189,16 +189,16 @@ def _match_row(number: int | None, title: str, marks: Sequence[float]) -> Matche
     return MatchedRow(number, title, tuple(marks[:CRITERIA]))
 
 
-def _marks(values: Iterable[object]) -> list[float]:
-    return [mark for value in values if (mark := _mark(value)) is not None]
+def _read_marks(values: Iterable[object]) -> list[float]:
+    return [mark for value in values if (mark := _read_mark(value)) is not None]
 
 
-def _number(value: object) -> int | None:
+def _read_number(value: object) -> int | None:
     number = read_number(value)
     return int(number) if number is not None and number == int(number) else None
 
 
-def _mark(value: object) -> float | None:
+def _read_mark(value: object) -> float | None:
     """Return a number from 0 to 10 in any notation; None when it is out of range."""
     if type(value) is int:  # the usual case, fast
         return float(value) if 0 <= value <= TOP_SCORE else None

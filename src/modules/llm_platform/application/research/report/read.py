@@ -81,7 +81,7 @@ class ReadScheduler:
         The next best page replaces one that cannot be read, or that has the text of another. Reads that are still running at
         the end are not needed any more, and stop.
         """
-        until = self._run.budget.phase_end("read")
+        until = self._run.budget.compute_phase_end("read")
         remaining = iter(enumerate(requests))
         running: dict[asyncio.Task[Page | None], int] = {}
         pages: dict[int, ReadPage] = {}
@@ -101,7 +101,7 @@ class ReadScheduler:
                     seen.add(page.sha256)
                     pages[position] = ReadPage(requests[position], page)
                     if page.url not in self._summaries and not self._run.early_finish.is_due:
-                        summary = self._summary(page, requests[position].url)
+                        summary = self._summarize_page(page, requests[position].url)
                         self._summaries[page.url] = asyncio.create_task(summary)
         self._cancel_late([requests[position] for position in running.values()])
         return [pages[position] for position in sorted(pages)]
@@ -117,7 +117,7 @@ class ReadScheduler:
             task.cancel()
         for request in late:
             self._run.reads["late"] += 1
-            self._run.add_degraded(Degraded(component=_component(request.url), reason=READ_TIMEOUT))
+            self._run.add_degraded(Degraded(component=_name_component(request.url), reason=READ_TIMEOUT))
             self._run.emit(
                 Read(request_id=self._run.request_id, url=request.url, status=ResearchTimeoutError.code, chars=0)
             )
@@ -125,7 +125,7 @@ class ReadScheduler:
     @stage("read")
     async def _read(self, url: str) -> Page | None:
         run = self._run
-        set_deadline(Deadline(run.budget.phase_end("read")))  # `collect` cancels at this time
+        set_deadline(Deadline(run.budget.compute_phase_end("read")))  # `collect` cancels at this time
         key = run.checkpoints.key(READ_VERSION, run.tools.label("read"), url=url)
         page = await run.checkpoints.get("docs", key, Page)
         status = "stored" if page else "read"
@@ -140,7 +140,7 @@ class ReadScheduler:
             except AppException as error:
                 self.failure = error
                 run.reads["failed"] += 1
-                run.add_degraded(Degraded.of(_component(url), error))
+                run.add_degraded(Degraded.of(_name_component(url), error))
                 run.emit(Read(request_id=run.request_id, url=url, status=error.code, chars=0))
                 return None
             if page.reader != DOCUMENTS:
@@ -150,9 +150,11 @@ class ReadScheduler:
         run.emit(Read(request_id=run.request_id, url=url, status=status, chars=len(page.text)))
         return page
 
-    async def _summary(self, page: Page, requested_url: str) -> Summary:
+    async def _summarize_page(self, page: Page, requested_url: str) -> Summary:
         run = self._run
-        key = run.stage_key("summarize", SUMMARY_VERSION, query=run.request.query, url=page.url, sha256=page.sha256)
+        key = run.make_stage_key(
+            "summarize", SUMMARY_VERSION, query=run.request.query, url=page.url, sha256=page.sha256
+        )
         summary = await run.checkpoints.get("summaries", key, Summary)
         if summary is None:
             summary, degraded = await summarize(
@@ -170,6 +172,6 @@ class ReadScheduler:
         return summary
 
 
-def _component(url: str) -> str:
+def _name_component(url: str) -> str:
     """Return the component name in `degraded`: the host, or what kind of address it is."""
     return f"read/{get_host(url) or (DOCUMENTS if url.startswith('doc:') else 'address')}"

@@ -64,9 +64,9 @@ def replay_events(
     openable = tuple(
         _shorten(source) for source in {source.index: source for source in sources}.values() if is_openable(source.url)
     )
-    replayed = [kept for event in events[:-1] if (kept := _event(event, openable, request)) is not None]
+    replayed = [kept for event in events[:-1] if (kept := _sanitize_event(event, openable, request)) is not None]
     events, text = _sanitize(replayed, openable)
-    answer = _answer(done.response, text, openable, request, language)
+    answer = _make_answer(done.response, text, openable, request, language)
     return (*events, done.model_copy(update={"response": answer})), openable
 
 
@@ -105,7 +105,7 @@ def _merge_tokens(part: Iterable[research_events.ResearchEvent], text: str) -> I
             text = ""
 
 
-def _event(
+def _sanitize_event(
     event: research_events.ResearchEvent, sources: Sequence[Source], request: ResearchRequest
 ) -> research_events.ResearchEvent | None:
     """Return the sanitized event.
@@ -114,7 +114,7 @@ def _event(
     """
     match event:
         case research_events.Planned():
-            return _shorten(event).model_copy(update={"questions": _questions(event.questions, request)})
+            return _shorten(event).model_copy(update={"questions": _list_questions(event.questions, request)})
         case research_events.Searched():
             results = tuple(_shorten(result) for result in event.results[:MAX_RAW_RESULTS] if is_openable(result.url))
             return _shorten(event).model_copy(update={"results": results})
@@ -126,9 +126,9 @@ def _event(
         case research_events.RoundStarted():
             return _shorten(event).model_copy(
                 update={
-                    "open": _questions(event.open, request),
-                    "queries": _questions(event.queries, request),
-                    "evidence": _evidence_rows(event.evidence),
+                    "open": _list_questions(event.open, request),
+                    "queries": _list_questions(event.queries, request),
+                    "evidence": _sanitize_rows(event.evidence),
                 }
             )
         case research_events.SourcesNumbered():
@@ -145,7 +145,7 @@ def _event(
             assert_never(event)
 
 
-def _answer(
+def _make_answer(
     replayed: ResearchResponse,
     text: str,
     sources: tuple[Source, ...],
@@ -166,8 +166,8 @@ def _answer(
         uncited = tuple(TextSpan(start=start, end=end) for start, end in checked.uncited)
         uncited_sentences = len(uncited)
     checked_metadata = {
-        "plan": _questions(meta.plan, request),
-        "open_questions": _questions(meta.open_questions, request),
+        "plan": _list_questions(meta.plan, request),
+        "open_questions": _list_questions(meta.open_questions, request),
         "files": (),
         "related_questions": select_related_questions(meta.related_questions, language, (request.query,)),
         "uncited": uncited,
@@ -182,7 +182,7 @@ def _answer(
             "output": None,  # made for each request
             "sources": tuple(SourceRef.of(source) for source in sources if source.index in cited),
             "citations": citations,
-            "evidence": _evidence_rows(replayed.evidence),
+            "evidence": _sanitize_rows(replayed.evidence),
             "raw_results": None if replayed.raw_results is None else _read_raw_results(replayed.raw_results),
             "degraded": tuple(map(_shorten, replayed.degraded[:MAX_NOTES])),
             "metadata": _shorten(meta).model_copy(update=checked_metadata),
@@ -190,11 +190,11 @@ def _answer(
     )
 
 
-def _evidence_rows(rows: Sequence[EvidenceRow]) -> tuple[EvidenceRow, ...]:
-    return tuple(map(_evidence_row, rows[:MAX_ROWS]))
+def _sanitize_rows(rows: Sequence[EvidenceRow]) -> tuple[EvidenceRow, ...]:
+    return tuple(map(_sanitize_row, rows[:MAX_ROWS]))
 
 
-def _evidence_row(row: EvidenceRow) -> EvidenceRow:
+def _sanitize_row(row: EvidenceRow) -> EvidenceRow:
     openable = [quote for quote in row.quotes[:MAX_NOTES] if is_openable(quote.url)]
     quotes = tuple(map(_shorten, openable[:MAX_QUOTES]))
     words = tuple(remove_controls(word[:MAX_LABEL_CHARS]) for word in row.words[:MAX_NOTES])
@@ -229,6 +229,6 @@ def _read_raw_results(raw: Sequence[RawResult]) -> tuple[RawResult, ...]:
     return tuple(_shorten(result) for result in raw[:MAX_RAW_RESULTS] if is_openable(result.url))
 
 
-def _questions(questions: Iterable[str], request: ResearchRequest) -> tuple[str, ...]:
+def _list_questions(questions: Iterable[str], request: ResearchRequest) -> tuple[str, ...]:
     written = (request.query, *(request.plan or ()))
     return tuple(question for question in questions if is_query(question, written))[:MAX_PLAN_QUESTIONS]

@@ -38,13 +38,13 @@ EXCLUDED_FIELDS = {
 EXCLUDED_OPTIONS = {"timeout_s", "context_tokens", "offline", "model_ends_rounds"}
 
 
-def request_key(request: ResearchRequest, language: str) -> str:
+def make_request_key(request: ResearchRequest, language: str) -> str:
     """Return the key of the request alone, without its plan and without models, engines and prompts."""
-    asked = {name: value for name, value in _identity(request).items() if name != "plan"}
+    asked = {name: value for name, value in _describe_request(request).items() if name != "plan"}
     return store_key(version="", model="", language=language, request=asked)
 
 
-def report_key(
+def make_report_key(
     checkpoints: CheckpointStore, tools: ReportTools, request: ResearchRequest, earlier: Sequence[Source] = ()
 ) -> str:
     """Return the key of the request and of everything that shapes the report.
@@ -59,13 +59,13 @@ def report_key(
     return checkpoints.key(
         "|".join(versions),
         "|".join(by),
-        request=_identity(request),
+        request=_describe_request(request),
         made=[getattr(options, field.name) for field in fields(ReportOptions) if field.name not in EXCLUDED_OPTIONS],
         **({"earlier": [(source.url, source.title, source.text) for source in earlier]} if earlier else {}),
     )
 
 
-def _identity(request: ResearchRequest) -> dict[str, object]:
+def _describe_request(request: ResearchRequest) -> dict[str, object]:
     # Fields that an endpoint adds to the request, such as `stream`, are left out too.
     parts = set(ResearchRequest.model_fields) - EXCLUDED_FIELDS
     is_requested = request.model_dump(mode="json", include=parts, exclude_none=True)

@@ -14,7 +14,7 @@ from modules.llm_platform.application.research.report.checkpoint_store import Ch
 from modules.llm_platform.application.research.report.estimate import estimate_report
 from modules.llm_platform.application.research.report.pipeline import make_report
 from modules.llm_platform.application.research.report.planner import Planner
-from modules.llm_platform.application.research.report.report_key import report_key
+from modules.llm_platform.application.research.report.report_key import make_report_key
 from modules.llm_platform.application.research.report.run import ReportRun, ReportTools
 from modules.llm_platform.application.research.report.stored_report import (
     find_stored_report,
@@ -22,8 +22,8 @@ from modules.llm_platform.application.research.report.stored_report import (
     store_owner,
     store_report,
 )
-from modules.llm_platform.application.research.run import Run, request_language
-from modules.llm_platform.application.research.structured_output import output_seconds
+from modules.llm_platform.application.research.run import Run, detect_request_language
+from modules.llm_platform.application.research.structured_output import compute_output_seconds
 from modules.llm_platform.domain.concurrency.early_finish import SharedEarlyFinish
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
@@ -49,7 +49,7 @@ class MadeReport:
 
     def make_final_event(self, run: Run) -> Done:
         """Return the last event of one follower, with its request id, its latency, and raw_results unless it omits them."""
-        own = {"request_id": run.request_id, "latency_ms": _latency_ms(run)}
+        own = {"request_id": run.request_id, "latency_ms": _measure_latency_ms(run)}
         metadata = self.response.metadata.model_copy(update=own)
         raw = None if run.request.omit_raw else self.response.raw_results
         answer = self.response.model_copy(update={"metadata": metadata, "raw_results": raw})
@@ -96,7 +96,7 @@ class Reporter:
         """Return what a report takes at most. Its sub-questions are not planned yet."""
         wanted = PlanRequest(query=request.query, sources=request.sources, urls=request.urls, language=request.language)
         questions = [request.query] * self._tools.options.sub_questions
-        language = request_language(request) or DEFAULT_LANGUAGE
+        language = detect_request_language(request) or DEFAULT_LANGUAGE
         return estimate_report(self._tools, wanted, language, questions).at_most
 
     async def report(self, run: Run) -> None:
@@ -109,7 +109,7 @@ class Reporter:
             self._cleaning = asyncio.create_task(self._clean_store())
         request = run.request
         checkpoints = self._tools.checkpoints(make_topic(request.query), run.language, fresh=request.fresh)
-        key = report_key(checkpoints, self._tools, request, run.earlier_sources)
+        key = make_report_key(checkpoints, self._tools, request, run.earlier_sources)
         has_schema = request.output_schema is not None  # a report with a schema keeps time and a call free for it
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds, has_schema)
 
@@ -197,7 +197,7 @@ class Reporter:
         )
         if stored is None:
             return None
-        log.info("research from the store", extra={"depth": "report", "latency_ms": _latency_ms(run)})
+        log.info("research from the store", extra={"depth": "report", "latency_ms": _measure_latency_ms(run)})
         await run.store_sources(stored.sources)
         for event in stored.repeat_events(run.request_id):
             run.emit(event)
@@ -210,7 +210,10 @@ class Reporter:
         unabridged = replace(run, request=run.request.model_copy(update={"omit_raw": False}))
         report = await make_report(
             ReportRun.of(
-                unabridged, tools=await self._tools.with_context(), budget=self._budget(run), checkpoints=checkpoints
+                unabridged,
+                tools=await self._tools.with_context(),
+                budget=self._make_budget(run),
+                checkpoints=checkpoints,
             )
         )
         response, latency_ms = report.response, report.response.metadata.latency_ms
@@ -227,18 +230,18 @@ class Reporter:
 
     def end(self, run: Run) -> float:
         """Return the event loop time by which everything is done."""
-        return run.began + self._seconds(run.request)
+        return run.began + self._limit_seconds(run.request)
 
-    def _seconds(self, request: ResearchRequest) -> float:
+    def _limit_seconds(self, request: ResearchRequest) -> float:
         return min(self._tools.options.timeout_s, request.max_seconds or self._tools.options.timeout_s)
 
-    def _budget(self, run: Run) -> Budget:
+    def _make_budget(self, run: Run) -> Budget:
         request = run.request
-        seconds = self._seconds(request)
+        seconds = self._limit_seconds(request)
         budget = Budget(
             max_llm_calls=request.max_llm_calls,
             max_cost_usd=request.max_cost_usd,
-            deadline=run.began + seconds - output_seconds(request, seconds),
+            deadline=run.began + seconds - compute_output_seconds(request, seconds),
             price=self._tools.price,
         )
         if request.output_schema is not None:
@@ -246,5 +249,5 @@ class Reporter:
         return budget
 
 
-def _latency_ms(run: Run) -> int:
+def _measure_latency_ms(run: Run) -> int:
     return round((asyncio.get_running_loop().time() - run.began) * 1000)

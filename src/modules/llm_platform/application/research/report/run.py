@@ -140,7 +140,7 @@ class ReportRun(Run):
         self.add_degraded(*entries)
         return all(entry.component.partition("/")[0] != stage or entry.is_unusable_answer for entry in entries)
 
-    def stage_key(self, stage: LLMStage, version: str, **inputs: object) -> str:
+    def make_stage_key(self, stage: LLMStage, version: str, **inputs: object) -> str:
         """Return the store key of what the stage's model makes of these inputs."""
         return self.checkpoints.key(version, self.tools.label(stage), **inputs)
 

@@ -45,7 +45,7 @@ def from_pages(pages: Sequence[ReadPage], best: Sequence[RankedCandidate]) -> Re
             for number, read_page in enumerate(pages, 1)
         ),
         documents=frozenset(read_page.request.url for read_page in pages if read_page.is_document),
-        cut_tokens=sum(_tokens_cut(page.text) for page in cut),
+        cut_tokens=sum(_estimate_cut_tokens(page.text) for page in cut),
         degraded=tuple(Degraded(component=f"source/{page.title[:MAX_NAME_CHARS]}", reason=reason) for page in cut),
     )
 
@@ -108,7 +108,7 @@ def _make_source(number: int, read: ReadPage, found: WebSearchResultItem | None)
     )
 
 
-def _tokens_cut(text: str) -> int:
+def _estimate_cut_tokens(text: str) -> int:
     """Return the tokens that were cut off, estimated from a sample: counting megabytes takes too long."""
     cut = len(text) - MAX_SOURCE_CHARS
     sample = text[MAX_SOURCE_CHARS : MAX_SOURCE_CHARS + SAMPLE_CHARS]

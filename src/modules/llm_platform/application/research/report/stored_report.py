@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError, field_validator
 from modules.llm_platform.application.research import events as research_events
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
 from modules.llm_platform.application.research.report.replay import replay_events
-from modules.llm_platform.application.research.report.report_key import request_key
+from modules.llm_platform.application.research.report.report_key import make_request_key
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
@@ -22,7 +22,7 @@ from modules.llm_platform.domain.research.store_key import store_key
 class StoredReport(EndsTopic, frozen=True):
     """A finished report: all its events, and the texts that its quotes refer to.
 
-    `asked` is the `request_key` of the report, by which it is found offline.
+    `asked` is the key of the request (`make_request_key`), by which it is found offline.
     """
 
     asked: str
@@ -89,19 +89,19 @@ class FinishedMark(EndsTopic, frozen=True):
 
 
 class OwnedReport(BaseModel, frozen=True):
-    """The `report_key` of the report of a topic that an owner asked for last."""
+    """The key (`make_report_key`) of the report of a topic that an owner asked for last."""
 
     report: str
 
 
-def owner_entry_key(owner: str) -> str:
+def make_owner_entry_key(owner: str) -> str:
     """Return the key of the OwnedReport of this owner, which does not reveal who it is."""
     return store_key(version="owner", model="", language="", owner=owner)
 
 
 async def store_owner(checkpoints: CheckpointStore, owner: str, key: str) -> None:
-    """Store that this owner asked for the stored report with this `report_key`."""
-    position, owned = owner_entry_key(owner), OwnedReport(report=key)
+    """Store that this owner asked for the stored report with this key."""
+    position, owned = make_owner_entry_key(owner), OwnedReport(report=key)
     if await checkpoints.get("answers", position, OwnedReport) != owned:
         await checkpoints.put("answers", position, owned)
 
@@ -109,13 +109,13 @@ async def store_owner(checkpoints: CheckpointStore, owner: str, key: str) -> Non
 async def find_stored_report(
     checkpoints: CheckpointStore, key: str, request: ResearchRequest, language: str, *, offline: bool
 ) -> StoredReport | None:
-    """Return the stored report of this request by the same models, engines and prompts (`report_key`), sanitized.
+    """Return the stored report of this request by the same models, engines and prompts (`make_report_key`), sanitized.
 
     Offline, models, engines and prompts may differ, and the latest report of the same request is returned.
     """
     found = await checkpoints.get("answers", key, StoredReport)
     if found is None and offline:
-        asked = request_key(request, language)
+        asked = make_request_key(request, language)
         candidates = [
             report
             for report in await checkpoints.values("answers", StoredReport)
@@ -142,15 +142,15 @@ async def store_report(
     events: tuple[research_events.ResearchEvent, ...],
     sources: tuple[Source, ...],
 ) -> None:
-    """Store the report under its `report_key`."""
+    """Store the report under its key."""
     report = StoredReport(
-        asked=request_key(request, language), finished_at=datetime.now(UTC), events=events, sources=sources
+        asked=make_request_key(request, language), finished_at=datetime.now(UTC), events=events, sources=sources
     )
     await checkpoints.put("answers", key, report)
 
 
 async def mark_finished(checkpoints: CheckpointStore, key: str) -> None:
-    """Store a mark that the report with this `report_key` finished, without its response."""
+    """Store a mark that the report with this key finished, without its response."""
     await checkpoints.put(
         "answers", checkpoints.key("", "", candidates=key), FinishedMark(finished_at=datetime.now(UTC))
     )

@@ -93,7 +93,7 @@ async def summarize(
     """Return the summary, by a model in `language` or else as quoted sentences, and the failures of the model."""
     if llm is None:
         return await _make_extractive_summary(page, question, language), ()
-    request, cut = await run_in_thread_if_long(len(page.text), _request, page, question, language, context_tokens)
+    request, cut = await run_in_thread_if_long(len(page.text), _make_request, page, question, language, context_tokens)
     try:
         answer = await llm.generate(request)
     except LLMException as error:
@@ -115,7 +115,7 @@ def is_long(text: str) -> bool:
     return spaced >= LONG_FROM_WORDS or spaced + len(_UNSPACED.findall(head)) // CHARS_PER_WORD >= LONG_FROM_WORDS
 
 
-def _request(page: Page, question: str, language: str, context_tokens: int) -> tuple[LLMRequest, int]:
+def _make_request(page: Page, question: str, language: str, context_tokens: int) -> tuple[LLMRequest, int]:
     """Return the request, and how many tokens of the page were cut."""
     fence = fence_line(question, page.url, page.text)
     shape = _LONG if is_long(page.text) else _SHORT

@@ -131,7 +131,7 @@ class Draft:
         """Add the next part that the writer wrote."""
         self._written.append(text)
         self._waiting += text
-        if len(self._written) == 1 and self._key() in _REMEMBERED:
+        if len(self._written) == 1 and self._make_key() in _REMEMBERED:
             return
         if self._preparing is not None and not self._preparing.done():
             return  # a deadline during a wait here would lose this part
@@ -144,7 +144,7 @@ class Draft:
 
     async def finish(self) -> None:
         """Complete the text when the writer has ended. A caller that does not stream gets it now."""
-        self._known = _REMEMBERED.get(self._key()) if self._waiting else None
+        self._known = _REMEMBERED.get(self._make_key()) if self._waiting else None
         if self._known is not None:
             self._add_written((self._known.text,))
         else:
@@ -178,9 +178,9 @@ class Draft:
         if self._support is None or not await self._support.finish(self.run.deadline):
             return citations
         self.degraded += self._support.degraded
-        read = {_place(citation): citation for citation in (await self._compare()).citations}
+        read = {_locate(citation): citation for citation in (await self._compare()).citations}
         return tuple(
-            read.get(_place(citation), citation) if citation.checked_by == "words" else citation
+            read.get(_locate(citation), citation) if citation.checked_by == "words" else citation
             for citation in citations
         )
 
@@ -192,7 +192,7 @@ class Draft:
         if self._support is not None and not self._is_judged and await self._support.finish(self.run.deadline):
             checked = await self._compare()
         if self._support is None or not self._support.degraded:
-            _REMEMBERED[self._key()] = _CheckedText(self.text, self.added, self.sources, checked)
+            _REMEMBERED[self._make_key()] = _CheckedText(self.text, self.added, self.sources, checked)
         return checked
 
     async def _compare(self) -> CheckedAnswer:
@@ -242,7 +242,7 @@ class Draft:
             self._check_early(frozenset())
         else:
             self.found.reading.read_cited(list_cited_numbers(part))
-            self._check_early(self.found.reading.being_read())
+            self._check_early(self.found.reading.list_being_read())
 
     def _check_early(self, awaited: frozenset[int]) -> None:
         """Check the finished sentences, and let the judge and the support model begin with the doubted ones.
@@ -258,13 +258,13 @@ class Draft:
         if self._support is not None and not self._is_judged and self._known is None:
             self._support.begin()
 
-    def _key(self) -> Hashable:
+    def _make_key(self) -> Hashable:
         """Return everything that the checked text depends on, as the key of _REMEMBERED."""
         is_read = self._support is not None and not self._is_judged
         return "".join(self._written), self.found.sources, self.run.language, self.lacks_markers, is_read
 
 
-def _place(citation: Citation) -> tuple[int, int, int]:
+def _locate(citation: Citation) -> tuple[int, int, int]:
     return citation.start, citation.end, citation.source_index
 
 

@@ -66,7 +66,7 @@ class LLMSynthesizer(StreamingSynthesizer):
             yield SynthesisToken(text=synthesis.text)
             yield synthesis
             return
-        prompt = await self._prompt(request)
+        prompt = await self._make_prompt(request)
         asked = LLMRequest(
             messages=prompt.messages,
             max_tokens=prompt.max_tokens,
@@ -84,7 +84,7 @@ class LLMSynthesizer(StreamingSynthesizer):
                         yield SynthesisToken(text=text)
                 elif isinstance(part, LLMReset):
                     reader, written = _AnswerReader(), ""
-                    yield SynthesisReset(reason=_reason(part.error))
+                    yield SynthesisReset(reason=_explain_error(part.error))
                 else:
                     response = part
         if response is None:
@@ -94,9 +94,9 @@ class LLMSynthesizer(StreamingSynthesizer):
         if rest := rest or ("" if written else get_messages(request.language).not_answered):
             written += rest
             yield SynthesisToken(text=rest)
-        yield _synthesis(response, written, is_answered, prompt)
+        yield _make_synthesis(response, written, is_answered, prompt)
 
-    async def _prompt(self, request: SynthesisRequest) -> Prompt:
+    async def _make_prompt(self, request: SynthesisRequest) -> Prompt:
         context_tokens = await resolve_context(self._context_tokens)
         chars = sum(len(source.text) for source in request.sources)
         return await run_in_thread_if_long(chars, build_prompt, request, context_tokens, self._sources_tokens)
@@ -119,7 +119,7 @@ class _AnswerReader:
         return self._mark.feed(self._tokens.finish()) + self._mark.finish()
 
 
-def _synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt) -> Synthesis:
+def _make_synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt) -> Synthesis:
     return Synthesis(
         text=text,
         synthesizer=f"{response.provider}/{response.model}",
@@ -131,6 +131,6 @@ def _synthesis(response: LLMResponse, text: str, answered: bool, prompt: Prompt)
     )
 
 
-def _reason(error: Exception) -> str:
+def _explain_error(error: Exception) -> str:
     """Return the code and message of our own errors; of any other error the type only, because its text is untrusted."""
     return f"{error.code}: {error.message}" if isinstance(error, AppException) else type(error).__name__

@@ -47,7 +47,7 @@ class SharedSynthesizer(StreamingSynthesizer):
         self._flights: SingleFlight[SynthesisPart] = SingleFlight()
 
     async def stream(self, request: SynthesisRequest) -> AsyncIterator[SynthesisPart]:
-        key = self._key(request)
+        key = self._make_key(request)
         start = partial(request.stream_with, self._writer)
         if self._cache is not None:
             start = partial(self._read_or_write, key, request, self._cache)
@@ -76,7 +76,7 @@ class SharedSynthesizer(StreamingSynthesizer):
         yield SynthesisToken(text=hit.text)
         yield _mark_reused(hit)
 
-    def _key(self, request: SynthesisRequest) -> str:
+    def _make_key(self, request: SynthesisRequest) -> str:
         """Return the cache key. It has all fields of the request but `is_streamed`, so it needs no change for a new field."""
         shaping = {field.name: getattr(request, field.name) for field in fields(request)}
         del shaping["is_streamed"]  # it only changes how the text is divided into parts

@@ -76,7 +76,7 @@ async def check(draft: Draft) -> None:
         await _add_closest_passages(draft)
     for message in _list_messages(draft, is_fallback=is_fallback, by_model=by_model):
         draft.add(f"\n\n{message}")
-    draft.degraded += tuple(_notes(synthesis, draft.checked, by_model=by_model))
+    draft.degraded += tuple(_list_notes(synthesis, draft.checked, by_model=by_model))
     await _judge(draft, text, is_fallback=is_fallback)
 
 
@@ -131,7 +131,7 @@ def _list_messages(draft: Draft, *, is_fallback: bool, by_model: bool) -> Iterat
         yield draft.found.stop_note
 
 
-def _notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> Iterator[Degraded]:
+def _list_notes(synthesis: Synthesis, checked: CheckedAnswer, *, by_model: bool) -> Iterator[Degraded]:
     """Yield the entries of `degraded` about sentences without citations and texts that end early."""
     count, found = checked.uncited_sentences, len({citation.start for citation in checked.citations})
     reasons = {"length": CUT_OFF, REPETITION: REPEATED}

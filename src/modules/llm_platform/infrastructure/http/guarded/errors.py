@@ -49,11 +49,11 @@ TRANSPORT: Final[tuple[tuple[type[Exception], type[AppException], str], ...]] = 
 TRANSPORT_ERRORS: Final = tuple(kind for kind, _, _ in TRANSPORT)
 
 
-def transport_error(error: Exception) -> AppException:
+def make_transport_error(error: Exception) -> AppException:
     return next(page_error(message) for kind, page_error, message in TRANSPORT if isinstance(error, kind))
 
 
-def status_error(status: int, retry_after_s: float | None = None) -> AppException | None:
+def make_status_error(status: int, retry_after_s: float | None = None) -> AppException | None:
     """Return the page error for a status, or None for a page. Redirects were followed before."""
     if status in STATUSES:
         kind, message = STATUSES[status]

@@ -21,7 +21,7 @@ from modules.llm_platform.infrastructure.http.client import (
     user_agent,
 )
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
-from modules.llm_platform.infrastructure.models.kinds import LLMConnection, configuration_error
+from modules.llm_platform.infrastructure.models.kinds import LLMConnection, find_configuration_error
 from modules.llm_platform.infrastructure.models.openai import errors, streaming
 from modules.llm_platform.infrastructure.models.openai.gathering import gather_chunks
 from modules.llm_platform.infrastructure.models.openai.relay import RelayBuilder
@@ -78,7 +78,7 @@ class OpenAIProvider(ILLMProvider):
         is_fixed = config.temperature is not None or not config.traits.accepts_temperature
         self.ignored_fields = ("temperature",) if is_fixed else ()
         self._connection = config
-        self._configuration_error = configuration_error(config)
+        self._configuration_error = find_configuration_error(config)
         self._redactor = redactor or Redactor((config.api_key,))
         self._shared_client = client
         self._own_client: httpx2.AsyncClient | None = None
@@ -94,11 +94,11 @@ class OpenAIProvider(ILLMProvider):
         return f"{self.name}/{self.model}"
 
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
-        body = self._body(request)
+        body = self._write_body(request)
         client = await self._ensure_client()
         builder = streaming.AnswerBuilder if request.relay is None else RelayBuilder
         answer = builder(self._connection, request, self._redactor)
-        first = self._first_limit(request)
+        first = self._choose_first_limit(request)
         async with watch_model(answer.meter.progress):
             with self._translate_errors(answer):
                 response = await self._send(client, body, request, first)
@@ -145,8 +145,8 @@ class OpenAIProvider(ILLMProvider):
         if not self._knows_context and self._configuration_error is None:
             limit = _TimeLimit(min(CONTEXT_TIMEOUT_S, self._connection.timeout))
             with suppress(exceptions.LLMException):  # The call of the model reports the error.
-                models = await self._run_within(self._models(await self._ensure_client()), limit) or []
-                self._learned_context = _context_window(models, self.model)
+                models = await self._run_within(self._list_models(await self._ensure_client()), limit) or []
+                self._learned_context = _find_context_window(models, self.model)
                 self._knows_context = True
         return self._learned_context
 
@@ -156,7 +156,7 @@ class OpenAIProvider(ILLMProvider):
         if client is not None:
             await client.aclose()
 
-    def _first_limit(self, request: LLMRequest) -> _TimeLimit:
+    def _choose_first_limit(self, request: LLMRequest) -> _TimeLimit:
         """Return the wait for the first text. A relayed answer that is no stream is complete with it."""
         if request.relay is not None and not request.relay.streams:
             return _TimeLimit(MAX_CALL_S, TOO_LONG)
@@ -166,13 +166,13 @@ class OpenAIProvider(ILLMProvider):
         if self._configuration_error:
             raise exceptions.LLMConfigError(self._configuration_error)
 
-    def _body(self, request: LLMRequest) -> dict[str, Any]:
+    def _write_body(self, request: LLMRequest) -> dict[str, Any]:
         """Return the JSON object to send. Raises LLMException for another provider or model, or for wrong settings."""
         self._registry.resolve(request)
         self._check_configuration()
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [_message(message) for message in request.messages],
+            "messages": [_write_message(message) for message in request.messages],
         }
         if request.max_tokens is not None:
             body[self._connection.max_tokens_field] = request.max_tokens
@@ -214,7 +214,7 @@ class OpenAIProvider(ILLMProvider):
             elif errors.is_loading(response.status_code, content) and self._can_wait(limit):
                 await self._run_within(asyncio.sleep(LOADING_PAUSE_S), limit)
             else:
-                raise errors.status_error(self._connection, response.status_code, content, response.headers)
+                raise errors.make_status_error(self._connection, response.status_code, content, response.headers)
 
     def _can_wait(self, limit: _TimeLimit) -> bool:
         """Return whether a server may go on loading its model: no longer than others may take for their first text."""
@@ -270,7 +270,7 @@ class OpenAIProvider(ILLMProvider):
 
     async def _check_models(self, client: OpenAIClient) -> str:
         """Return what the list of models shows. Raises LLMConfigError if it does not have the configured model."""
-        models = await self._models(client)
+        models = await self._list_models(client)
         if models is None:
             return "reachable; it lists no models"
         if len(models) == 1 and models[0].get("owned_by") == "llamacpp":
@@ -283,14 +283,14 @@ class OpenAIProvider(ILLMProvider):
             raise exceptions.LLMConfigError(f"{self.name} has no model {self.model!r}: set {setting} to one of {known}")
         return "reachable"
 
-    async def _models(self, client: OpenAIClient) -> list[dict[str, Any]] | None:
+    async def _list_models(self, client: OpenAIClient) -> list[dict[str, Any]] | None:
         """Return the entries of the list of models, or None if the service has no such list."""
         response = await client.get("/models")
         if response.status_code == httpx2.codes.NOT_FOUND:
             return None
         if not response.is_success:
             refusal = errors.decode_error(response.content)
-            raise errors.status_error(self._connection, response.status_code, refusal, response.headers)
+            raise errors.make_status_error(self._connection, response.status_code, refusal, response.headers)
         body = await read_body(response, MAX_MODELS_BYTES) or b""
         if "html" in response.headers.get("content-type", ""):
             address = self._connection.settings.address
@@ -312,7 +312,7 @@ class OpenAIProvider(ILLMProvider):
             async with asyncio.timeout(limit.left_s):
                 return await action
         except TRANSPORT_ERRORS as error:
-            failure = errors.transport_error(
+            failure = errors.make_transport_error(
                 self._connection, error, limit.message.format(name=self.name, seconds=limit.seconds)
             )
         finally:
@@ -365,7 +365,7 @@ class OpenAIProvider(ILLMProvider):
         return OpenAIClient(upstream, config.api_key, config.traits.version(config.api_version))
 
 
-def _message(message: ChatMessage) -> dict[str, Any]:
+def _write_message(message: ChatMessage) -> dict[str, Any]:
     sent: dict[str, Any] = {"role": message.role, "content": list(message.parts) or message.content}
     if message.tool_calls:
         sent |= {"content": message.content or None, "tool_calls": list(message.tool_calls)}
@@ -387,7 +387,7 @@ def _list_names(model: dict[str, Any]) -> Iterator[str]:
             yield name.removesuffix(":latest")  # Ollama adds this tag to a name without one.
 
 
-def _context_window(models: Sequence[dict[str, Any]], name: str) -> int | None:
+def _find_context_window(models: Sequence[dict[str, Any]], name: str) -> int | None:
     """Return the context window of a model in tokens: `max_model_len` of vLLM's list, or `meta.n_ctx` of llama.cpp's."""
     entry = next((model for model in models if name in _list_names(model)), models[0] if len(models) == 1 else {})
     meta = entry.get("meta")

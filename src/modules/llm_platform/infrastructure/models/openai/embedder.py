@@ -47,10 +47,10 @@ def read_vectors(answer: Mapping[str, Any], count: int, name: str) -> tuple[list
     if len(lengths) > 1 or not 0 < max(lengths, default=0) <= MAX_DIMENSION:
         raise EmbeddingError(f"{name} answered with invalid vectors")
     dimension = lengths.pop()
-    return [subtract_mean(_numbers(by_index[position]), (), dimension) for position in range(count)], dimension
+    return [subtract_mean(_read_numbers(by_index[position]), (), dimension) for position in range(count)], dimension
 
 
-def _numbers(values: Sequence[Any]) -> list[float]:
+def _read_numbers(values: Sequence[Any]) -> list[float]:
     """Return the numbers, with NaN for other values. A vector with NaN is dropped."""
     return [math.nan if (number := read_number(value)) is None else number for value in values]
 
@@ -132,7 +132,7 @@ class OpenAIEmbedder(IEmbedder):
             setting=connection.variables[0],
             timeout=connection.timeout,
             client=client,
-            rules=_rules(connection),
+            rules=_make_rules(connection),
             errors=EMBEDDING_ERRORS,
             redactor=redactor,
             max_bytes=EMBEDDING_ANSWER_BYTES,
@@ -148,14 +148,14 @@ class OpenAIEmbedder(IEmbedder):
         vectors: list[Vector | None] = [None] * len(texts)
 
         async def embed_batch(positions: Sequence[int]) -> None:
-            batch = await self._batch([prefixes[position] for position in positions])
+            batch = await self._embed_batch([prefixes[position] for position in positions])
             for position, vector in zip(positions, batch, strict=True):
                 vectors[position] = vector
 
-        await gather_all(embed_batch(positions) for positions in _batches(prefixes))
+        await gather_all(embed_batch(positions) for positions in _make_batches(prefixes))
         return vectors
 
-    async def _batch(self, texts: list[str]) -> list[Vector | None]:
+    async def _embed_batch(self, texts: list[str]) -> list[Vector | None]:
         async with self._slots:
             for number in range(TRIES):
                 try:
@@ -181,7 +181,7 @@ class OpenAIEmbedder(IEmbedder):
         return vectors
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
+def _make_batches(texts: Sequence[str]) -> Iterator[list[int]]:
     """Yield the places of the texts that are not blank, in batches that a service accepts."""
     batch: list[int] = []
     chars = 0
@@ -196,7 +196,7 @@ def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
         yield batch
 
 
-def _rules(connection: EmbeddingConnection) -> dict[int, Rule]:
+def _make_rules(connection: EmbeddingConnection) -> dict[int, Rule]:
     """Return the rules for statuses whose default rule does not name the setting."""
     address, key, model = connection.variables
     rejected = {

@@ -60,7 +60,7 @@ _LOADING = re.compile(r"loading", re.IGNORECASE)
 _OVERLOADED = re.compile(r"overload|rate.?limit|too many requests", re.IGNORECASE)
 
 
-def transport_error(connection: LLMConnection, error: Exception, late: str) -> exceptions.LLMException:
+def make_transport_error(connection: LLMConnection, error: Exception, late: str) -> exceptions.LLMException:
     """Return the LLMException for one of TRANSPORT_ERRORS. `late` is the message for a timeout."""
     rule = find_rule(error)
     if rule.kind == "timeout":
@@ -72,7 +72,7 @@ def transport_error(connection: LLMConnection, error: Exception, late: str) -> e
     return LLM_ERRORS[rule.kind](f"{connection.name} {message}")
 
 
-def status_error(
+def make_status_error(
     connection: LLMConnection, status: int, body: object, headers: Mapping[str, str]
 ) -> exceptions.LLMException:
     """Return the LLMException for an HTTP status that is no success."""
@@ -115,7 +115,7 @@ def read_reported_error(connection: LLMConnection, body: object) -> exceptions.L
     """Return the LLMException for an error inside an answer with status 200."""
     details = _ErrorBody(body)
     if 400 <= details.status <= 599:
-        return status_error(connection, details.status, body, {})
+        return make_status_error(connection, details.status, body, {})
     if _QUOTA.search(details.text):
         return exceptions.LLMQuotaError(f"{connection.name}: quota or balance is used up{details.known_alone}")
     if _OVERLOADED.search(details.text):

@@ -97,7 +97,7 @@ class RelayBuilder(streaming.AnswerBuilder):
             with suppress(streaming.InvalidAnswerError):  # The reader of the stream reports it.
                 chunks = streaming.decode_chunks(payload)
             for chunk in chunks:
-                for place, text in _each_text(chunk.get("choices") if isinstance(chunk, dict) else None):
+                for place, text in _list_texts(chunk.get("choices") if isinstance(chunk, dict) else None):
                     self._add_to_field(place, text, key)
 
     def _add_to_field(self, place: tuple[Any, ...], text: str, key: str) -> None:
@@ -110,11 +110,11 @@ class RelayBuilder(streaming.AnswerBuilder):
         else:
             self._open_fields.discard(place)
 
-    def _problem(self, content: str, *, has_calls: bool) -> str | None:
+    def _find_problem(self, content: str, *, has_calls: bool) -> str | None:
         return None
 
 
-def _each_text(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+def _list_texts(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
     """Yield the texts of JSON to MAX_DEPTH, each with its place. The `index` tells apart choices, and calls."""
     if isinstance(value, str):
         yield place, value
@@ -122,4 +122,4 @@ def _each_text(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[
         for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
             if isinstance(value, list):
                 name = inner.get("index") if isinstance(inner, dict) else None
-            yield from _each_text(inner, (*place, name if isinstance(name, str | int) else 0))
+            yield from _list_texts(inner, (*place, name if isinstance(name, str | int) else 0))

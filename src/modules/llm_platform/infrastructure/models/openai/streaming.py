@@ -92,7 +92,7 @@ def read_answer(body: bytes) -> Delta:
     answer = _decode(body)
     if not isinstance(answer, dict):
         raise InvalidAnswerError("JSON that is no chat completion")
-    delta = _delta(answer, "message")
+    delta = _read_delta(answer, "message")
     if delta is EMPTY:
         raise InvalidAnswerError("a chat completion without choices")
     return delta
@@ -100,7 +100,7 @@ def read_answer(body: bytes) -> Delta:
 
 def read_chunk(payload: bytes) -> Delta:
     """Return the content of one event of a streamed answer, or EMPTY if it has none. Raises the errors of `read_answer`."""
-    return _chunk_delta(_decode(payload))
+    return _read_chunk_delta(_decode(payload))
 
 
 def decode_chunks(payload: bytes) -> list[Any]:
@@ -116,8 +116,8 @@ def decode_chunks(payload: bytes) -> list[Any]:
         return [_decode(line) for line in payload.split(b"\n")]
 
 
-def _chunk_delta(chunk: Any) -> Delta:
-    return _delta(chunk, "delta") if isinstance(chunk, dict) else EMPTY
+def _read_chunk_delta(chunk: Any) -> Delta:
+    return _read_delta(chunk, "delta") if isinstance(chunk, dict) else EMPTY
 
 
 def _decode(body: bytes) -> Any:
@@ -133,7 +133,7 @@ def _decode(body: bytes) -> Any:
         raise InvalidAnswerError("broken JSON") from None
 
 
-def _delta(answer: dict[str, Any], name: str) -> Delta:
+def _read_delta(answer: dict[str, Any], name: str) -> Delta:
     """Return the content of an answer or a chunk. `name` is the field of a choice that holds it: "message" or "delta"."""
     if answer.get("error"):
         raise ReportedError(answer["error"])
@@ -143,14 +143,14 @@ def _delta(answer: dict[str, Any], name: str) -> Delta:
     first = next((choice for choice in known if choice.get("index") in (0, None)), None)
     numbers = range(1, dtos.MAX_CHOICES)
     further = [choice for choice in known if type(choice.get("index")) is int and choice["index"] in numbers]
-    others = tuple(_choice(choice, name) for choice in further)
-    counted = _usage(usage) if usage else {}
+    others = tuple(_read_choice(choice, name) for choice in further)
+    counted = _read_usage(usage) if usage else {}
     if first is None:
         return Delta(**counted, others=others) if others or (usage and name == "delta") else EMPTY
-    return _choice(first, name, others, **counted)
+    return _read_choice(first, name, others, **counted)
 
 
-def _choice(choice: dict[str, Any], name: str, others: tuple[Delta, ...] = (), **counted: int | None) -> Delta:
+def _read_choice(choice: dict[str, Any], name: str, others: tuple[Delta, ...] = (), **counted: int | None) -> Delta:
     """Return the content of one choice. `others` and the counts of tokens belong to the first choice."""
     message = choice.get(name)
     if not isinstance(message, dict):
@@ -158,19 +158,21 @@ def _choice(choice: dict[str, Any], name: str, others: tuple[Delta, ...] = (), *
         message = {"content": choice.get("text")}
     reason = choice.get("finish_reason")  # null while the answer continues
     return Delta(
-        text=_text(message.get("content")),
-        reasoning=next((_text(message[name]) for name in ("reasoning_content", "reasoning") if message.get(name)), ""),
+        text=_read_text(message.get("content")),
+        reasoning=next(
+            (_read_text(message[name]) for name in ("reasoning_content", "reasoning") if message.get(name)), ""
+        ),
         finish_reason=_FINISH.get(reason, "stop") if isinstance(reason, str) and reason else None,
         refused=bool(message.get("refusal")),
-        tool_calls=_tool_calls(message.get("tool_calls")),
-        logprobs=_logprobs(choice.get("logprobs")),
+        tool_calls=_read_tool_calls(message.get("tool_calls")),
+        logprobs=_read_logprobs(choice.get("logprobs")),
         choice=choice.get("index") or 0,
         others=others,
         **counted,
     )
 
 
-def _logprobs(logprobs: object) -> tuple[dict[str, Any], ...]:
+def _read_logprobs(logprobs: object) -> tuple[dict[str, Any], ...]:
     """Return the probabilities of the tokens, as the service sends them."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
     if not isinstance(content, list):
@@ -178,7 +180,7 @@ def _logprobs(logprobs: object) -> tuple[dict[str, Any], ...]:
     return tuple(entry for entry in content if isinstance(entry, dict) and isinstance(entry.get("token"), str))
 
 
-def _text(content: object) -> str:
+def _read_text(content: object) -> str:
     """Return the text of a message's content: a string, or the text parts of a list."""
     if isinstance(content, str):
         return content
@@ -188,7 +190,7 @@ def _text(content: object) -> str:
     return "".join(part["text"] for part in parts if isinstance(part.get("text"), str))
 
 
-def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
+def _read_tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
     """Return the calls of tools, or their parts, with the fields of OpenAI's API alone.
 
     Some services send the arguments as an object where the API has a string of JSON.
@@ -212,7 +214,7 @@ def _tool_calls(calls: object) -> tuple[dict[str, Any], ...]:
     return tuple(found)
 
 
-def _usage(usage: object) -> dict[str, Any]:
+def _read_usage(usage: object) -> dict[str, Any]:
     if not isinstance(usage, dict):
         return {}
     counted = {name: _count(usage.get(name)) for name in ("prompt_tokens", "completion_tokens")}
@@ -248,14 +250,14 @@ class EventDecoder:
         self._line.clear()
         if not lines[-1].endswith((b"\n", b"\r")):
             self._line += lines.pop()
-        return self._events(lines)
+        return self._split_events(lines)
 
     def finish(self) -> list[bytes]:
         """Return the data of a last event that no blank line has ended."""
         lines = [bytes(self._line), b"\n"] if self._line else [b"\n"]
-        return self._events(lines)
+        return self._split_events(lines)
 
-    def _events(self, lines: list[bytes]) -> list[bytes]:
+    def _split_events(self, lines: list[bytes]) -> list[bytes]:
         events = []
         for raw in lines:
             if raw == b"\n" and self._after_cr:
@@ -305,7 +307,7 @@ class StreamReader:
         if self._plain is not None:
             self._plain += received
         elif received:
-            yield from self._deltas(self._events.feed(received))
+            yield from self._read_deltas(self._events.feed(received))
 
     def end(self) -> Iterator[Delta]:
         """Yield the remaining deltas at the end of the body. An incomplete event is dropped."""
@@ -314,11 +316,11 @@ class StreamReader:
             yield read_answer(bytes(self._plain))
             return
         with suppress(InvalidAnswerError):
-            yield from self._deltas(self._events.finish())
+            yield from self._read_deltas(self._events.finish())
         if not self._has_events:
             raise InvalidAnswerError("an empty stream")
 
-    def _deltas(self, payloads: list[bytes]) -> Iterator[Delta]:
+    def _read_deltas(self, payloads: list[bytes]) -> Iterator[Delta]:
         for payload in payloads:
             if payload.startswith(b"[DONE]"):
                 self.done = self._has_events = True
@@ -327,7 +329,7 @@ class StreamReader:
             if not payload or payload.isspace():
                 continue
             self._has_events = True
-            yield from (delta for delta in map(_chunk_delta, decode_chunks(payload)) if delta is not EMPTY)
+            yield from (delta for delta in map(_read_chunk_delta, decode_chunks(payload)) if delta is not EMPTY)
 
 
 KEY_TOKENS: Final = 200  # more tokens than an API key has
@@ -537,7 +539,7 @@ class AnswerBuilder:
 
     def spent(self) -> dtos.Spending:
         """Return the spending so far. A call that returned nothing counts as a call without tokens."""
-        return self.meter.price(self._usage()) if self.meter.has_received else dtos.Spending(calls=1)
+        return self.meter.price(self._read_usage()) if self.meter.has_received else dtos.Spending(calls=1)
 
     def response(self) -> dtos.LLMResponse:
         """Return the complete answer.
@@ -545,14 +547,14 @@ class AnswerBuilder:
         Raises LLMProviderException if the answer is empty, filtered, refused, or consists of reasoning alone.
         """
         content, calls = "".join(self._text.pieces.parts), _join_calls(self._calls.parts)
-        if problem := self._problem(content, has_calls=bool(calls)):
+        if problem := self._find_problem(content, has_calls=bool(calls)):
             raise LLMProviderException(f"{self._connection.name} {problem}")
         reason = self.finish_reason or "stop"
         if self.is_looping:
             reason = REPETITION
         elif calls and reason == "stop":
             reason = "tool_calls"
-        usage = self._usage()
+        usage = self._read_usage()
         return dtos.LLMResponse(
             content=content,
             provider=self._connection.name,
@@ -586,10 +588,10 @@ class AnswerBuilder:
         if not (len(key) >= MIN_SECRET_CHARS and key in tail + "".join(entry["token"] for entry in logprobs)):
             self._logprobs.parts += logprobs
 
-    def _usage(self) -> dtos.Usage:
+    def _read_usage(self) -> dtos.Usage:
         return self.meter.usage(other.meter for other in self._others.values())
 
-    def _problem(self, content: str, *, has_calls: bool) -> str | None:
+    def _find_problem(self, content: str, *, has_calls: bool) -> str | None:
         if self._request.as_it_comes and self.finish_reason != FAILED and not self._refused:
             return None  # such a caller gets the answer of the service unchanged, even an empty one
         if self.finish_reason == FILTERED:

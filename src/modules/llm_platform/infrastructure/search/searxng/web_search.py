@@ -221,7 +221,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         reply = await self._upstream.post_form(SEARCH, form, deadline, sent_kind="query")
         self._check_limiter(reply)
         if reply.status == httpx2.codes.BAD_REQUEST:
-            raise refusals.form_error(reply.body) or self._upstream.status_error(reply.status)
+            raise refusals.form_error(reply.body) or self._upstream.make_status_error(reply.status)
         return SearXNGAnswer(self._upstream.json_object(reply, finite=finite), reply.headers)
 
     def _check_limiter(self, reply: Reply) -> None:
@@ -230,7 +230,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             wait_s = retry_after_s(reply.headers)
             if wait_s is None and reply.body.strip() == refusals.LIMITER_BODY:
                 wait_s = self._limiter.note_refusal()
-            raise self._upstream.status_error(reply.status, wait_s)
+            raise self._upstream.make_status_error(reply.status, wait_s)
         url = f"{self._upstream.base_url}{SEARCH}"
         if reply.status == httpx2.codes.FOUND and refusals.is_limiter_redirect(reply.headers.get("location", ""), url):
             raise exceptions.WebSearchBlockedError(refusals.BOT_DETECTION, retry_after_s=refusals.LONG_WINDOW_S)

@@ -184,7 +184,7 @@ def research(
         "freshness": freshness,
         "language": language,
         "omit_raw": omit_raw,
-        "sources": options.source_kinds(sources, documents),
+        "sources": options.select_source_kinds(sources, documents),
         "domains": options.split_list(domains),
         "urls": tuple(url or ()),
         "instructions": instructions,

@@ -52,7 +52,7 @@ def search(
         "freshness": freshness,
         "time_range": time_range,
         "language": language,
-        "sources": options.source_kinds(sources, documents),
+        "sources": options.select_source_kinds(sources, documents),
         "engines": split_list(engines),
         "domains": split_list(domains),
     }
