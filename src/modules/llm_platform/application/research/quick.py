@@ -226,7 +226,7 @@ class QuickResearch:
             excerpts=excerpts,
             reading=SourcesBeingRead(sources, reads, run.store_sources),
             ledger=rounds.ledger,
-            evidence=rounds.evidence(),
+            evidence=rounds.list_evidence(),
             stop_note=rounds.write_stop_note(run.language),
             spent=planned.spent + rounds.spent,
             degraded=(*planned.degraded, *rounds.degraded),

@@ -192,7 +192,7 @@ async def test_further_pages_are_bounded_and_none_is_read_where_none_is_wanted(l
     reader = ScriptedReader({})
     async with page_reads(reader, [], limit, 0.0) as reads:
         await reads.collect(urls(*names))
-        reads.go_on(urls(*names))
+        reads.start_further(urls(*names))
         await reads.wait_for(urls(*reversed(names)))
         await asyncio.sleep(0)
         counts = reads.end()
@@ -204,7 +204,7 @@ async def test_a_cited_page_is_waited_for_once_the_text_is_there() -> None:
     reader = ScriptedReader(dict.fromkeys(urls("a", "b"), "Text."))
     async with page_reads(reader, [], 1) as reads:
         await reads.collect(urls("a"))
-        reads.go_on(urls(HANGS))
+        reads.start_further(urls(HANGS))
         await reads.wait_for(urls("b"))
         assert sorted(read_page.page.url for read_page in reads.get_pages().values()) == urls("a", "b")
 
@@ -218,7 +218,7 @@ async def test_a_page_that_had_its_time_is_not_waited_for_again() -> None:
         assert await took(reads.wait_for(urls(HANGS))) == 0.0
         assert await took(reads.wait_for(urls(HANGS, f"{HANGS}2"))) == pytest.approx(SOON_S * LATE_SHARE)
     async with page_reads(reader, [], 1, SOON_S) as reads:
-        reads.go_on(urls(HANGS))
+        reads.start_further(urls(HANGS))
         await asyncio.sleep(1.5 * SOON_S)  # the writing
         assert await took(reads.wait_for(urls(HANGS))) == 0.0
     async with page_reads(reader, [], 1, left=0.0) as reads:

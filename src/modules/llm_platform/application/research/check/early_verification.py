@@ -44,8 +44,8 @@ class EarlyVerification:
             and claim not in self.verdicts
             and (self._question, claim) not in self._verification.cancelled
         ]
-        is_free = self._task is None or self._task.done()
-        if self._waiting and is_free and self._calls < MAX_EARLY_CALLS and not self.degraded:
+        is_idle = self._task is None or self._task.done()
+        if self._waiting and is_idle and self._calls < MAX_EARLY_CALLS and not self.degraded:
             self._asked, self._waiting = list(dict.fromkeys(self._waiting)), []
             self._calls += 1
             self._task = asyncio.create_task(self._ask(self._asked))

@@ -54,7 +54,7 @@ class SupportReading:
             await self._task
 
     async def finish(self, deadline: float) -> bool:
-        """Read what is still in doubt. Returns whether a verdict may have changed since the last check."""
+        """Read what is still in doubt. Return whether a verdict may have changed since the last check."""
         was_busy = self._checker.has_doubts or (self._task is not None and not self._task.done())
         if not was_busy:
             return False

@@ -20,12 +20,12 @@ TOO_MANY: Final = (
 )
 
 
-# Returns the log-odds that each passage supports its claim. A shorter result means that the other ones were not read.
+# Returns the log-odds that each passage supports its claim. A shorter result means that the rest was not read.
 ReadSupport = Callable[[Sequence[Doubt]], Sequence[float]]
 
 
 def weigh_doubts(checker: CitationChecker, read_support: ReadSupport | None) -> bool:
-    """Let the support model decide what the words leave in doubt. Returns whether a verdict may have changed."""
+    """Let the support model decide what the words leave in doubt. Return whether a verdict may have changed."""
     has_read = False
     while read_support is not None and (doubts := checker.doubts(PAIRS_AT_ONCE)):
         scores = read_support(doubts)

@@ -59,21 +59,14 @@ class FilesSearch(IWebSearchProvider):
         self._others = others
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
-        files = self._files.search.search(request.with_(sources=(DOCUMENTS,)))
         if self._others is None:
-            answer = await files
-            if answer.results:
-                return answer
-            beginnings = {"results": await self._files.beginnings()}
-            return answer.model_copy(update=beginnings).with_degraded([Degraded(component=FILES, reason=NO_FIT)])
-        outcomes = await asyncio.gather(files, self._others.search(request), return_exceptions=True)
+            return await self._search_files_alone(request)
+        searches = (self._search_files(request), self._search_others(request, self._others))
+        outcomes = await asyncio.gather(*searches, return_exceptions=True)
         answers: list[WebSearchResponse] = []
         failures: list[Degraded] = []
         for name, outcome in zip((FILES, self._others.name), outcomes, strict=True):
             if isinstance(outcome, WebSearchResponse):
-                if answers or failures:  # this is the answer of `others`, which must not replace a file
-                    others = tuple(item for item in outcome.results if item.url not in self._files.urls)
-                    outcome = outcome.model_copy(update={"results": others})
                 answers.append(outcome)
             elif isinstance(outcome, AppException) and not isinstance(outcome, WebSearchRequestError):
                 failures.append(Degraded.of(name, outcome))
@@ -82,6 +75,22 @@ class FilesSearch(IWebSearchProvider):
         if not answers and isinstance(outcomes[1], AppException):
             raise outcomes[1]
         return fuse_answers(request, answers).with_degraded(failures)
+
+    async def _search_files_alone(self, request: WebSearchRequest) -> WebSearchResponse:
+        answer = await self._search_files(request)
+        if answer.results:
+            return answer
+        beginnings = {"results": await self._files.beginnings()}
+        return answer.model_copy(update=beginnings).with_degraded([Degraded(component=FILES, reason=NO_FIT)])
+
+    async def _search_files(self, request: WebSearchRequest) -> WebSearchResponse:
+        return await self._files.search.search(request.with_(sources=(DOCUMENTS,)))
+
+    async def _search_others(self, request: WebSearchRequest, others: IWebSearchProvider) -> WebSearchResponse:
+        """Search the other sources, without results that have the address of a file."""
+        answer = await others.search(request)
+        results = tuple(item for item in answer.results if item.url not in self._files.urls)
+        return answer.model_copy(update={"results": results})
 
 
 class FilesReader(IPageReader):

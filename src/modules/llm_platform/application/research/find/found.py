@@ -28,7 +28,7 @@ class Found:
     - `excerpts` are the parts of the sources that the writer reads; None if it reads them whole.
     - `reading` gives access to pages that are still being read while the text is written.
     - `ledger` has the questions of the run with their quotes. `evidence` has its rows if the answer needs sentences of several
-      sources (`FurtherRounds.evidence`).
+      sources (`FurtherRounds.list_evidence`).
     - `stop_note` says why the search ended. It is shown below a text that does not answer.
     - `spent` and `degraded` belong to the search and its plan.
     """

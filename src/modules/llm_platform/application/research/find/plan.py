@@ -5,6 +5,7 @@ sub-questions of a report are planned in `report/planner.py`.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from modules.llm_platform.application.research.events import Planned
 from modules.llm_platform.application.research.find.plan_prompt import PLAN_VERSION, make_plan_request, parse_questions
@@ -53,28 +54,30 @@ class SearchPlanner:
 
     async def plan(self, run: Run) -> Plan:
         """Return the searches of the run, and emit them. A shallow run searches for its question and emits nothing."""
-        question, language, follow_up = run.request.query, run.language, run.follow_up
         if run.request.depth == "shallow":
-            return Plan((question,))
-        if (
-            follow_up and follow_up.questions
-        ):  # the model that understood the follow-up planned them, and the cost is counted there
-            planned = Plan(follow_up.questions)
+            return Plan((run.request.query,))
+        if run.follow_up and run.follow_up.questions:
+            planned = Plan(
+                run.follow_up.questions
+            )  # the call that understood the follow-up question planned and paid them
         else:
-            try:
-                async with deadline_in(self.timeout_s):
-                    planned = await self._read_cached_plan(question, language)
-            except TimeoutError:
-                is_free = self.llm is None or self.llm.is_free
-                planned = replace(
-                    await plan(question, language, None),
-                    spent=Spending.of_unfinished_call(is_free=is_free),
-                    degraded=(Degraded(component="plan", reason=LATE_PLAN),),
-                )
+            planned = await self._plan_in_time(run.request.query, run.language)
         run.emit(Planned(request_id=run.request_id, questions=planned.questions))
         return planned
 
-    async def _read_cached_plan(self, question: str, language: str) -> Plan:
+    async def _plan_in_time(self, question: str, language: str) -> Plan:
+        """Return the plan of the model, or of the rules if the model is late."""
+        try:
+            async with deadline_in(self.timeout_s):
+                return await self._find_or_make_plan(question, language)
+        except TimeoutError:
+            return replace(
+                await plan(question, language, None),
+                spent=Spending.of_unfinished_call(is_free=self.llm is None or self.llm.is_free),
+                degraded=(Degraded(component="plan", reason=LATE_PLAN),),
+            )
+
+    async def _find_or_make_plan(self, question: str, language: str) -> Plan:
         """Return the cached plan of the question, or a new one. Only a complete plan of a model is cached."""
         if self.cache is None or self.llm is None or self.ttl_s <= 0:
             return await plan(question, language, self.llm)
@@ -91,18 +94,17 @@ class SearchPlanner:
 @stage("plan")
 async def plan(question: str, language: str, llm: ILLMProvider | None) -> Plan:
     """Return at most MAX_QUESTIONS searches. If the model fails, rules plan them, and `degraded` says why."""
+    select = partial(select_questions, language=language, written=(question,))
+    by_rules = decompose_question(question, language)
     if llm is None:
-        return Plan(select_questions(decompose_question(question, language), language, written=(question,)))
+        return Plan(select(by_rules))
     try:
         answer = await llm.generate(make_plan_request(question, MAX_QUESTIONS))
     except LLMException as error:
-        degraded = (Degraded.of(f"plan/{llm.name}", error),)
-        by_rules = select_questions(decompose_question(question, language), language, written=(question,))
-        return Plan(by_rules, error.spent, degraded)
-    planned = select_questions(parse_questions(answer.content, question, language), language, written=(question,))
-    questions = select_questions([*planned, *decompose_question(question, language)], language, written=(question,))
-    by_model = bool(planned) and answer.finish_reason == "stop"
-    return Plan(questions, answer.spent, answer.degraded, by_model)
+        return Plan(select(by_rules), error.spent, (Degraded.of(f"plan/{llm.name}", error),))
+    planned = select(parse_questions(answer.content, question, language))
+    is_complete = bool(planned) and answer.finish_reason == "stop"
+    return Plan(select([*planned, *by_rules]), answer.spent, answer.degraded, by_model=is_complete)
 
 
 def restore_plan(stored: ResearchPlan | None, question: str, limit: int) -> ResearchPlan | None:

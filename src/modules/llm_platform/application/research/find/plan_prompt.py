@@ -10,16 +10,16 @@ from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 
 PLAN_MAX_TOKENS = 1024  # leaves room for reasoning before the list
 
-PLAN_VERSION = "2"  # Part of the keys of cached plans: raise it with every change of PROMPT.
+# Part of the keys of cached plans: raise it with every change of PROMPT.
+PLAN_VERSION = "2"
 PROMPT = """Split the question into {count} web searches that together answer it. Each covers another side of it and can be
 understood without the others. Keep names and terms as they are; write in the language of the question.
 Output only the searches, one per line, each starting with "Question:".
 
 Question: {question}"""
 
-SUB_QUESTIONS_VERSION = (
-    "2"  # Part of the keys of stored plans and reports: raise it with every change of REPORT_PROMPT.
-)
+# Part of the keys of stored plans and reports: raise it with every change of REPORT_PROMPT.
+SUB_QUESTIONS_VERSION = "2"
 REPORT_PROMPT = """\
 Break the question down into up to {count} sub-questions, whose answers together make a report on it.
 Each asks for one thing, is short and clear, and is understood without the others: it names what it is about. They cover \

@@ -158,7 +158,7 @@ class PageReads:
             sources, await self.collect([source.url for source in sources if source.text_kind == "snippet"])
         )
 
-    def go_on(self, urls: Iterable[str]) -> None:
+    def start_further(self, urls: Iterable[str]) -> None:
         """Begin to read these pages without waiting for them: in all, at most 1 + FURTHER_PAGES for each page of the limit."""
         further = FURTHER_PAGES * (self.limit - len(self._given))
         self._start(urls, self.limit + further, in_prompt=False)
@@ -169,7 +169,7 @@ class PageReads:
         The wait lasts as long as time is left, but at least LATE_SHARE of `seconds`, because a page that the end of a text
         cites has only just been requested. It ends earlier when each page has had `seconds`.
         """
-        self.go_on(urls)
+        self.start_further(urls)
         wanted = set(map(canonical_url, urls))
         running = {address: task for address, task in self._tasks.items() if address in wanted and not task.done()}
         end = max((self._began[address] + self._seconds for address in running), default=0.0)
@@ -259,7 +259,7 @@ class SourcesBeingRead:
 
     def read_cited(self, cited: Collection[int]) -> None:
         """Begin to read the pages of those cited sources that have only the excerpt of a search engine."""
-        self._reads.go_on(self._list_unread(cited))
+        self._reads.start_further(self._list_unread(cited))
 
     def list_being_read(self) -> frozenset[int]:
         """Return the numbers of the sources that have only an excerpt and whose pages are being read."""

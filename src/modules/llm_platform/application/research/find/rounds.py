@@ -28,9 +28,8 @@ from modules.llm_platform.domain.text.tokens import normalize
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralise, one_line
 from modules.llm_platform.domain.urls.canonical_url import admits_host, canonical_url, get_host
 
-ROUNDS_VERSION = (
-    "4"  # part of the keys of stored reports: raise it when the rules of the queries or of the quotes change
-)
+# Part of the keys of stored reports: raise it when the rules of the queries or of the quotes change.
+ROUNDS_VERSION = "4"
 MAX_ROWS = 6  # questions of one ledger
 KEPT_OF_FIRST_ROUND = 2  # this many of its best results stay, whatever later rounds find
 TIME_FACTOR = 1.5  # a round starts only if the time left is this many times the duration of the last one
@@ -61,13 +60,15 @@ def get_round_limits(run: Run) -> RoundLimits:
 
 
 def select_ledger_questions(question: str, planned: Iterable[str], language: str) -> tuple[str, ...]:
-    """Return the questions that get a row: the reader's and a model's questions, but no aspects that rules add to a topic."""
+    """Return the questions that get a row of the ledger: the reader's questions, then the model's.
+
+    Aspects that rules add to a topic get none, because nobody asked about them.
+    """
     clauses = aspect_questions(question, language)
     own = [clause for clause in clauses if clause.rstrip("?？").casefold() in question.casefold()]
     by_rules = {*clauses, *decompose_question(question, language)}
-    return tuple(dict.fromkeys((*(own or [question]), *(other for other in planned if other not in by_rules))))[
-        :MAX_ROWS
-    ]
+    by_model = [other for other in planned if other not in by_rules]
+    return tuple(dict.fromkeys((*(own or [question]), *by_model)))[:MAX_ROWS]
 
 
 class FurtherRounds:
@@ -154,7 +155,24 @@ class FurtherRounds:
         return queries
 
     async def _choose_queries(self, searched: Sequence[str], *, is_refused: bool) -> list[str]:
-        """Return the queries of the next round, or note why there is none."""
+        """Return the queries of the next round. If there are none, note why."""
+        self._stopped = self._find_stop_reason(is_refused=is_refused)
+        if self._stopped:
+            return []
+        asked = {normalize(query) for query in searched}
+        limit = self.limits.searches + SPARE_QUERIES
+        picked = await run_in_thread_if_long(self._chars, pick_queries, self._rows, asked, limit)
+        by_rules = [query.text for query in picked if is_query(query.text, self._run.asked)]
+        by_model = [query for query in await self._ask_model(searched) if normalize(query) not in asked]
+        by_rules = by_rules[: self.limits.searches - len(by_model)]
+        queries = list({normalize(query): query for query in (*by_model, *by_rules)}.values())
+        if not queries or self._stopped:
+            self._stopped = self._stopped or "nothing_new"
+            return []
+        return queries
+
+    def _find_stop_reason(self, *, is_refused: bool) -> StopReason | None:
+        """Return the first reason that forbids another round; None if there is none."""
         now = asyncio.get_running_loop().time()
         reasons: tuple[tuple[bool, StopReason], ...] = (
             (self._run.early_finish.is_due, "asked"),
@@ -167,20 +185,7 @@ class FurtherRounds:
             (self._deadline - now < TIME_FACTOR * (now - self._began), "time"),
             (not self._has_budget(), "budget"),
         )
-        self._stopped = next((reason for holds, reason in reasons if holds), None)
-        if self._stopped:
-            return []
-        asked = {normalize(query) for query in searched}
-        limit = self.limits.searches + SPARE_QUERIES
-        picked = await run_in_thread_if_long(self._chars, pick_queries, self._rows, asked, limit)
-        by_rules = [query.text for query in picked if is_query(query.text, self._run.asked)]
-        added = [query for query in await self._ask_model(searched) if normalize(query) not in asked]
-        by_rules = by_rules[: self.limits.searches - len(added)]
-        queries = list({normalize(query): query for query in (*added, *by_rules)}.values())
-        if not queries or self._stopped:
-            self._stopped = self._stopped or "nothing_new"
-            return []
-        return queries
+        return next((reason for holds, reason in reasons if holds), None)
 
     async def _ask_model(self, searched: Sequence[str]) -> tuple[str, ...]:
         """Return the queries of the model; empty without a model, or if it fails or is late.
@@ -230,7 +235,7 @@ class FurtherRounds:
         """Return whether the request allows the site of a linked page, after redirects."""
         return admits_host(get_host(page.url), self._run.request.domains)
 
-    def message(self, language: str, text: str) -> str:
+    def write_message(self, language: str, text: str) -> str:
         """Return the paragraphs below a report.
 
         - Quotes that disagree, unless `text` already shows each of them with its number of sources.
@@ -279,7 +284,7 @@ class FurtherRounds:
         quotes = [quote.url for read in self._rows for quote in read.row.quotes]
         return list(dict.fromkeys((*quotes, *(address for read in self._rows for address in read.addresses))))
 
-    def evidence(self) -> tuple[EvidenceRow, ...]:
+    def list_evidence(self) -> tuple[EvidenceRow, ...]:
         """Return the rows with quotes if a further round ran and the answer needs sentences of several sources.
 
         The result is empty otherwise, and if quotes disagree. The writer then selects sentences itself.

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from math import ceil
 
@@ -95,24 +96,25 @@ async def run_searches(
 ) -> SearchResults:
     """Search for all questions, `count` results each, and begin to read the first pages found.
 
-    A follow-up question can reuse sources of the earlier run. If they answer a shallow question, nothing is searched. If there
-    are any, or the run was given pages, a failed search does not fail the run.
+    - A run that was given pages searches beside them, unless they are all its sources.
+    - A follow-up question reuses matching sources of the earlier run. If they answer a shallow question, nothing is searched.
+
+    A failed search fails the run only if it has neither given pages nor reused sources.
     """
+    search = partial(_search_and_replace, run, questions, provider, count, reads)
     if run.given is not None:
         given = wrap_linked_results(reads.list_given())
         if run.given.are_all:
             return given
-        found = _search_and_replace(run, questions, provider, count, reads)
-        return given + await (_report_failure(found, len(questions)) if given.answers else found)
+        return given + await (_report_failure(search(), len(questions)) if given.answers else search())
     follow_up = run.follow_up
     earlier = select_reusable_sources(follow_up, run.language) if follow_up else ()
     if follow_up is None or not earlier:
-        return await _search_and_replace(run, questions, provider, count, reads)
+        return await search()
     reused = SearchResults((wrap_earlier_sources(earlier),), (), 0, earlier)
     if run.request.depth == "shallow" and await is_answered(follow_up, earlier, run.language):
         return reused
-    found = _search_and_replace(run, questions, provider, count, reads)
-    return await _report_failure(found, len(questions)) + reused
+    return await _report_failure(search(), len(questions)) + reused
 
 
 async def _report_failure(found: Awaitable[SearchResults], searches: int) -> SearchResults:
@@ -154,11 +156,11 @@ async def search_further(
     for start in range(0, len(queries), CONCURRENT_FURTHER):
         asked = queries[start : start + CONCURRENT_FURTHER]
         try:
-            found = found + await _search_all(run, asked, provider, count, None)
+            found += await _search_all(run, asked, provider, count, None)
         except WebSearchBlockedError as error:
             return found + SearchResults((), (Degraded.of("search/further", error),), len(asked)), True
         except AppException as error:
-            found = found + SearchResults((), (Degraded.of("search/further", error),), len(asked))
+            found += SearchResults((), (Degraded.of("search/further", error),), len(asked))
     return found, False
 
 
@@ -320,7 +322,9 @@ def wrap_linked_results(items: Sequence[dtos.WebSearchResultItem]) -> SearchResu
 
 
 def fuse_results(answers: Sequence[dtos.WebSearchResponse], limit: int) -> list[dtos.WebSearchResultItem]:
-    """Return the best `limit` results by reciprocal rank fusion. Of results with one canonical URL, the longest text is kept."""
+    """Return the best `limit` results by reciprocal rank fusion. Results with the same canonical URL count as one, with the
+    longest of their texts.
+    """
     scores: dict[str, float] = {}
     best: dict[str, dtos.WebSearchResultItem] = {}
     for answer in answers:

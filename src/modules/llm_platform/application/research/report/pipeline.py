@@ -128,7 +128,7 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
         results=SearchResults(explored.answers, (), explored.searches),
         raw=list_raw_results(best, numbered),
         ledger=rounds.ledger,
-        evidence=rounds.evidence(),
+        evidence=rounds.list_evidence(),
         pages=pages,
         numbered=numbered,
         rounds=rounds,
@@ -243,7 +243,7 @@ def _finish(run: ReportRun, found: ReportFound, draft: Draft | None, summaries: 
     if run.checkpoints.failure:
         run.add_degraded(Degraded.of("store", run.checkpoints.failure))
     if draft:
-        draft.add(found.rounds.message(run.language, draft.text) + short.message(run.language))
+        draft.add(found.rounds.write_message(run.language, draft.text) + short.write_message(run.language))
     response = build_response(
         run,
         replace(found, degraded=tuple(run.degraded)),

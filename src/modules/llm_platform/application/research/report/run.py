@@ -177,7 +177,7 @@ class Shortfall:
         )
         return (*left_out, unscored) if self.fallback_scores else tuple(left_out)
 
-    def message(self, language: str) -> str:
+    def write_message(self, language: str) -> str:
         """Return a paragraph to append to the text; empty when the time sufficed. `degraded` has what concerns operators."""
         return f"\n\n{get_messages(language).late}" if self.late else ""
 

@@ -29,9 +29,7 @@ from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
 
 PREPARED_IN_THREAD_CHARS = 150_000  # preparing this much takes about 15 ms; more is prepared in a thread
-REMEMBERED_ANSWERS = (
-    64  # complete texts with their sources, at most about 20 MB; about 0.1 MB each where pages were read
-)
+REMEMBERED_ANSWERS = 64  # complete texts with their sources: about 0.1 MB each, 20 MB at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ class Draft:
 
     async def __aexit__(self, *exc: object) -> None:
         if self._preparing is not None:
-            self._preparing.cancel()  # of a cancelled run, nobody waits for it any more
+            self._preparing.cancel()  # nobody waits for it after the run was cancelled
         if self._support is not None:
             await self._support.aclose()
         if self.early is not None:
@@ -108,7 +106,9 @@ class Draft:
         self._completer = MarkerCompleter(self._checker, self.run.language)
         self._unchecked: list[AnswerSentence] = []
         self._written: list[str] = []  # parts of the text that the writer has sent
-        self._waiting = ""  # parts held back: the first, if it may be a text of _REMEMBERED, or during the preparation
+        self._waiting = (
+            ""  # held back: the first part if it may be a text of _REMEMBERED, all parts during the preparation
+        )
         self._parts: list[str] = []
         self._is_finished = False
         self._known: _CheckedText | None = None

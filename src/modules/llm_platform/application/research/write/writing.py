@@ -70,7 +70,7 @@ async def check(draft: Draft) -> None:
     is_fallback = _is_by_fallback(draft)
     by_model = draft.lacks_markers and not is_fallback
     draft.checked = await draft.check_words()
-    if not synthesis.answered:  # the first one only says that the sources do not answer
+    if not synthesis.answered:  # the first sentence only says that the sources do not answer
         draft.checked = replace(draft.checked, uncited=draft.checked.uncited[1:])
     if not synthesis.answered and not render_markers(text):
         await _add_closest_passages(draft)
@@ -162,32 +162,44 @@ def _render_closest_passages(draft: Draft) -> str:
 @stage("write")
 async def _write_in_time(draft: Draft) -> Synthesis:
     """Return the text of the writer, or its finished sentences at the deadline, or the text of the fallback."""
-    writers, name = draft.writers, draft.writers.writer.name
     try:
         async with deadline_at(draft.run.deadline):
-            synthesis = await _stream(draft, writers.writer)
+            synthesis = await _stream(draft, draft.writers.writer)
     except TimeoutError:
-        spent = NOTHING_SPENT
-        if writers.by_model:
-            spent = Spending.of_unfinished_call(is_free=writers.writer.is_free)
-        if cut := await _keep_sentences(draft, spent):
-            draft.degraded += (Degraded(component=name, reason=CUT_LATE),)
-            return cut
-        draft.degraded += (Degraded(component=name, reason=LATE),)
-        return await _fall_back(draft, "deadline", spent)
+        return await _end_late_text(draft)
     except AppException as error:
-        spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
-        if isinstance(error, LLMTimeoutError) and (cut := await _keep_sentences(draft, spent)):
-            draft.degraded += (Degraded(component=name, reason=CUT_BROKEN.format(message=error.message)),)
-            return cut
-        if writers.writer is writers.fallback:
-            raise
-        draft.degraded += (Degraded.of(name, error),)
-        return await _fall_back(draft, f"{name}: {error.code}", spent)
+        return await _end_failed_text(draft, error)
     if draft.text.strip():
         return synthesis
     draft.degraded += (*synthesis.degraded, Degraded(component=synthesis.synthesizer, reason=EMPTY_TEXT))
     return await _fall_back(draft, "empty", synthesis.spent)
+
+
+async def _end_late_text(draft: Draft) -> Synthesis:
+    """Return the finished sentences of a late writer. If there are none, the fallback writes."""
+    writers, name = draft.writers, draft.writers.writer.name
+    spent = Spending.of_unfinished_call(is_free=writers.writer.is_free) if writers.by_model else NOTHING_SPENT
+    if cut := await _keep_sentences(draft, spent):
+        draft.degraded += (Degraded(component=name, reason=CUT_LATE),)
+        return cut
+    draft.degraded += (Degraded(component=name, reason=LATE),)
+    return await _fall_back(draft, "deadline", spent)
+
+
+async def _end_failed_text(draft: Draft, error: AppException) -> Synthesis:
+    """Return the finished sentences of a writer whose service stopped sending. After other errors, the fallback writes.
+
+    Raises the error if the fallback itself failed.
+    """
+    writers, name = draft.writers, draft.writers.writer.name
+    spent = error.spent if isinstance(error, LLMException) else NOTHING_SPENT
+    if isinstance(error, LLMTimeoutError) and (cut := await _keep_sentences(draft, spent)):
+        draft.degraded += (Degraded(component=name, reason=CUT_BROKEN.format(message=error.message)),)
+        return cut
+    if writers.writer is writers.fallback:
+        raise error
+    draft.degraded += (Degraded.of(name, error),)
+    return await _fall_back(draft, f"{name}: {error.code}", spent)
 
 
 async def _keep_sentences(draft: Draft, spent: Spending) -> Synthesis | None:
