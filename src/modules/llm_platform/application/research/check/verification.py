@@ -26,7 +26,7 @@ from modules.llm_platform.domain.dtos.citation_dtos import (
 )
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, ChatMessage, LLMRequest, Spending
-from modules.llm_platform.domain.dtos.sent import merge_sent
+from modules.llm_platform.domain.dtos.sent import Sent, merge_sent
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS
 from modules.llm_platform.domain.exceptions import LLMException
@@ -44,8 +44,6 @@ MIN_JUDGING_S: Final = 1.0  # no call is made with less time left
 LATE: Final = "timeout: no time was left to verify the citations; they are checked without it"
 UNREADABLE: Final = "llm_provider: its answer contained no verdicts; the citations are checked without it"
 INCOMPLETE: Final = "incomplete: {count} of {all} citations were not judged, and are checked without it"
-
-
 NOTHING_KNOWN: Final[Mapping[CitedClaim, ModelVerdict | None]] = {}
 NO_JUDGMENT: Final = JudgedClaims(verdicts=())
 
@@ -277,22 +275,31 @@ class CachedCitationJudge(ICitationJudge):
         new = [position for position, key in enumerate(keys) if key not in stored.verdicts]
         if len(new) < len(claims):
             log_cached(stored.sent_to)
-        spent, degraded = NOTHING_SPENT, stored.degraded
-        verdicts = dict(stored.verdicts)
-        if new:
-            with record_sent() as egress_log:
-                judged = await self._judge.judge(question, [claims[position] for position in new])
-            said = dict(zip((keys[position] for position in new), (*judged.verdicts, *[None] * len(new)), strict=False))
-            unusable = tuple(entry for entry in judged.degraded if entry.is_unusable_answer)
-            has_failure = len(unusable) < len(judged.degraded)
-            known = {key: verdict for key, verdict in said.items() if verdict is not None or not has_failure}
-            newest = dict(list({**stored.verdicts, **known}.items())[-MAX_STORED_VERDICTS:])
-            sent = merge_sent((*stored.sent_to, *egress_log.sent()))
-            entry = StoredVerdicts(verdicts=newest, sent_to=sent, degraded=unusable)
-            await self._cache.set(self._make_key(question), entry, self._ttl_s)
-            verdicts |= said
-            spent, degraded = judged.spent, judged.degraded
-        return JudgedClaims(verdicts=tuple(verdicts[key] for key in keys), spent=spent, degraded=degraded)
+        if not new:
+            return JudgedClaims(verdicts=tuple(stored.verdicts[key] for key in keys), degraded=stored.degraded)
+        with record_sent() as egress_log:
+            judged = await self._judge.judge(question, [claims[position] for position in new])
+        said = dict(zip((keys[position] for position in new), (*judged.verdicts, *[None] * len(new)), strict=False))
+        await self._store(question, stored, said, judged.degraded, egress_log.sent())
+        verdicts = {**stored.verdicts, **said}
+        return judged.model_copy(update={"verdicts": tuple(verdicts[key] for key in keys)})
+
+    async def _store(
+        self,
+        question: str,
+        stored: StoredVerdicts,
+        said: Mapping[str, ModelVerdict | None],
+        degraded: Sequence[Degraded],
+        sent: Iterable[Sent],
+    ) -> None:
+        """Add what the judge said to the stored verdicts, the newest last."""
+        unusable = tuple(entry for entry in degraded if entry.is_unusable_answer)
+        has_failed = len(unusable) < len(degraded)
+        known = {key: verdict for key, verdict in said.items() if verdict is not None or not has_failed}
+        newest = dict(list({**stored.verdicts, **known}.items())[-MAX_STORED_VERDICTS:])
+        sent_to = merge_sent((*stored.sent_to, *sent))
+        value = StoredVerdicts(verdicts=newest, sent_to=sent_to, degraded=unusable)
+        await self._cache.set(self._make_key(question), value, self._ttl_s)
 
     async def _load_stored(self, question: str) -> StoredVerdicts:
         return await self._cache.get(self._make_key(question)) or StoredVerdicts(verdicts={})
