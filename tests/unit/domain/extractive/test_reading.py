@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from tests.support.cases import for_each
@@ -133,6 +134,18 @@ def test_a_sentence_that_may_answer_is_named_first(log_odds: float, may_answer: 
 def test_a_question_is_read_beside_sentences_of_its_language(question: str, sentence: str, kind: str) -> None:
     """Log-odds of two models cannot be compared, and beside unknown languages the encoder decides alone."""
     assert choose_kind(question, sentence) == kind
+
+
+def test_the_limits_of_its_kind_say_how_likely_a_sentence_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closeness alone gives sentences in another language higher odds, also where they answer nothing."""
+    limits = {"english": replace(WEIGHTS, may_answer_from=-3.0), "near": replace(WEIGHTS, may_answer_from=-1.0)}
+    monkeypatch.setattr(reading, "read_weights", limits.__getitem__)
+    selection = select("How much holiday am I entitled to?")
+    english, other = list_quotable(selection)[:2]
+    readings = [Reading(other, -1.5, 0.0), Reading(english, 0.0, 0.0, -2.0, "english")]
+    chosen = choose_by_reading(selection, readings)
+    assert chosen.ordered == [english, other]
+    assert chosen.may_answer
 
 
 def test_only_as_many_sentences_are_tested_as_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -137,11 +137,15 @@ class Chosen:
 def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chosen:
     """Choose the sentences that answer.
 
-    The choice of the words stays if the question has several parts, or if one of its sentences is nearly as good as the best
-    sentence and the best sentence may answer. Other quotes must have the options, signs and identifiers of the question.
+    The best sentence is the one that is furthest above `may_answer_from` of its kind. The choice of the words stays if the
+    question has several parts, or if one of its sentences is nearly as good as the best sentence and the best sentence may
+    answer. Other quotes must have the options, signs and identifiers of the question.
     """
     question = selection.question
-    weighed = sorted(((*one.weigh(), one.candidate) for one in readings), key=lambda one: -one[0])
+    # The log-odds of two kinds cannot be compared: those of `near` are higher where nothing answers.
+    weighed = sorted(
+        ((*one.weigh(), one.candidate) for one in readings), key=lambda one: one[1].may_answer_from - one[0]
+    )
     ordered = [candidate for _, _, candidate in weighed]
     best, weights, _ = weighed[0]
     by_words = [odds for odds, _, candidate in weighed if candidate in selection.chosen]
