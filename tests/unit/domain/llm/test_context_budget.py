@@ -13,6 +13,7 @@ from tests.support.growth import is_linear
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.llm.context_budget import (
     BRIEF_SHARE,
+    ONE_STEP_SHARE,
     SOURCES_BUDGET_TOKENS,
     fit_to_budget,
     fit_to_question,
@@ -172,18 +173,41 @@ def test_a_few_passages_are_enough_if_they_have_every_word_of_the_question() -> 
         "Which pump?",  # one word: any passage about pumps has it
     ],
 )
-def test_all_sources_stay_if_the_best_passages_may_not_answer(question: str) -> None:
-    """The budget is used up, and each source has its part."""
+def test_half_of_the_budget_is_used_if_the_best_passages_may_not_answer(question: str) -> None:
+    """Facts that share few words with the question may stand in passages that the brief prompt has no room for."""
     packed = fit_to_question(sources(LONG, f"{LONG}\n\n{PUMP}", WATER), question, 600)
+    assert any(PUMP in source.text for source in packed.sources)
+    assert 600 * BRIEF_SHARE < sum(tokens(packed.sources)) <= 600 * ONE_STEP_SHARE
+
+
+def test_sources_that_have_no_word_of_the_question_share_the_budget() -> None:
+    """A question in another language ranks no passage, so that each source has its part."""
+    packed = fit_to_question(sources(LONG, LONG, WATER), "Où coule la rivière souterraine ?", 600)
     assert len(packed.sources) == 3
-    assert sum(tokens(packed.sources)) > 600 * BRIEF_SHARE * 2
+    assert sum(tokens(packed.sources)) > 600 * ONE_STEP_SHARE
 
 
-def test_a_caller_can_refuse_a_few_passages() -> None:
-    """An answer that took several searches needs more than what has the words of the question."""
+def test_a_best_passage_longer_than_the_budget_is_cut() -> None:
+    """A text without blanks is one passage, whatever its length: a part of it is better than a prompt without sources."""
+    packed = fit_to_question(sources(f"port {'x19' * 2000}", LONG), "On which port does the pump listen?", 400)
+    assert any(source.text for source in packed.sources)
+    assert sum(tokens(packed.sources)) <= 400
+
+
+def test_neighbouring_passages_stay_as_the_page_has_them() -> None:
+    """Nothing is inserted between two passages that follow each other."""
+    page = "\n".join(
+        f"Valve {number} of the pump opens at {number} bar, and it closes again by itself." for number in range(9)
+    )
+    packed = fit_to_question(sources(page, LONG), "At how many bar does a valve open?", 600)
+    assert packed.sources[0].text == page
+
+
+def test_an_answer_of_several_searches_gets_all_sources() -> None:
+    """It needs more than what has the words of the question."""
     given_sources = sources(LONG, f"{LONG}\n\n{PUMP}", WATER)
     question = "On which port does the pump of the north well listen?"
-    assert len(fit_to_question(given_sources, question, 600, may_be_brief=False).sources) == 3
+    assert len(fit_to_question(given_sources, question, 600, is_one_step=False).sources) == 3
 
 
 def test_better_ranked_sources_get_more_room() -> None:

@@ -14,6 +14,7 @@ from modules.llm_platform.domain.text.tokens import MAX_CHARS_PER_TOKEN, count_t
 SOURCES_BUDGET_TOKENS = 4000
 MIDDLE_CUT = "\n[… cut …]\n"  # replaces the middle of a text
 BRIEF_SHARE = 0.3  # share of the budget that is enough for a question whose words all stand in a few passages
+ONE_STEP_SHARE = 0.5  # share of the budget that is enough for any question that one search answers
 
 # A word, or one character of a script without blanks between words.
 _PIECE = lazy_pattern(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
@@ -33,18 +34,18 @@ def fit_to_question(
     budget_tokens: int = SOURCES_BUDGET_TOKENS,
     language: str = DEFAULT_LANGUAGE,
     *,
-    may_be_brief: bool = True,
+    is_one_step: bool = True,
 ) -> BudgetedText:
     """Cut the texts to the passages that fit the question best, at most `budget_tokens` together.
 
-    If a few passages have all words of the question, and `may_be_brief`, only BRIEF_SHARE of the budget is used, and sources
-    without such a passage are left out. Otherwise the source at rank n gets a share of 1/n of the first one's, and what better
-    ones leave: the answer mostly stands in the first source, seldom at its beginning.
+    If `is_one_step`, the passages of all sources are ranked together, and sources without one of the best are left out. They
+    take BRIEF_SHARE of the budget if they have all words of the question, else ONE_STEP_SHARE. Otherwise, and if no passage has
+    a word of the question, the source at rank n gets a share of 1/n of the first one's, and what better ones leave: the answer
+    mostly stands in the first source, seldom at its beginning.
     """
     sizes = [count_tokens(source.text) for source in sources]
-    brief_tokens = int(budget_tokens * BRIEF_SHARE)
-    if may_be_brief and (brief := _fit_briefly(sources, sizes, question, brief_tokens, language)):
-        return brief
+    if is_one_step and (together := _fit_together(sources, sizes, question, budget_tokens, language)):
+        return together
     if sum(sizes) <= budget_tokens:
         return BudgetedText(tuple(sources), 0)
     excerpts = [
@@ -55,13 +56,15 @@ def fit_to_question(
     return BudgetedText(fitted.sources, sum(sizes) - sum(count_tokens(source.text) for source in fitted.sources))
 
 
-def _fit_briefly(
+def _fit_together(
     sources: Sequence[Source], sizes: Sequence[int], question: str, budget_tokens: int, language: str
 ) -> BudgetedText | None:
-    """Return the sources that have one of the best passages, with these alone; None if they may not answer the question."""
-    if sum(sizes) <= budget_tokens:
-        return None
-    texts = select_best_passages([(source.title, source.text) for source in sources], question, budget_tokens, language)
+    """Return the sources that have one of the best passages, with these alone; None if the question ranks no passage."""
+    brief_tokens, max_tokens = int(budget_tokens * BRIEF_SHARE), int(budget_tokens * ONE_STEP_SHARE)
+    if sum(sizes) <= brief_tokens:
+        return BudgetedText(tuple(sources), 0)
+    titled = [(source.title, source.text) for source in sources]
+    texts = select_best_passages(titled, question, brief_tokens, max_tokens, language)
     if texts is None:
         return None
     kept = tuple(source.model_copy(update={"text": text}) for source, text in zip(sources, texts, strict=True) if text)

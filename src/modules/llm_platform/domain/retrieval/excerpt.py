@@ -1,7 +1,7 @@
 """The parts of a page that fit a question, for a prompt that has no room for the whole page."""
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.retrieval.bm25 import bm25_scores, match_words, question_words
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
@@ -25,53 +25,86 @@ def select_excerpt(text: str, question: str, max_tokens: int, language: str = "e
 
 
 def select_best_passages(
-    titled_texts: Sequence[tuple[str, str]], question: str, max_tokens: int, language: str = "en"
+    titled_texts: Sequence[tuple[str, str]], question: str, brief_tokens: int, max_tokens: int, language: str = "en"
 ) -> list[str] | None:
-    """Return the passages of all texts together that fit the question best, or None if they may not answer it.
+    """Return the passages of all texts together that fit the question best.
 
-    `titled_texts` are pairs (title, text), best first. The result has the passages of each text in its order, joined by GAP;
-    most texts have none. It is None if the question has fewer than three words, or if the best passages, up to two thirds of
-    `max_tokens`, lack one of them: the answer may then need facts that share few words with the question.
+    `titled_texts` are pairs (title, text), best first. The result has the passages of each text in its order; a text may have
+    none. All have at most `brief_tokens` if the best of them, up to two thirds of that, have every word of the question.
+    Otherwise the answer may need facts that share few words with the question, and they have at most `max_tokens`. So has a
+    question of fewer than three words, which any passage about its topic has.
+
+    The result is None if no passage has a word of the question, or if the best one is longer than the limit.
     """
-    missing = set(question_words(question).indices)
-    if len(missing) < SURE_WORDS:
-        return None
     ranked = _rank_together(titled_texts, question, language)
-    chosen: list[list[tuple[int, int]]] = [[] for _ in titled_texts]
-    used = 0
-    for number, start, end in ranked:
-        title, text = titled_texts[number]
-        passage = text[start:end]
-        size = count_tokens(passage)
-        if used + size > max_tokens:
-            break
-        used += size
-        chosen[number].append((start, end))
-        if missing:
-            missing -= set(match_words(f"{title}\n{passage}".split(), missing).indices)
-            if missing and used > max_tokens * SURE_SHARE:
-                return None
-    if missing:
+    if not ranked or not ranked[0].score:
         return None
-    texts = (text for _, text in titled_texts)
-    return [
-        GAP.join(text[start:end] for start, end in sorted(spans)) for text, spans in zip(texts, chosen, strict=True)
-    ]
+    limit = brief_tokens if _have_all_words(ranked, question, int(brief_tokens * SURE_SHARE)) else max_tokens
+    chosen: list[list[tuple[int, int]]] = [[] for _ in titled_texts]
+    for passage in _take(ranked, limit):
+        chosen[passage.number].append((passage.start, passage.end))
+    if not any(chosen):
+        return None
+    return [_join_spans(text, spans) for (_, text), spans in zip(titled_texts, chosen, strict=True)]
 
 
-def _rank_together(
-    titled_texts: Sequence[tuple[str, str]], question: str, language: str
-) -> Iterator[tuple[int, int, int]]:
-    """Yield the passages of all texts, best first: the number of the text, and where the passage begins and ends in it."""
+class _Passage(NamedTuple):
+    """A part of the text with this number, where it begins and ends there, its words with the title, and its score."""
+
+    number: int
+    start: int
+    end: int
+    text: str
+    titled: str
+    score: float
+
+
+def _rank_together(titled_texts: Sequence[tuple[str, str]], question: str, language: str) -> list[_Passage]:
+    """Return the passages of all texts, best first. Passages of earlier texts go before equally good ones of later texts."""
     spans = [
         (number, chunk.start, chunk.end)
         for number, (_, text) in enumerate(titled_texts)
         for chunk in split_chunks(text, language=language, max_words=PASSAGE_WORDS)
     ]
-    titled = [f"{titled_texts[number][0]}\n{titled_texts[number][1][start:end]}" for number, start, end in spans]
+    texts = [titled_texts[number][1][start:end] for number, start, end in spans]
+    titled = [f"{titled_texts[number][0]}\n{text}" for (number, _, _), text in zip(spans, texts, strict=True)]
     scores = bm25_scores(titled, question)
-    best = sorted(range(len(spans)), key=lambda at: -scores[at] / (1 + RANK_STEP * spans[at][0]))
-    return (spans[at] for at in best)
+    passages = [
+        _Passage(*span, text, words, score / (1 + RANK_STEP * span[0]))
+        for span, text, words, score in zip(spans, texts, titled, scores, strict=True)
+    ]
+    return sorted(passages, key=lambda passage: -passage.score)
+
+
+def _take(ranked: Iterable[_Passage], max_tokens: int) -> Iterator[_Passage]:
+    """Yield the first passages while they fit into `max_tokens` together."""
+    for passage in ranked:
+        max_tokens -= count_tokens(passage.text)
+        if max_tokens < 0:
+            return
+        yield passage
+
+
+def _have_all_words(ranked: Iterable[_Passage], question: str, max_tokens: int) -> bool:
+    """Return whether the first passages, up to `max_tokens`, have every word of a question of at least SURE_WORDS words."""
+    missing = set(question_words(question).indices)
+    if len(missing) < SURE_WORDS:
+        return False
+    for passage in _take(ranked, max_tokens):
+        missing -= set(match_words(passage.titled.split(), missing).indices)
+        if not missing:
+            return True
+    return False
+
+
+def _join_spans(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    """Return these parts of a text in their order: with GAP where something is left out, else as the text has them."""
+    joined, last = "", 0
+    for start, end in sorted(spans):
+        between = text[last:start]
+        joined += f"{between if joined and not between.strip() else GAP if joined else ''}{text[start:end]}"
+        last = end
+    return joined
 
 
 class RankedPassages:

@@ -90,9 +90,23 @@ def test_the_prompt_holds_rules_language_and_questions(
 
 
 def test_a_source_has_its_number_title_date_and_address() -> None:
-    """`[7] title (day)`, the address, the text."""
+    """`[7] title (day)`, the site and path, the text."""
     _, user = messages(prompt(source(published="2024-03-05T10:00:00+08:00")))
-    assert "[7] Pumps (2024-03-05)\nhttps://example.org/p\nA pump moves water." in user
+    assert "[7] Pumps (2024-03-05)\nexample.org/p\nA pump moves water." in user
+
+
+@for_each(
+    ("url", "shown"),
+    [
+        ("https://www.example.org/", "example.org"),
+        ("http://example.org:8080/a/b.html?utm=1&x=2#top", "example.org:8080/a/b.html"),
+        ("doc:handbook/leave.md", "doc:handbook/leave.md"),
+        ("https://example.org/" + "a" * 300, "example.org/" + "a" * 88),
+    ],
+)
+def test_an_address_is_shown_without_what_says_nothing(url: str, shown: str) -> None:
+    """Scheme, query and fragment cost tokens; site and path say who speaks, and often when."""
+    assert f"[7] Pumps\n{shown}\nA pump" in messages(prompt(source().model_copy(update={"url": url})))[1]
     assert "(2 days ago)" in messages(prompt(source(published="2 days ago")))[1]
 
 
@@ -268,10 +282,10 @@ async def test_a_cut_context_is_told_to_the_reader() -> None:
 
 
 def test_sources_of_an_answer_fit_the_budget_and_the_context() -> None:
-    """About 4,000 tokens by default, less for a small model, and the number of cut tokens is reported."""
+    """About 2,000 tokens by default, less for a small model, and the number of cut tokens is reported."""
     long = source("A pump moves much water every day. " * 3000)
     wide, narrow = prompt(long), prompt(long, context_tokens=2000)
-    assert 3900 < prompt_tokens(wide) < 4400
+    assert 1900 < prompt_tokens(wide) < 2400
     assert prompt_tokens(narrow) + narrow.max_tokens <= 2000
     assert narrow.max_tokens == 1000
     assert narrow.truncated_tokens > wide.truncated_tokens > 10_000

@@ -23,8 +23,8 @@ from modules.llm_platform.domain.text.language import language_name
 from modules.llm_platform.domain.text.tokens import count_tokens, cut_to_tokens
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 
-ANSWER_VERSION = "1.6"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
-REPORT_VERSION = "1.6"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
+ANSWER_VERSION = "1.7"  # Part of the keys of cached answers: raise it with every change of the prompt of an answer.
+REPORT_VERSION = "1.7"  # Part of the keys of stored reports: raise it with every change of the prompt of a report.
 NO_ANSWER = "NO_ANSWER"
 MIN_SOURCES_TOKENS = 256  # every prompt has room for this much of the sources, however small the context is
 CONTEXT_SHARE = 1 / 3  # the context may take this share of the input tokens, and more if the sources leave room
@@ -32,7 +32,7 @@ RESERVED_TOKENS = 64  # room for the provider's chat format and for errors of ou
 MAX_FOUND_SENTENCES = 8  # sentences of the ledger beside the question
 MAX_FOUND_TOKENS = 80  # size of one of these sentences
 MAX_TITLE_CHARS = 200
-MAX_URL_CHARS = 300
+MAX_ADDRESS_CHARS = 100  # site and path say who speaks and often when; the rest costs as many tokens as a sentence
 MAX_DATE_CHARS = 32
 MAX_MARK_CHARS = 16
 MAX_ECHO_CHARS = 1000  # a longer line is not compared with the question
@@ -87,6 +87,7 @@ _LABELS = ("question:", "main_question:", "answer:")
 _MARKS = (*_LABELS, "no_answer", "noanswer")
 
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_NOT_SHOWN = re.compile(r"^https?://(?:www\.)?|[?#].*|/$")  # scheme, query and fragment of an address
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +137,7 @@ def build_prompt(request: SynthesisRequest, context_tokens: int, sources_tokens:
         packed = fit_to_budget(sources, budget)
     else:
         limit, is_one_step = min(sources_tokens, budget), not request.evidence
-        packed = fit_to_question(sources, request.question, limit, request.language, may_be_brief=is_one_step)
+        packed = fit_to_question(sources, request.question, limit, request.language, is_one_step=is_one_step)
     # A title without a text tempts small models to cite it for something that they made up.
     told = [source for source in packed.sources if source.text.strip()]
     blocks = [f"{headers[source.index]}\n{neutralise(source.text)}" for source in told]
@@ -172,12 +173,13 @@ def _write_closing(request: SynthesisRequest) -> str:
 
 
 def _source_header(source: Source) -> str:
-    """Return two lines with the number, title, date and address of a source."""
+    """Return two lines with the number, title, date and address of a source, the address as browsers show it."""
     title, date = neutralise(one_line(source.title))[:MAX_TITLE_CHARS], ""
     if source.published:
         day = _DAY.match(source.published)
         date = f" ({day.group() if day else neutralise(one_line(source.published))[:MAX_DATE_CHARS]})"
-    return f"[{source.index}] {title}{date}\n{one_line(source.url)[:MAX_URL_CHARS]}"
+    address = _NOT_SHOWN.sub("", one_line(source.url))[:MAX_ADDRESS_CHARS]
+    return f"[{source.index}] {title}{date}\n{address}"
 
 
 class NoAnswerReader:
