@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from functools import partial
 
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.synthesizer import FakeSynthesizer
@@ -21,7 +22,8 @@ from modules.llm_platform.application.research.check.verification import (
     ask_judge,
 )
 from modules.llm_platform.application.research.find.plan import SearchPlanner
-from modules.llm_platform.application.research.find.round_queries import ask_model
+from modules.llm_platform.application.research.find.round_queries import RoundModel, ask_model
+from modules.llm_platform.application.research.find.rounds import DEEP, FurtherRounds
 from modules.llm_platform.application.research.follow_up import FollowUps, apply_follow_up
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.application.research.write.llm_synthesizer import LLMSynthesizer
@@ -70,6 +72,21 @@ async def test_late_queries_of_a_round(is_free: bool, cost_usd: float | None) ->
     request = LLMRequest(messages=(ChatMessage(role="user", content=QUESTION),))
     answer = await ask_model(make_late_model(is_free=is_free), request)
     assert answer.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
+
+
+@FREE_OR_PAID
+@in_virtual_time
+async def test_queries_of_a_round_that_an_early_finish_ends(is_free: bool, cost_usd: float | None) -> None:
+    run = Run(request=ResearchRequest(query=QUESTION, depth="deep"), request_id="r", detected="en")
+    model = RoundModel(partial(ask_model, make_late_model(is_free=is_free)), is_free=is_free)
+    rounds = FurtherRounds(run, DEEP, math.inf, model)
+    await rounds.fill_ledger(["Which port does the session server use?"], SOURCES)
+    planning = asyncio.create_task(rounds.plan_next_queries([QUESTION]))
+    await asyncio.sleep(0.1)
+    run.early_finish.found()
+    run.early_finish.ask()
+    assert await planning == []
+    assert rounds.spent == Spending(calls=1, cost_usd=cost_usd, is_cost_cut_off=not is_free)
 
 
 @FREE_OR_PAID

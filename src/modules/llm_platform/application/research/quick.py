@@ -23,7 +23,7 @@ from modules.llm_platform.application.research.find.read_pages import (
     ReadOptions,
     SourcesBeingRead,
 )
-from modules.llm_platform.application.research.find.round_queries import AskModel, ask_model, cache_model
+from modules.llm_platform.application.research.find.round_queries import AskModel, RoundModel, ask_model, cache_model
 from modules.llm_platform.application.research.find.rounds import (
     FurtherRounds,
     get_round_limits,
@@ -124,9 +124,12 @@ class QuickResearch:
     ) -> None:
         self._options = options = options or ResearchOptions()
         self._planner = SearchPlanner(planner, options.timeout_s * PLAN_SHARE, plans, options.plan_ttl_s, models)
-        self._ask: AskModel | None = partial(ask_model, planner) if planner else None
-        if planner and self._ask and round_answers is not None and options.plan_ttl_s > 0:
-            self._ask = cache_model(self._ask, round_answers, options.plan_ttl_s, models or planner.name)
+        self._round_model: RoundModel | None = None
+        if planner is not None:
+            ask: AskModel = partial(ask_model, planner)
+            if round_answers is not None and options.plan_ttl_s > 0:
+                ask = cache_model(ask, round_answers, options.plan_ttl_s, models or planner.name)
+            self._round_model = RoundModel(ask, planner.is_free)
         self._begin_loading = begin_loading
         self._support_model = support_model
         self._search = search
@@ -193,7 +196,7 @@ class QuickResearch:
         questions, count = planned.questions, self._options.results_per_search
         limit = (count if run.request.depth == "shallow" else MAX_SOURCES) + len(reads.list_given())
         rounds = FurtherRounds(
-            run, get_round_limits(run), run.deadline, self._ask, llm_may_stop=self._options.model_ends_rounds
+            run, get_round_limits(run), run.deadline, self._round_model, llm_may_stop=self._options.model_ends_rounds
         )
         self._begin_loading()
         self._writer.begin_loading()

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from modules.llm_platform.application.research.events import RoundStarted
-from modules.llm_platform.application.research.find.round_queries import AskModel, ask_for_queries
+from modules.llm_platform.application.research.find.round_queries import RoundModel, ask_for_queries
 from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow, Ledger, StopReason
-from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT
+from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
 from modules.llm_platform.domain.dtos.page_dtos import Page, PageLink
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, WebSearchResultItem
@@ -75,7 +75,7 @@ class FurtherRounds:
     """Keeps the ledger of a run, and decides after each search what to search for next.
 
     - `deadline` is the event loop time by which the last round must end.
-    - `ask` calls a model, once a round, which adds queries to the queries of the rules.
+    - `model` is asked once a round. It adds queries to the queries of the rules.
     - `llm_may_stop` is True if the rounds end when the model says that nothing is missing.
     - `has_budget` returns whether the limits of the request allow another round.
     """
@@ -85,7 +85,7 @@ class FurtherRounds:
         run: Run,
         limits: RoundLimits,
         deadline: float,
-        ask: AskModel | None = None,
+        model: RoundModel | None = None,
         *,
         llm_may_stop: bool = False,
         has_budget: Callable[[], bool] = lambda: True,
@@ -94,7 +94,7 @@ class FurtherRounds:
         self.queries: list[str] = []  # the queries of all further rounds
         self.spent = NOTHING_SPENT
         self.degraded: tuple[Degraded, ...] = ()
-        self._ask, self._llm_may_stop, self._has_budget = ask, llm_may_stop, has_budget
+        self._model, self._llm_may_stop, self._has_budget = model, llm_may_stop, has_budget
         self._sources: dict[str, Source] = {}  # canonical address -> what was read last
         self._run = run
         self._deadline = deadline
@@ -190,9 +190,9 @@ class FurtherRounds:
     async def _ask_model(self, searched: Sequence[str]) -> tuple[str, ...]:
         """Return the queries of the model; empty without a model, or if it fails or is late.
 
-        If the caller asks for an early finish during the call, there are no further rounds.
+        If the caller asks for an early finish during the call, there are no further rounds. The call is counted.
         """
-        if self._ask is None:
+        if self._model is None:
             return ()
         quoted = [
             self._sources[key] for url in self.list_quoted_addresses() if (key := canonical_url(url)) in self._sources
@@ -201,7 +201,7 @@ class FurtherRounds:
         with suppress(TimeoutError):
             async with self._run.early_finish.limit():
                 made = await ask_for_queries(
-                    self._ask,
+                    self._model.ask,
                     self._run.request.query,
                     self.ledger.rows,
                     passages,
@@ -216,6 +216,7 @@ class FurtherRounds:
                 if made.is_done and self._llm_may_stop:
                     self._stopped = "answered"
                 return made.queries
+        self.spent += Spending.of_unfinished_call(is_free=self._model.is_free)
         self._stopped = "asked"
         return ()
 

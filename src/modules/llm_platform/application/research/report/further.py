@@ -7,7 +7,7 @@ from modules.llm_platform.application.research.find.round_queries import (
     MAX_ANSWER_TOKENS,
     MAX_PROMPT_TOKENS,
     ROUND_QUERIES_VERSION,
-    AskModel,
+    RoundModel,
     ask_model,
 )
 from modules.llm_platform.application.research.find.rounds import (
@@ -37,8 +37,8 @@ class Collected:
     pages: list[ReadPage]
 
 
-def make_stored_model(run: ReportRun) -> AskModel | None:
-    """Return a function that asks the model of a round once, and then answers from the checkpoints; None without a model."""
+def make_stored_model(run: ReportRun) -> RoundModel | None:
+    """Return the model of the rounds, which answers a repeated request from the checkpoints; None without a model."""
     llm = run.llm("queries", "search")
     if llm is None:
         return None
@@ -54,7 +54,7 @@ def make_stored_model(run: ReportRun) -> AskModel | None:
             await run.checkpoints.put("search_queries", key, made.model_copy(update={"spent": NOTHING_SPENT}))
         return made
 
-    return ask
+    return RoundModel(ask, llm.is_free)
 
 
 def has_budget(run: ReportRun) -> bool:
