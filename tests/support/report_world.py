@@ -235,9 +235,12 @@ class World:
         return ResearchService(parts, MemoryCache(100))
 
     def reporter(self) -> Reporter:
+        return Reporter(self.make_tools())
+
+    def make_tools(self) -> ReportTools:
         extractive = ExtractiveSynthesizer()
         llms: dict[LLMStage, ILLMProvider] = dict.fromkeys(STAGES, self.model) if self.model else {}
-        tools = ReportTools(
+        return ReportTools(
             search=WebSearchService(self.web),
             pages=PageService(self.web),
             store=self.store,
@@ -250,7 +253,6 @@ class World:
             options=self.options,
             lock=self.lock,
         )
-        return Reporter(tools)
 
     async def events(self, query: str = QUESTION, **request: object) -> list[ResearchEvent]:
         asked = ResearchRequest.model_validate({"query": query, "depth": "report", **request})

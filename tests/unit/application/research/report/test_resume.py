@@ -25,11 +25,13 @@ from tests.support.report_world import (
 )
 
 from modules.llm_platform.application.research.report.checkpoint_store import CheckpointStore
-from modules.llm_platform.application.research.report.report_key import make_request_key
+from modules.llm_platform.application.research.report.report_key import make_report_key, make_request_key
 from modules.llm_platform.application.research.report.run import ReportOptions
 from modules.llm_platform.application.research.report.stored_report import StoredReport
 from modules.llm_platform.domain.dtos.report_dtos import ResearchPlan
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.source_dtos import Source
+from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse
 from modules.llm_platform.domain.exceptions import StoreError
 from modules.llm_platform.domain.ports.key_lock import IKeyLock
 from modules.llm_platform.domain.research.store_key import make_topic
@@ -100,6 +102,37 @@ async def test_a_stop_during_the_judgement_costs_no_second_text(tmp_path: Path) 
     again = World(Web(some_pages(12)), ReportModel(text=REWORDED), store(tmp_path))
     assert answer_of(await again.events()).synthesis.startswith(REWORDED)
     assert again.calls() == Counter(judge=1)
+
+
+class DatedWeb(Web):
+    """Its search results have this date."""
+
+    def __init__(self, date: str) -> None:
+        super().__init__(some_pages())
+        self._date = date
+
+    async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        answer = await super().search(request)
+        dated = tuple(item.model_copy(update={"published_date": self._date}) for item in answer.results)
+        return answer.model_copy(update={"results": dated})
+
+
+async def test_a_text_is_written_again_when_the_dates_of_its_sources_change(tmp_path: Path) -> None:
+    """The writer reads the dates, so a text from other dates is not reused; a text from the same dates is."""
+    await World(DatedWeb("2024-05-01"), ReportModel(), store(tmp_path)).events()
+    for engine, date, texts in (("b", "2024-05-01", 0), ("c", "2025-06-02", 1)):
+        world = World(DatedWeb(date), ReportModel(), store(tmp_path), labels={"search": engine, "read": "web"})
+        assert answer_of(await world.events()).synthesis.startswith("Heat pumps move heat")
+        assert world.calls()["write"] == texts
+
+
+async def test_a_report_is_found_only_with_the_dates_of_earlier_sources() -> None:
+    """The writer reads the dates of the sources that a follow-up question reuses."""
+    tools, request = World(Web(some_pages())).make_tools(), ResearchRequest(query=QUESTION, depth="report")
+    checkpoints = tools.checkpoints(make_topic(QUESTION), "en", fresh=False)
+    dates = (None, "2024-05-01", "2025-06-02", "2025-06-02")
+    sources = [Source(index=1, title="A", url="https://a.example/", text="Heat.", published=date) for date in dates]
+    assert len({make_report_key(checkpoints, tools, request, [source]) for source in sources}) == 3
 
 
 class SharedLock(IKeyLock):

@@ -197,7 +197,7 @@ def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
             questions=found.questions,
             instructions=run.request.instructions,
             context=run.request.context,
-            sources=[(source.title, source.url, source.text) for source in found.sources],
+            sources=[(source.title, source.url, source.published, source.text) for source in found.sources],
             quotes=[quote.text for row in found.evidence for quote in row.quotes],
         )
         writer = StoredWriter(run, writer, key)

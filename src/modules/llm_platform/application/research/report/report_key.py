@@ -56,12 +56,13 @@ def make_report_key(
     judge = tools.judge(tools.llms.get("judge")) if tools.judge else None
     by = [tools.label(part) for part in ("search", "read", *STAGES, *(("judge",) if judge else ()))]
     versions = [PROMPT_VERSIONS, writer.report_version, *([judge.version] if judge else ())]
+    reused = [(source.url, source.title, source.published, source.text) for source in earlier]
     return checkpoints.key(
         "|".join(versions),
         "|".join(by),
         request=_describe_request(request),
         made=[getattr(options, field.name) for field in fields(ReportOptions) if field.name not in EXCLUDED_OPTIONS],
-        **({"earlier": [(source.url, source.title, source.text) for source in earlier]} if earlier else {}),
+        **({"earlier": reused} if reused else {}),
     )
 
 
