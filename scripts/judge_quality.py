@@ -17,8 +17,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from scripts.quality import Figures, Pair, load, measure, report  # noqa: E402
 
+from modules.llm_platform.application.research.check.judge import LLMCitationJudge  # noqa: E402
 from modules.llm_platform.application.research.check.judge_trial import LabelledPair, try_judge  # noqa: E402
-from modules.llm_platform.application.research.check.verification import LLMCitationJudge  # noqa: E402
 from modules.llm_platform.container import Container  # noqa: E402
 from modules.llm_platform.domain.exceptions import LLMException  # noqa: E402
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge  # noqa: E402

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 from tests.fakes.citation_judge import CitationJudgeContract, FakeCitationJudge
 
-from modules.llm_platform.application.research.check.verification import CachedCitationJudge, LLMCitationJudge
+from modules.llm_platform.application.research.check.judge import CachedCitationJudge, LLMCitationJudge
 from modules.llm_platform.domain.dtos.citation_dtos import CitedClaim, JudgedClaims, ModelVerdict
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import Spending

@@ -12,7 +12,7 @@ from typing import Any
 from tests.support.cases import for_each
 from tests.support.written_answers import write_answer
 
-from modules.llm_platform.application.research.check.verification import parse_verdicts
+from modules.llm_platform.application.research.check.judge import parse_verdicts
 from modules.llm_platform.application.research.report.planner import plan_sub_questions
 from modules.llm_platform.application.research.report.queries import plan_search_queries
 from modules.llm_platform.application.research.report.rank import parse_ranking, rank, rank_summaries

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from modules.llm_platform.application.research import structured_output
-from modules.llm_platform.application.research.check import verification
-from modules.llm_platform.application.research.check.verification import LLMCitationJudge
+from modules.llm_platform.application.research.check import judge
+from modules.llm_platform.application.research.check.judge import LLMCitationJudge
 from modules.llm_platform.application.research.events import Done, ResearchEvent
 from modules.llm_platform.application.research.find import plan_prompt, round_queries
 from modules.llm_platform.application.research.follow_up import FollowUps
@@ -50,7 +50,7 @@ PROMPTS: Mapping[LLMStage, str] = {
     "queries": queries.PROMPT,
     "rank": rank.RULES,
     "summarize": summarize.RULES,
-    "judge": verification.RULES,
+    "judge": judge.RULES,
     "output": structured_output.RULES,
 }
 STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write", "judge")  # without a schema

@@ -74,7 +74,7 @@ def build_synthesizer(
 
 
 def build_citation_judge(llm: ILLMProvider | None, context_tokens: ContextTokens) -> ICitationJudge | None:
-    from modules.llm_platform.application.research.check.verification import LLMCitationJudge
+    from modules.llm_platform.application.research.check.judge import LLMCitationJudge
 
     return LLMCitationJudge(llm, context_tokens=context_tokens) if llm else None
 
@@ -135,6 +135,6 @@ def build_research_judge(
     built = build_judge(judge, models)
     if built is None or cache_ttl_s <= 0:
         return built
-    from modules.llm_platform.application.research.check.verification import CachedCitationJudge
+    from modules.llm_platform.application.research.check.judge import CachedCitationJudge
 
     return CachedCitationJudge(built, verdicts, cache_ttl_s, models.version)

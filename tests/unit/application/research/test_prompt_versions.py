@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research.check import verification
+from modules.llm_platform.application.research.check import judge
 from modules.llm_platform.application.research.find import plan, plan_prompt, round_queries
 from modules.llm_platform.application.research.report import planner, queries, rank, summarize
 from modules.llm_platform.application.research.report.run import ReportOptions
@@ -113,7 +113,7 @@ async def _summaries() -> list[Messages]:
 
 async def _claims() -> list[Messages]:
     claim = CitedClaim(claim="Heat pumps move heat.", quote="They move heat.", title="Heat pumps")
-    return [verification.build_request(QUESTION, [claim], CONTEXT_TOKENS)[0].messages]
+    return [judge.build_request(QUESTION, [claim], CONTEXT_TOKENS)[0].messages]
 
 
 async def _round_queries() -> list[Messages]:
@@ -142,7 +142,7 @@ PROMPTS: Mapping[str, tuple[str, Callable[[], Awaitable[list[Messages]]]]] = {
     "QUERIES_VERSION": (queries.QUERIES_VERSION, _queries),
     "RANK_VERSION": (rank.RANK_VERSION, _rankings),
     "SUMMARY_VERSION": (summarize.SUMMARY_VERSION, _summaries),
-    "JUDGE_VERSION": (verification.JUDGE_VERSION, _claims),
+    "JUDGE_VERSION": (judge.JUDGE_VERSION, _claims),
     "ROUND_QUERIES_VERSION": (round_queries.ROUND_QUERIES_VERSION, _round_queries),
 }
 

@@ -16,11 +16,8 @@ from tests.support.written_answers import FOREVER_S, judge_of, write_answer
 from modules.llm_platform.application.research.budget import Budget
 from modules.llm_platform.application.research.budgeted_llm import BudgetedLLM
 from modules.llm_platform.application.research.check.early_verification import EarlyVerification
-from modules.llm_platform.application.research.check.verification import (
-    CachedCitationJudge,
-    LLMCitationJudge,
-    ask_judge,
-)
+from modules.llm_platform.application.research.check.judge import CachedCitationJudge, LLMCitationJudge
+from modules.llm_platform.application.research.check.verification import ask_judge
 from modules.llm_platform.application.research.find.plan import SearchPlanner
 from modules.llm_platform.application.research.find.round_queries import RoundModel, ask_model
 from modules.llm_platform.application.research.find.rounds import DEEP, FurtherRounds

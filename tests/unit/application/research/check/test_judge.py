@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from modules.llm_platform.application.research.check.verification import (
+from modules.llm_platform.application.research.check.judge import (
     MAX_CLAIMS,
     MAX_PAIR_CHARS,
     LLMCitationJudge,

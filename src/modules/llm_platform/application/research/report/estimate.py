@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 
-from modules.llm_platform.application.research.check import verification
+from modules.llm_platform.application.research.check import judge
 from modules.llm_platform.application.research.find import round_queries
 from modules.llm_platform.application.research.find.rounds import NO_ROUNDS, REPORT
 from modules.llm_platform.application.research.report.queries import (
@@ -19,7 +19,7 @@ from modules.llm_platform.domain.dtos.report_dtos import PlanRequest, ReportAmou
 # The tokens of the prompt, and of the longest answer, of one call.
 QUERIES_TOKENS = (500, 1024)
 RANK_TOKENS = (BATCH * 300 + 600, RANK_MAX_TOKENS)
-JUDGE_TOKENS = verification.ANSWER_TOKENS + verification.MAX_CLAIMS * verification.ANSWER_TOKENS_PER_CLAIM
+JUDGE_TOKENS = judge.ANSWER_TOKENS + judge.MAX_CLAIMS * judge.ANSWER_TOKENS_PER_CLAIM
 Calls = tuple[int, tuple[int, int]]  # how many, and the tokens of the prompt and of the longest answer of one
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from modules.llm_platform.application.research import events
-from modules.llm_platform.application.research.check.verification import CachedCitationJudge, Verification
+from modules.llm_platform.application.research.check.judge import CachedCitationJudge
+from modules.llm_platform.application.research.check.verification import Verification
 from modules.llm_platform.application.research.find.found import Found, Writers, announce_sources
 from modules.llm_platform.application.research.find.read_pages import ReadCounts
 from modules.llm_platform.application.research.find.rounds import FurtherRounds, get_round_limits
