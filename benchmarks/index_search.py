@@ -27,7 +27,7 @@ from modules.llm_platform.domain.dtos.retrieval_dtos import (
     RagSearch,
 )
 from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, build_hybrid_query
-from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore, engine
+from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore, load_engine
 from modules.llm_platform.infrastructure.models.wordllama_embedder import WordllamaEmbedder
 
 PASSAGES = 100_000
@@ -73,7 +73,7 @@ async def build(store: QdrantEdgeVectorStore, collection_info: Collection, fille
 
 
 def engine_s(shard: Any, collection_info: Collection, text: str, vector: Any) -> float:
-    edge = engine()
+    edge = load_engine()
     asked = build_hybrid_query(collection_info, text, vector)
     words = edge.SparseVector(asked.words.indices, asked.words.values)
     lists = [edge.Query.Nearest(asked.vector, "d"), edge.Query.Nearest(words, "s")]
@@ -97,7 +97,7 @@ async def measure(work: Path) -> dict[str, Any]:
     vectors = np.array([vector or [0.0] * embedder.dimension for vector in await embedder.embed(texts)])
     collection_info = Collection(name=COLLECTION, embedder=embedder.name, dimension=embedder.dimension)
     await build(store, collection_info, documents(texts, vectors))
-    shard = engine().EdgeShard.load(str(next((work / "index" / COLLECTION).glob("g-*/"))))
+    shard = load_engine().EdgeShard.load(str(next((work / "index" / COLLECTION).glob("g-*/"))))
     service = RetrievalService(embedder, store, COLLECTION, top_k=TOP_K)
     floor, ours = [], []
     for text in questions(texts):

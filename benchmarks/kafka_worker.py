@@ -10,7 +10,7 @@ from typing import Any
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagAnswer, RagHits, RagQuestion, RagSearch
 from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOutcomeStore
-from modules.llm_platform.presentation.cli.commands.worker import uvloop_factory
+from modules.llm_platform.presentation.cli.commands.worker import get_loop_factory
 from modules.llm_platform.presentation.garbage_collection import tune_gc
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerOptions, run_worker
@@ -42,5 +42,5 @@ async def work(told: dict[str, Any]) -> None:
 
 if __name__ == "__main__":  # as the command does it
     tune_gc()
-    with asyncio.Runner(loop_factory=uvloop_factory()) as runner:
+    with asyncio.Runner(loop_factory=get_loop_factory()) as runner:
         runner.run(work(json.loads(sys.argv[1])))

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "src"))
 
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, LeftOut  # noqa: E402
 from modules.llm_platform.infrastructure.documents.file_source import FileDocumentSource  # noqa: E402
-from modules.llm_platform.infrastructure.documents.reading import first_heading  # noqa: E402
+from modules.llm_platform.infrastructure.documents.reading import find_first_heading  # noqa: E402
 
 SECTIONS = 4000  # sections of a set, about; then no further page is taken
 QUESTIONS = 175
@@ -60,7 +60,7 @@ class Section:
     @property
     def markdown(self) -> str:
         """A file of its own, as people write them: the title is its first heading."""
-        return self.text if first_heading(self.text) == self.title else f"# {self.title}\n\n{self.text}"
+        return self.text if find_first_heading(self.text) == self.title else f"# {self.title}\n\n{self.text}"
 
 
 @dataclass

@@ -12,7 +12,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.presentation.rest.app import ROUTERS
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
-from modules.llm_platform.presentation.rest.http.access import first_segment
+from modules.llm_platform.presentation.rest.http.access import get_first_segment
 
 HOWTO, REFERENCE = "docs/howto/use-existing-clients.md", "docs/reference/compatible-apis.md"
 ADDRESS = re.compile(r"http://(?:user:KEY@)?localhost:8000(/[\w/-]+)")
@@ -49,7 +49,7 @@ def test_cells_of_the_table_are_shown_by_checks(client: client_table.Client) -> 
 def test_addresses_lead_to_a_compatible_api() -> None:
     """The two pages show an address below each prefix of DIALECTS. Those of the how-to lead to a route."""
     paths = ADDRESS.findall(text_of(HOWTO))
-    shown = {first_segment(path) for path in (*paths, *ADDRESS.findall(text_of(REFERENCE)))}
+    shown = {get_first_segment(path) for path in (*paths, *ADDRESS.findall(text_of(REFERENCE)))}
     assert set(DIALECT_OF_PREFIX) - shown == set(), (
         "add http://localhost:8000/… of these prefixes to `clients` of DIALECT"
     )

@@ -38,7 +38,7 @@ def test_another_embedder_is_refused_in_these_words() -> None:
     """Who looks the message up finds it."""
     there = Collection(name="documents", embedder=WordllamaEmbedder.name, dimension=256)
     wanted = Collection(name="documents", embedder="none", dimension=0)
-    assert payloads.embedder_mismatch(there, wanted).message in text_of(INDEXING)
+    assert payloads.make_embedder_mismatch(there, wanted).message in text_of(INDEXING)
 
 
 def test_what_took_anothers_place_is_told_in_these_words() -> None:

@@ -19,7 +19,7 @@ from tests.e2e.hostile_requests import GROUPS, HEAD, MARK, Case
 from tests.support.forked_command import COMMAND_LINE, ForkedPython
 
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
-from modules.llm_platform.presentation.rest.http.access import first_segment
+from modules.llm_platform.presentation.rest.http.access import get_first_segment
 
 START_S = 180.0
 ANSWER_S = 10.0 + 20.0  # nobody is kept waiting longer than ten seconds; the rest is a busy machine's
@@ -92,7 +92,7 @@ def _wrong(case: Case, answer: bytes) -> Iterator[str]:
     if b"set-cookie" in head.lower():
         yield "a header of the sender's"
     is_rpc = case.target == hostile_doors.MCP_PATH and body.startswith(b'{"jsonrpc"')
-    if status >= 400 and (is_rpc or first_segment(case.target.partition("?")[0]) in DIALECT_OF_PREFIX):
+    if status >= 400 and (is_rpc or get_first_segment(case.target.partition("?")[0]) in DIALECT_OF_PREFIX):
         yield from _wrong_error(head, body)
     elif status >= 400:
         yield from _wrong_problem(status, head, body)

@@ -22,10 +22,10 @@ from modules.llm_platform.domain.retrieval.bm25 import SparseVector, passage_wor
 from modules.llm_platform.domain.retrieval.mean_centering import subtract_mean
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.index.payloads import (
-    embedder_mismatch,
+    make_embedder_mismatch,
+    make_passage_payload,
     no_collection,
     parse_passage,
-    passage_payload,
 )
 from shared.exceptions import AppException
 
@@ -68,7 +68,7 @@ class MemoryVectorStore(IVectorStore):
         self._check()
         collection_info = self._collections.setdefault(collection.name, _StoredCollection(collection)).collection
         if (collection_info.embedder, collection_info.dimension) != (collection.embedder, collection.dimension):
-            raise embedder_mismatch(collection_info, collection)
+            raise make_embedder_mismatch(collection_info, collection)
 
     async def replace(self, collection: str, document: IndexedDocument, passages: Sequence[EmbeddedPassage]) -> None:
         stored = self._stored(collection)
@@ -141,7 +141,7 @@ class MemoryVectorStore(IVectorStore):
 
 def _round_trip(passage: Passage) -> Passage:
     """Return the passage as a store returns it."""
-    return parse_passage(passage.id, passage_payload(passage, 0))
+    return parse_passage(passage.id, make_passage_payload(passage, 0))
 
 
 def _word_weights(embedded: EmbeddedPassage) -> Mapping[int, float]:

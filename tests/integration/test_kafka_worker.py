@@ -15,7 +15,7 @@ from tests.kafka.broker import Broker
 from tests.kafka.crash_points import At, Point, crash_points
 from tests.kafka.mock_cluster import MockCluster
 
-from modules.llm_platform.presentation.cli.commands.worker import uvloop_factory
+from modules.llm_platform.presentation.cli.commands.worker import get_loop_factory
 from modules.llm_platform.presentation.cli.exit_codes import run_async
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
 from modules.llm_platform.presentation.kafka.worker import lag_monitor
@@ -138,7 +138,7 @@ def test_worker_runs_on_the_event_loop_of_the_command(broker: MockCluster) -> No
         async with asyncio.timeout(PATIENCE_S):
             await running
 
-    run_async(play(), uvloop_factory())
+    run_async(play(), get_loop_factory())
     assert committed(broker) == len(values)
 
 

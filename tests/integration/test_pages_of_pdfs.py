@@ -70,7 +70,7 @@ async def test_document_of_an_older_version_has_no_page_until_it_is_read_again(
     (tmp_path / "documents" / "notes.md").write_text("# Notes\n\nThe tawny owl hoots.\n")
     with monkeypatch.context() as older:
         older.setattr(folder_state, "WITH_PAGES", "")
-        older.setattr(payloads, "passage_payload", _without_pages(payloads.passage_payload))
+        older.setattr(payloads, "make_passage_payload", _without_pages(payloads.make_passage_payload))
         response = await asked(given)
     assert {citation.page for citation in response.citations} == {None}
     response = await asked(given)

@@ -21,7 +21,7 @@ from modules.llm_platform.infrastructure.limits.upstream_limits import (
     FAILURES_TO_OPEN,
     CircuitBreaker,
 )
-from modules.llm_platform.infrastructure.limits.upstream_states import upstream_states
+from modules.llm_platform.infrastructure.limits.upstream_states import make_upstream_states
 from shared.config import Settings
 
 REQUESTS = 100
@@ -58,7 +58,7 @@ async def searching(
 ) -> AsyncIterator[Container]:
     """A container that searches there, closed at the end also where the test fails; a busy machine causes no timeout."""
     container = Container(settings=Settings(SEARXNG_URL=url, SEARXNG_TIMEOUT_S=PATIENCE_S, **settings))
-    (state,) = upstream_states(["searxng"]).values()
+    (state,) = make_upstream_states(["searxng"]).values()
     circuit = CircuitBreaker("searxng", failures_to_open=failures_to_open, clock=clock)
     container.search_upstreams.override({"searxng": replace(state, circuit=circuit)})
     try:

@@ -36,7 +36,7 @@ from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS
-from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies, outcome_store_dependency
+from modules.llm_platform.presentation.kafka.worker.dependencies import Dependencies, make_outcome_store_dependency
 from modules.llm_platform.presentation.kafka.worker.handler import RagHandler
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
 from shared.config import Settings
@@ -397,7 +397,7 @@ def test_failing_outcome_store_fails_the_check(console: Console, monkeypatch: py
     async def broken(settings: Settings) -> AsyncIterator[WorkerParts]:
         store = Broken()
         handler = RagHandler(nobody, nobody, store)  # type: ignore[arg-type]
-        yield WorkerParts(handler, store, (), Dependencies([outcome_store_dependency(store)]))
+        yield WorkerParts(handler, store, (), Dependencies([make_outcome_store_dependency(store)]))
 
     monkeypatch.setattr("modules.llm_platform.presentation.kafka.admin.check.QUERY_TIMEOUT_S", 0.3)
     assert command(console, "worker", "--check", build_parts=broken) == 1

@@ -218,7 +218,7 @@ def test_no_trick_hides_a_deep_tree(part: str) -> None:
     """A page of few tags is parsed as it is, and its tree is refused before anything else looks at it."""
     with pytest.raises((TooDeepError, TooManyElementsError)):
         parse(deep(part, 1500))
-    assert "error" in html_page.page_text(deep(part, 1500))
+    assert "error" in html_page.read_page(deep(part, 1500))
 
 
 @for_each("part", EVASIONS + HARMLESS)
@@ -246,12 +246,12 @@ def test_a_tree_of_more_elements_than_are_read_is_refused(monkeypatch: pytest.Mo
     """Its tags were few: a parser repeated the formatting that is open in each block."""
     monkeypatch.setattr(html_limits, "MAX_TAGS", 3000)
     page = "<p>" + deep("<i x=#>", 60) + "<div>x</div>" * 60
-    assert html_page.page_text(page) == {"error": "a parser makes more than 300,000 elements of it"}
+    assert html_page.read_page(page) == {"error": "a parser makes more than 300,000 elements of it"}
 
 
 def test_the_mark_of_a_term_hides_no_tag() -> None:
     """What the reader removes from a page, or adds to it, is so before its tags are looked at."""
-    assert "deep" in html_page.page_text(f"<{TERM_MARK}div>" * 5000)["error"]
+    assert "deep" in html_page.read_page(f"<{TERM_MARK}div>" * 5000)["error"]
 
 
 def test_code_without_an_end_takes_linear_time() -> None:

@@ -252,7 +252,7 @@ async def test_unreachable_site_is_an_error_of_the_site() -> None:
 def test_number_of_links_of_a_page_is_bounded() -> None:
     """A page with a hundred thousand links neither fills the memory nor takes minutes."""
     many = page(*(f"/{number}" for number in range(100_000))).decode()
-    found = read_answer(html_page.linked_page_text(many)).hyperlinks
+    found = read_answer(html_page.read_linked_page(many)).hyperlinks
     assert found is not None
     assert len(found.links) == html_page.MAX_LINKS
 

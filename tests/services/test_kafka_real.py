@@ -34,7 +34,7 @@ from tests.kafka.real_broker import JARS, RealBroker
 from tests.kafka.reference_client import SEARCH, TOPICS, ReferenceClient
 
 from modules.llm_platform.presentation.kafka.contract.requests import REQUEST_TOPICS
-from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
+from modules.llm_platform.presentation.kafka.worker.clients import make_consumer, make_consumer_config
 from modules.llm_platform.presentation.kafka.worker.consumer import REPLACED_UNFETCHED
 from modules.llm_platform.presentation.kafka.worker.known_brokers import REPLACED
 from modules.llm_platform.presentation.kafka.worker.worker import Worker, WorkerOptions
@@ -141,7 +141,7 @@ def test_each_worker_gets_partitions_of_each_topic(broker: RealBroker) -> None:
     part = {topic: TOPICS[topic] // members for topic in topics}
     with ExitStack() as stack:
         workers = [
-            make_consumer(consumer_config([broker.bootstrap], "shares", broker.client), {}) for _ in range(members)
+            make_consumer(make_consumer_config([broker.bootstrap], "shares", broker.client), {}) for _ in range(members)
         ]
         for worker in workers:
             stack.callback(worker.close)

@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartit
 from tests.kafka.broker import wait_until
 from tests.kafka.real_broker import RealBroker
 
-from modules.llm_platform.presentation.kafka.worker.clients import make_producer, producer_config
+from modules.llm_platform.presentation.kafka.worker.clients import make_producer, make_producer_config
 
 pytestmark = pytest.mark.services
 
@@ -51,7 +51,7 @@ def test_delivered_records_are_in_their_partitions() -> None:
 def new_producer(kafka: RealBroker, report: Callable[[KafkaError | None, Message], None]) -> Producer:
     """Return a connected producer that has written nothing to OUTCOMES."""
     settings = {"batch.num.messages": 1, "reconnect.backoff.max.ms": 250}
-    producer = make_producer(producer_config([kafka.bootstrap], settings), {})
+    producer = make_producer(make_producer_config([kafka.bootstrap], settings), {})
     producer.produce(OTHER, b"", on_delivery=report)
     producer.list_topics(OUTCOMES, timeout=PATIENCE_S)
     assert producer.flush(PATIENCE_S) == 0

@@ -18,7 +18,7 @@ from tests.kafka.reference_client import TOPICS
 from tests.support.forked_command import run_forked
 from tests.support.patient_command import KAFKA_LIMITS, patient
 
-from modules.llm_platform.presentation.kafka.worker.clients import consumer_config, make_consumer
+from modules.llm_platform.presentation.kafka.worker.clients import make_consumer, make_consumer_config
 
 pytestmark = pytest.mark.services
 
@@ -121,7 +121,7 @@ def test_active_group_members_are_named(broker: GuardedBroker, data: Path) -> No
     for needed in NEEDED.values():
         broker.allow("rag-worker", *needed)
     assert checked(broker, "rag-worker", data)[1]["group rag-core"] == ("ok", "no active member")
-    config = consumer_config([broker.bootstrap], "rag-core", broker.client)
+    config = make_consumer_config([broker.bootstrap], "rag-core", broker.client)
     member = make_consumer(config, {})
     member.subscribe(["rag_search_request"])
     try:

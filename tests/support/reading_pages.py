@@ -38,10 +38,10 @@ class InProcess:
     """The parser without its process: quick, and trusted to end."""
 
     async def html(self, html: str) -> Parsed:
-        return read_answer(html_page.html_text(html))
+        return read_answer(html_page.read_html(html))
 
     async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
-        return read_answer(html_page.whole_page_text(html) if is_whole else html_page.linked_page_text(html))
+        return read_answer(html_page.read_whole_page(html) if is_whole else html_page.read_linked_page(html))
 
     async def pdf(self, data: bytes) -> Parsed:
         return Parsed(f"{len(data)} bytes of PDF")

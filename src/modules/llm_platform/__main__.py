@@ -70,12 +70,12 @@ def _serve(settings: Settings) -> None:
     from modules.llm_platform.wiring.checks import check_server_settings
 
     check_server_settings(settings)
-    from modules.llm_platform.presentation.rest.http.request_log import quiet_steps
+    from modules.llm_platform.presentation.rest.http.request_log import mute_steps
     from modules.llm_platform.presentation.rest.server import serve
     from shared.logging import configure_logging
 
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
-    quiet_steps()
+    mute_steps()
     serve(partial(_build_server_platform, settings), settings)
 
 

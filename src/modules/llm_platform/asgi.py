@@ -32,10 +32,10 @@ def make_app() -> FastAPI:
         package = (error.name or "").partition(".")[0]
         raise SystemExit(f'The server needs {package}: pip install "llm-platform[server]"') from None
     from modules.llm_platform.container import build_server_platform
-    from modules.llm_platform.presentation.rest.http.request_log import quiet_steps
+    from modules.llm_platform.presentation.rest.http.request_log import mute_steps
 
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
-    quiet_steps()
+    mute_steps()
     app = create_app(partial(build_server_platform, settings), settings)
     tune_gc()
     return app

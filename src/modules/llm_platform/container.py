@@ -53,7 +53,7 @@ from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.documents import from_settings as documents
 from modules.llm_platform.infrastructure.index import from_settings as index
 from modules.llm_platform.infrastructure.limits import from_settings as limits
-from modules.llm_platform.infrastructure.limits.upstream_states import upstream_states
+from modules.llm_platform.infrastructure.limits.upstream_states import make_upstream_states
 from modules.llm_platform.infrastructure.models.from_settings import chat_models, daily_budgets
 from modules.llm_platform.infrastructure.models.from_settings import embedder as embedders
 from modules.llm_platform.infrastructure.models.kinds import find_configuration_error
@@ -133,7 +133,7 @@ class Container(ProviderContainer):
 
     # Language models: `models/from_settings`.
     llm_adapters = Singleton(chat_models.build_llm_adapters, settings, resources)
-    llm_upstreams = Singleton(upstream_states, llm_adapters, metrics)
+    llm_upstreams = Singleton(make_upstream_states, llm_adapters, metrics)
     spending_store = Singleton(stores.build_spending_store, settings, resources, redis, database)
     model_budgets = Singleton(daily_budgets.build_model_budgets, settings, resources, spending_store.provider)
     llm_policies = Singleton(chat_models.build_model_policies, settings, llm_adapters, llm_upstreams, model_budgets)
@@ -365,9 +365,9 @@ async def build_worker_parts(
     from modules.llm_platform.presentation.kafka.contract.requests import Topics
     from modules.llm_platform.presentation.kafka.worker.dependencies import (
         Dependencies,
-        model_dependency,
-        outcome_store_dependency,
-        retrieval_dependencies,
+        make_model_dependency,
+        make_outcome_store_dependency,
+        make_retrieval_dependencies,
     )
     from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, build_rag_handler
     from modules.llm_platform.presentation.kafka.worker.worker import WorkerParts
@@ -387,9 +387,9 @@ async def build_worker_parts(
         is_paid = settings.EMBEDDER not in LOCAL_EMBEDDERS
         dependencies = Dependencies(
             [
-                outcome_store_dependency(outcomes),
-                *retrieval_dependencies(platform.retrieval, embedder, is_paid=is_paid),
-                *([model_dependency(llm, container.llm_adapters())] if llm else []),
+                make_outcome_store_dependency(outcomes),
+                *make_retrieval_dependencies(platform.retrieval, embedder, is_paid=is_paid),
+                *([make_model_dependency(llm, container.llm_adapters())] if llm else []),
             ]
         )
         failed = container.failed_request_store()

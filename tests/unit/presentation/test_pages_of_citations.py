@@ -21,13 +21,13 @@ from modules.llm_platform.domain.dtos.verification_dtos import (
     VerifiedSource,
     VerifiedText,
 )
-from modules.llm_platform.presentation.cli.commands.ask import TimedAnswer, answer_json, as_research
+from modules.llm_platform.presentation.cli.commands.ask import TimedAnswer, as_research, write_answer_json
 from modules.llm_platform.presentation.cli.render import terminal, verification
-from modules.llm_platform.presentation.cli.render.csl import csl_json
+from modules.llm_platform.presentation.cli.render.csl import render_csl_json
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
 from modules.llm_platform.presentation.mcp.results import VerifiedTextAndSource
-from modules.llm_platform.presentation.mcp.text import research_text, verified_text
-from modules.llm_platform.presentation.rest.compat.structured import marker_annotations
+from modules.llm_platform.presentation.mcp.text import render_verified_text, research_text
+from modules.llm_platform.presentation.rest.compat.structured import make_marker_annotations
 from modules.llm_platform.presentation.rest.compat.tavily import research as tavily
 
 URL = "https://a.example/report.pdf"
@@ -75,15 +75,15 @@ def printed(response: ResearchResponse) -> str:
         (research_markdown, ("Owls hunt mice [1], p. 15:", f"(<{URL}#page=15>)")),
         (research_html, (">[1]</a>, p. 15:", f'href="{URL}#page=15"')),
         (printed, ("“Owls hunt mice” — [1], p. 15", "[1], p. 9 does not say")),
-        (csl_json, ('"note": "pp. 3, 15"', f'"URL": "{URL}"')),
+        (render_csl_json, ('"note": "pp. 3, 15"', f'"URL": "{URL}"')),
         (lambda response: render_citations(response, "numbered"), (f"[1] Report. Pp. 3, 15. <{URL}>",)),
         (lambda response: render_citations(response, "apa"), ("mice (“Report,” n.d., p. 15)", "day (“Report,” n.d., p. 3)",
                                                        "meadows (“Report,” n.d.).")),
         (lambda response: render_citations(response, "mla"), ("mice (“Report” 15)", "day (“Report” 3)", "meadows (“Report”).")),
         (lambda response: render_citations(response, "chicago"), ("mice (“Report” n.d., 15)", "meadows (“Report” n.d.).")),
         (research_text, (f"[1] Report, pp. 3, 15 — {URL}#page=15", "not found in [1], p. 9: Both")),
-        (lambda response: json.dumps(tavily._sources(response)), (f'"url": "{URL}#page=15"',)),
-        (lambda response: json.dumps(list(marker_annotations('{"says": "Mice [1]."}', response))), (f"{URL}#page=15",)),
+        (lambda response: json.dumps(tavily._list_sources(response)), (f'"url": "{URL}#page=15"',)),
+        (lambda response: json.dumps(list(make_marker_annotations('{"says": "Mice [1]."}', response))), (f"{URL}#page=15",)),
     ],
 )  # fmt: skip
 def test_an_answer_names_the_page(render: Callable[[ResearchResponse], str], expected: tuple[str, ...]) -> None:
@@ -109,16 +109,16 @@ def verified() -> VerifiedText:
     ("render", "expected"),
     [
         (
-            lambda: "\n".join(line.text for line in verification.verification_lines(TEXT, verified(), "")),
+            lambda: "\n".join(line.text for line in verification.render_verification_lines(TEXT, verified(), "")),
             "in [1], p. 9",
         ),
         (
-            lambda: "\n".join(line.text for line in verification.github_annotations(TEXT, verified(), "")),
+            lambda: "\n".join(line.text for line in verification.render_github_annotations(TEXT, verified(), "")),
             "in [1], p. 9",
         ),
-        (lambda: verification.verification_markdown(TEXT, verified(), ""), f"(<{URL}#page=9>)"),
-        (lambda: verification.verification_html(TEXT, verified(), ""), f'href="{URL}#page=9"'),
-        (lambda: verified_text(VerifiedTextAndSource(**dict(verified()), text=TEXT)), "in (1), p. 9"),
+        (lambda: verification.render_verification_markdown(TEXT, verified(), ""), f"(<{URL}#page=9>)"),
+        (lambda: verification.render_verification_html(TEXT, verified(), ""), f'href="{URL}#page=9"'),
+        (lambda: render_verified_text(VerifiedTextAndSource(**dict(verified()), text=TEXT)), "in (1), p. 9"),
     ],
 )
 def test_a_verified_text_names_the_page(render: Callable[[], str], expected: str) -> None:
@@ -132,7 +132,9 @@ def test_an_answer_of_the_index_names_the_page(url: str, shown: str) -> None:
     answer = RagAnswer(answer="Mice [1].", citations=(RagCitation(doc_id="a", title="Report", url=url, page=15),))
     timed = TimedAnswer(RagQuestion(question="What?"), answer, 1)
     assert as_research(timed).sources == (SourceRef(index=1, title="Report, p. 15", url=shown),)
-    assert json.loads(answer_json(timed))["citations"] == [{"doc_id": "a", "title": "Report", "url": url, "page": 15}]
+    assert json.loads(write_answer_json(timed))["citations"] == [
+        {"doc_id": "a", "title": "Report", "url": url, "page": 15}
+    ]
 
 
 def test_pages_of_sources() -> None:

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.exceptions import LLMConfigError, LLMConnectionError
 from modules.llm_platform.domain.ports.synthesizer import SynthesisRequest
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.infrastructure.limits.upstream_states import upstream_states
+from modules.llm_platform.infrastructure.limits.upstream_states import make_upstream_states
 from modules.llm_platform.infrastructure.models.from_settings import chat_models as llms
 from modules.llm_platform.infrastructure.models.kinds import find_configuration_error
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
@@ -39,7 +39,7 @@ def _settings(**values: Any) -> Settings:
 
 
 def _models(settings: Settings, adapters: llms.LLMAdapters) -> llms.LanguageModels:
-    policies = llms.build_model_policies(settings, adapters, upstream_states(adapters), {})
+    policies = llms.build_model_policies(settings, adapters, make_upstream_states(adapters), {})
     llm = llms.build_llm_provider(settings, adapters, policies)
     return llms.LanguageModels(settings, adapters, policies, llm)
 

@@ -42,10 +42,10 @@ class ConfluentSchemaRegistry(ISchemaRegistry):
 
     async def find(self, subject: str, schema: str) -> int | None:
         reply = await self._post(f"/subjects/{quote(subject, safe='')}", schema)
-        return None if self._is_missing(reply) else self._id(reply)
+        return None if self._is_missing(reply) else self._read_id(reply)
 
     async def register(self, subject: str, schema: str) -> int:
-        return self._id(await self._post(f"/subjects/{quote(subject, safe='')}/versions", schema))
+        return self._read_id(await self._post(f"/subjects/{quote(subject, safe='')}/versions", schema))
 
     async def is_compatible(self, subject: str, schema: str) -> bool:
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest"
@@ -61,7 +61,7 @@ class ConfluentSchemaRegistry(ISchemaRegistry):
         """Return whether the registry, and no other server, answers that it has no such subject, version or schema."""
         return reply.status == NOT_FOUND and any(code in reply.body for code in (b"40401", b"40402", b"40403"))
 
-    def _id(self, reply: Reply) -> int:
+    def _read_id(self, reply: Reply) -> int:
         value: Any = self._upstream.json_object(reply).get("id")
         if type(value) is not int or not 0 <= value <= MAX_ID:
             raise SchemaRegistryError("the schema registry answered without the id of the schema: check KAFKA_CONFIG")

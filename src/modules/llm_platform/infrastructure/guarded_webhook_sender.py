@@ -6,7 +6,7 @@ from typing import Final
 
 from modules.llm_platform.domain.exceptions import PageConnectionError, PageRequestError, WebhookError
 from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply, IWebhookSender
-from modules.llm_platform.infrastructure.http.client import user_agent
+from modules.llm_platform.infrastructure.http.client import get_user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
 from modules.llm_platform.infrastructure.http.guarded.errors import TRANSPORT_ERRORS, make_transport_error
@@ -52,7 +52,7 @@ class GuardedWebhookSender(IWebhookSender):
             return _make_failed_reply(make_transport_error(error).message)
 
     async def _send(self, checked: Checked, headers: Mapping[str, str], body: bytes) -> DeliveryReply:
-        ours = {"User-Agent": user_agent(), "Content-Type": "application/json", "Accept-Encoding": "identity"}
+        ours = {"User-Agent": get_user_agent(), "Content-Type": "application/json", "Accept-Encoding": "identity"}
         async with self._connections.request(checked, {**ours, **headers}, "POST", body) as answer:
             status, wait_s = answer.status_code, retry_after_s(answer.headers)
             size = 0

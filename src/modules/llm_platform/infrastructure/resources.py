@@ -79,7 +79,7 @@ class Resources:
         await self._stack.aclose()
 
 
-def data_folder(settings: Settings) -> Path:
+def get_data_folder(settings: Settings) -> Path:
     """Return the folder of the stores and the embedded index. It may not exist yet."""
     from platformdirs import user_data_path
 
@@ -90,7 +90,7 @@ def has_index(settings: Settings) -> bool:
     """Return whether there is an index to search. Raises SettingsError if the data folder cannot be looked into."""
     if settings.QDRANT_URL is not None:
         return True
-    folder = data_folder(settings)
+    folder = get_data_folder(settings)
     data_file = "current" if is_installed(STORE_PACKAGES) else "passages.sqlite3"
     try:
         return S_ISREG((folder / INDEX_FOLDER / settings.QDRANT_COLLECTION / data_file).stat().st_mode)

@@ -29,7 +29,7 @@ def find_refused_status(head: bytes) -> HTTPStatus | None:
     return None
 
 
-def host_name(host: bytes) -> str:
+def get_host_name(host: bytes) -> str:
     """Return a Host header in small letters without port and brackets: `[::1]:8000` gives `::1`."""
     text = host.decode("latin-1").strip().lower()
     return text[1:].partition("]")[0] if text.startswith("[") else text.partition(":")[0]
@@ -37,7 +37,7 @@ def host_name(host: bytes) -> str:
 
 def is_safe_from_rebinding(host: bytes) -> bool:
     """Return whether the Host can have no public DNS entry: IP addresses, localhost, and names without a dot."""
-    name = host_name(host)
+    name = get_host_name(host)
     if "." not in name.rstrip(".") and ":" not in name:
         return True
     if name.endswith(".localhost"):

@@ -31,12 +31,12 @@ _ALTERNATIVE = re.compile(
 )
 
 
-def field_location(location: Iterable[str | int]) -> list[str | int]:
+def get_field_location(location: Iterable[str | int]) -> list[str | int]:
     """Return the place of an error as a client sent it: names of fields and places in lists, and no type of this program."""
     return [part for part in location if isinstance(part, int) or not _ALTERNATIVE.fullmatch(part)]
 
 
-def validation_message(kind: str, message: str) -> str:
+def write_validation_message(kind: str, message: str) -> str:
     """Return the message for an error of pydantic, to stand behind the name of a field. It does not contain the value."""
     if message.startswith(OWN_MESSAGE):
         return message.removeprefix(OWN_MESSAGE)

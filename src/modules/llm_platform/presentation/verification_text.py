@@ -45,7 +45,7 @@ NOTHING_COMPARED: Final = "No sentence was compared with a page of today"
 MAX_SHOWN_CHARS: Final = 300
 
 
-def counts_line(verified: VerifiedText) -> str:
+def describe_counts(verified: VerifiedText) -> str:
     counts = verified.counts
     has_findings = (
         counts.contradicted or counts.absent or not counts.unsupported
@@ -67,7 +67,7 @@ def describe_unsupported(verified: VerifiedText) -> str:
     return f"{line}, {contradicted} of them contradicted" if contradicted else line
 
 
-def no_longer_hold_line(verified: VerifiedAgain) -> str:
+def describe_no_longer_hold(verified: VerifiedAgain) -> str:
     return _describe_lost(verified.no_longer_hold, _format_count(verified.counts.sentences, "sentence"))
 
 
@@ -93,26 +93,26 @@ def find_doubted(verified: VerifiedText) -> Iterator[VerifiedSentence]:
             yield sentence
 
 
-def verdict_line(text: str, sentence: VerifiedSentence, verified: VerifiedText) -> str:
+def describe_verdict(text: str, sentence: VerifiedSentence, verified: VerifiedText) -> str:
     """Return the verdict on a sentence with its reason: the part that differs, or what happened to its source."""
     verdict = FINDINGS[sentence.finding] if sentence.finding else VERDICTS[sentence.verdict]
     if not sentence.citations:
         return f"{verdict}: no source says it" if sentence.verdict == "unsupported" else verdict
-    citation = decisive(sentence)
+    citation = find_decisive(sentence)
     source = next((source for source in verified.sources if source.index == citation.source_index), None)
     number = source.title if source and source.title and source.url is None else f"[{citation.source_index}]"
     if citation.page is not None:
         number += f", {format_pages([citation.page])}"
     if sentence.difference is not None:
         claimed = shorten(text[sentence.difference.claimed.start : sentence.difference.claimed.end])
-        found = shorten(found_text(citation, sentence.difference))
+        found = shorten(describe_found(citation, sentence.difference))
         return f"{verdict} by {number}: it has “{found}”, the text “{claimed}”" if found else f"{verdict} by {number}"
     if source is not None and source.state != "read":
-        return f"{verdict}: {number} {source_problem(source)}"
+        return f"{verdict}: {number} {describe_source_problem(source)}"
     return f"{verdict} in {number}" if sentence.finding == "absent" else f"{verdict} by {number}"
 
 
-def decisive(sentence: VerifiedSentence) -> Citation:
+def find_decisive(sentence: VerifiedSentence) -> Citation:
     """Return the citation that gives the sentence its verdict, the one with a difference first."""
     fitting = [
         citation for citation in sentence.citations if citation.verdict == sentence.verdict
@@ -120,13 +120,13 @@ def decisive(sentence: VerifiedSentence) -> Citation:
     return next((citation for citation in fitting if citation.difference == sentence.difference), fitting[0])
 
 
-def found_text(citation: Citation, difference: Difference) -> str:
+def describe_found(citation: Citation, difference: Difference) -> str:
     """Return the part of the source that differs, as far as it stands in the quote."""
     start, end = difference.found.start - citation.quote_start, difference.found.end - citation.quote_start
     return citation.quote[start:end] if 0 <= start < end <= len(citation.quote) else ""
 
 
-def source_problem(source: VerifiedSource) -> str:
+def describe_source_problem(source: VerifiedSource) -> str:
     return f"{STATES[source.state]} ({source.reason})" if source.reason else STATES[source.state]
 
 

@@ -23,7 +23,7 @@ def read_written_values(model: type[BaseModel], values: Mapping[str, Any]) -> di
         if isinstance(value, str) and name in model.model_fields:
             if not value.strip() and not model.model_fields[name].is_required():
                 continue
-            value = _read(value.strip(), value, _scalars(model, name))
+            value = _read(value.strip(), value, _list_scalars(model, name))
         read[name] = value
     return read
 
@@ -39,15 +39,15 @@ def _read(text: str, written: str, scalars: frozenset[type]) -> Any:
 
 
 @cache
-def _scalars(model: type[BaseModel], name: str) -> frozenset[type]:
+def _list_scalars(model: type[BaseModel], name: str) -> frozenset[type]:
     """Return the types of single values that a field takes."""
-    return frozenset(_types(model.model_fields[name].annotation))
+    return frozenset(_list_types(model.model_fields[name].annotation))
 
 
-def _types(annotation: Any) -> Iterator[type]:
+def _list_types(annotation: Any) -> Iterator[type]:
     origin = get_origin(annotation)
     if origin is Annotated:
-        yield from _types(get_args(annotation)[0])
+        yield from _list_types(get_args(annotation)[0])
     elif origin is Literal:
         return  # its values are listed
     elif origin is None:
@@ -55,4 +55,4 @@ def _types(annotation: Any) -> Iterator[type]:
             yield annotation
     elif origin not in (tuple, list, dict):
         for part in get_args(annotation):  # the parts of a union
-            yield from _types(part)
+            yield from _list_types(part)

@@ -196,10 +196,10 @@ class _InProcessParsers:
         return
 
     async def html(self, html: str) -> Parsed:
-        from modules.llm_platform.infrastructure.parsing.html_page import page_text
+        from modules.llm_platform.infrastructure.parsing.html_page import read_page
         from modules.llm_platform.infrastructure.parsing.parser_process import read_answer
 
-        return read_answer(await asyncio.to_thread(page_text, html))
+        return read_answer(await asyncio.to_thread(read_page, html))
 
     async def linked_html(self, html: str, *, is_whole: bool = False) -> Parsed:
         return await self.html(html)  # a probe reads one page

@@ -166,7 +166,7 @@ def _build_search_check(
     spec = find_spec(name)
     if spec is None:  # an adapter of the caller: the cost of a search is unknown
         return SearchProviderCheck(adapter, paid=not isinstance(adapter, Unconfigured))
-    missing = spec.missing_setting(settings)
+    missing = spec.find_missing_setting(settings)
     return SearchProviderCheck(
         adapter,
         paid=spec.paid,

@@ -14,7 +14,7 @@ from tests.fakes.vector_store_contract import COLLECTION_NAME, fill_store, put_d
 from modules.llm_platform.infrastructure.files.private_files import (
     is_absent,
     make_private_folder,
-    private_opener,
+    open_privately,
     restrict_to_owner,
 )
 from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
@@ -56,7 +56,7 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
 
 def test_a_file(tmp_path: Path) -> None:
     """From its first moment on."""
-    with open(tmp_path / "a", "w", opener=private_opener) as file:
+    with open(tmp_path / "a", "w", opener=open_privately) as file:
         assert rights(tmp_path / "a") == 0o600
         file.write("x")
 

@@ -14,7 +14,7 @@ from tests.support.cases import for_each
 from tests.support.loopback_upstream import Exchange, json_reply, serving
 
 from modules.llm_platform.infrastructure.http.aiohttp_transport import AiohttpTransport
-from modules.llm_platform.infrastructure.http.client import NEVER_SENT, body_chunks, body_end, make_client
+from modules.llm_platform.infrastructure.http.client import NEVER_SENT, get_body_end, make_client, read_chunks
 from modules.llm_platform.testing.waiting import CLOSE_TIMEOUT_S, becomes_true
 
 PEM = Path(__file__).parent / "guarded" / "pages.example.net.pem"
@@ -253,7 +253,7 @@ async def test_the_end_of_a_body_is_told_before_it_is_read() -> None:
     """A reader that pauses between two reads does not wait beyond the end, whatever is still to be read."""
     server = serving(json_reply({"a": "b"}))
     async with server as upstream, make_client(upstream.url) as client, client.stream("GET", "/") as response:
-        ended = body_end(response)
+        ended = get_body_end(response)
         assert ended is not None
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
             await ended.wait()
@@ -273,7 +273,7 @@ async def test_what_arrives_during_a_pause_is_read_at_once() -> None:
         await exchange.send(b".")
 
     async with serving(answer) as server, make_client(server.url) as client, client.stream("GET", "/") as response:
-        ended, chunks = body_end(response), body_chunks(response)
+        ended, chunks = get_body_end(response), read_chunks(response)
         assert ended is not None
         first = await anext(chunks)
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
@@ -298,7 +298,7 @@ async def test_a_body_without_end_fills_no_memory_during_a_pause() -> None:
         return sent == before
 
     async with serving(answer) as server, make_client(server.url) as client, client.stream("GET", "/") as response:
-        chunks = body_chunks(response)
+        chunks = read_chunks(response)
         await anext(chunks)
         async with asyncio.timeout(CLOSE_TIMEOUT_S):
             while not await is_held_up():

@@ -16,9 +16,9 @@ from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSear
 from modules.llm_platform.infrastructure.http.client import (
     Upstream,
     get_default_tls,
+    get_user_agent,
     make_client,
     read_body,
-    user_agent,
 )
 from modules.llm_platform.infrastructure.http.errors import (
     STATUS_RULES,
@@ -135,13 +135,13 @@ async def test_cookies_are_not_stored() -> None:
 
 def test_the_user_agent_has_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
     """If it is known."""
-    assert user_agent() == f"llm-platform/{metadata.version('llm-platform')}"
+    assert get_user_agent() == f"llm-platform/{metadata.version('llm-platform')}"
 
     def unknown(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", unknown)
-    assert user_agent.__wrapped__() == "llm-platform"
+    assert get_user_agent.__wrapped__() == "llm-platform"
 
 
 def _all_below(kind: type[BaseException]) -> set[type[BaseException]]:

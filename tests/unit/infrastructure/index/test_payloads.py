@@ -14,14 +14,14 @@ from modules.llm_platform.domain.exceptions import VectorStoreConfigError
 from modules.llm_platform.domain.retrieval.bm25 import FORM
 from modules.llm_platform.domain.text.scripts import replace_surrogates
 from modules.llm_platform.infrastructure.index.payloads import (
-    document_payload,
-    document_point,
-    facts_payload,
-    field_texts,
+    make_document_payload,
+    make_document_point,
+    make_facts_payload,
+    make_field_texts,
+    make_passage_payload,
     parse_document,
     parse_facts,
     parse_passage,
-    passage_payload,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -32,26 +32,26 @@ FIELDS = st.dictionaries(TEXT, st.lists(TEXT, min_size=1).map(tuple), max_size=4
 def test_passages(doc_id: str, text: str, fields: dict[str, tuple[str, ...]], url: str | None) -> None:
     """Fields of any name and value among them, through JSON."""
     passage = Passage(id="x", doc_id=doc_id, title=text, text=text, start=7, url=url, fields=fields)
-    assert parse_passage("x", json.loads(json.dumps(passage_payload(passage, 3)))) == passage
+    assert parse_passage("x", json.loads(json.dumps(make_passage_payload(passage, 3)))) == passage
 
 
 @given(TEXT, st.none() | TEXT, st.none() | TEXT)
 def test_documents(text: str, url: str | None, origin: str | None) -> None:
     """With or without an address, and where it came from."""
     document = IndexedDocument(doc_id=text, sha256="s", passages=2, title=text, url=url, origin=origin)
-    assert parse_document(json.loads(json.dumps(document_payload(document)))) == document
+    assert parse_document(json.loads(json.dumps(make_document_payload(document)))) == document
 
 
 def test_facts() -> None:
     """The mean to the last digit."""
     facts = Collection(name="n", embedder="e", dimension=2, mean=(0.1, 1 / 3))
-    assert parse_facts("n", json.loads(json.dumps(facts_payload(facts)))) == facts
+    assert parse_facts("n", json.loads(json.dumps(make_facts_payload(facts)))) == facts
 
 
 @for_each("words", [None, FORM - 1, FORM + 1, "2"])
 def test_facts_of_another_sparse_format(words: object) -> None:
     """Questions would find next to nothing in them, and nobody would see why: the remedy is said instead."""
-    payload = {**facts_payload(Collection(name="n", embedder="e", dimension=2)), "words": words}
+    payload = {**make_facts_payload(Collection(name="n", embedder="e", dimension=2)), "words": words}
     with pytest.raises(VectorStoreConfigError, match=r"'n'.*index again"):
         parse_facts("n", payload)
 
@@ -59,7 +59,7 @@ def test_facts_of_another_sparse_format(words: object) -> None:
 @given(TEXT, TEXT, TEXT, TEXT)
 def test_fields_do_not_collide(key: str, value: str, other_key: str, other_value: str) -> None:
     """Two fields are written alike only where they are the same."""
-    alike = field_texts(key, [value]) == field_texts(other_key, [other_value])
+    alike = make_field_texts(key, [value]) == make_field_texts(other_key, [other_value])
     assert alike == ((key, value) == (other_key, other_value))
 
 
@@ -75,5 +75,5 @@ def test_clean(text: str) -> None:
 
 def test_points_of_documents() -> None:
     """The same on every machine, another for each document."""
-    assert document_point("a") == "bcde56b6-ce99-502c-a8f6-848733b3d45e"
-    assert document_point("a") != document_point("b")
+    assert make_document_point("a") == "bcde56b6-ce99-502c-a8f6-848733b3d45e"
+    assert make_document_point("a") != make_document_point("b")

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageConfigError, PageError
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 from modules.llm_platform.infrastructure.pages import bot_walls
-from modules.llm_platform.infrastructure.pages.content import extract_content, published
+from modules.llm_platform.infrastructure.pages.content import extract_content, find_published
 from modules.llm_platform.infrastructure.pages.fetch import Fetched
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.parser_process import Parsed
@@ -152,7 +152,7 @@ class TestText:
     )
     def test_the_date_of_a_page(self, markup: str, date: str | None) -> None:
         """As the page states it, in one of the usual places."""
-        assert published(markup) == date
+        assert find_published(markup) == date
 
 
 INJECTIONS = {

@@ -15,7 +15,7 @@ from modules.llm_platform.infrastructure.http.guarded.guard import Guard
 from modules.llm_platform.infrastructure.pages import site_icons as site_icon_reader
 from modules.llm_platform.infrastructure.pages.fetch import SafeFetcher
 from modules.llm_platform.infrastructure.pages.robots import Robots
-from modules.llm_platform.infrastructure.pages.site_icons import ICON_BYTES, SiteIconReader, image_type
+from modules.llm_platform.infrastructure.pages.site_icons import ICON_BYTES, SiteIconReader, detect_image_type
 from modules.llm_platform.testing.reader_probe import Answer, FakeNetwork
 
 PNG = b"\x89PNG\r\n\x1a\n and so on"
@@ -143,6 +143,7 @@ async def test_a_slow_site_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_type_is_that_of_the_bytes() -> None:
     webp = b"RIFF\x00\x00\x00\x00WEBPVP8 "
     types = [
-        image_type(data) for data in (PNG, b"GIF89a", b"\xff\xd8\xff\xe0", b"\x00\x00\x01\x00", webp, b"RIFF", b"<svg")
+        detect_image_type(data)
+        for data in (PNG, b"GIF89a", b"\xff\xd8\xff\xe0", b"\x00\x00\x01\x00", webp, b"RIFF", b"<svg")
     ]
     assert types == ["image/png", "image/gif", "image/jpeg", "image/x-icon", "image/webp", None, None]

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.infrastructure.documents.folder import list_folder
 from modules.llm_platform.infrastructure.documents.reading import read_text
-from modules.llm_platform.infrastructure.parsing.archives import MAX_UNPACKED_BYTES, docx_text
+from modules.llm_platform.infrastructure.parsing.archives import MAX_UNPACKED_BYTES, read_docx
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserProcess
 
@@ -137,7 +137,7 @@ def test_too_large_archive_is_refused(tmp_path: Path) -> None:
     """However small the file is: no more is unpacked than the bound."""
     path = docx(tmp_path / "a.docx", " " * (MAX_UNPACKED_BYTES + 1))
     assert path.stat().st_size < 1_000_000
-    assert docx_text(str(path)) == {"error": "it unpacks to more than 100 MB"}
+    assert read_docx(str(path)) == {"error": "it unpacks to more than 100 MB"}
 
 
 def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:

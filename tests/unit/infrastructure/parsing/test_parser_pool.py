@@ -14,7 +14,7 @@ from modules.llm_platform.domain.concurrency.caller_turns import CallerTurns
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import UploadedFile
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.embeddable import NoneEmbedder
-from modules.llm_platform.infrastructure.documents.uploaded_files import opened_files
+from modules.llm_platform.infrastructure.documents.uploaded_files import open_uploaded_files
 from modules.llm_platform.infrastructure.index.sqlite_vector_store import SqliteMemoryVectorStore
 from modules.llm_platform.infrastructure.pages.content import PageParsers
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
@@ -126,5 +126,5 @@ async def test_files_of_a_request_take_the_turns_of_its_caller(fake: type[FakePa
     pool.turns = Turns(1)
     set_current_caller("reader")
     files = [UploadedFile(name="a.html", content=b"<p>The pump draws 4 kW.</p>")]
-    async with opened_files(files, NoneEmbedder(), SqliteMemoryVectorStore, Redactor(), pool):
+    async with open_uploaded_files(files, NoneEmbedder(), SqliteMemoryVectorStore, Redactor(), pool):
         assert asked == ["reader"]

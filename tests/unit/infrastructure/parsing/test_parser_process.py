@@ -16,7 +16,7 @@ from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
 from modules.llm_platform.infrastructure.parsing import parser_process
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
-from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
+from modules.llm_platform.infrastructure.parsing.messages import decode_text, encode_text, read_message, write_message
 from modules.llm_platform.infrastructure.parsing.parser_process import SCRIPT, ParserProcess
 
 PATIENCE_S = 30.0  # limit on a busy machine; what is not given up takes minutes
@@ -205,11 +205,11 @@ def test_documents_share_the_thread_that_limits_their_time(odd: Path) -> None:
 def test_a_text_comes_back_as_it_was_sent(text: str) -> None:
     """Lengths, not signs within a text, say where it ends."""
     stream = io.BytesIO()
-    write_message(stream, {"title": text}, text_bytes(text))
+    write_message(stream, {"title": text}, encode_text(text))
     write_message(stream, {}, b"")
     stream.seek(0)
     message = read_message(stream)
     assert message is not None
-    assert (message[0]["title"], bytes_text(message[1])) == (text, text)
+    assert (message[0]["title"], decode_text(message[1])) == (text, text)
     assert read_message(stream) == ({}, b"")
     assert read_message(stream) is None

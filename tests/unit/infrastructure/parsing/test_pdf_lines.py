@@ -9,7 +9,7 @@ from pypdf import PageObject
 from tests.unit.infrastructure.parsing.pdf_samples import laid_out_pdf
 
 from modules.llm_platform.domain.text.page_starts import find_page, number_pages
-from modules.llm_platform.infrastructure.parsing.pdf import pdf_text
+from modules.llm_platform.infrastructure.parsing.pdf import read_pdf
 
 REPORT = (
     """
@@ -37,7 +37,7 @@ REPORT = (
 
 
 def text_of(*pages: str) -> str:
-    return str(pdf_text(laid_out_pdf(*pages))["text"])
+    return str(read_pdf(laid_out_pdf(*pages))["text"])
 
 
 def test_headings_rows_and_gaps_end_a_block() -> None:
@@ -57,7 +57,7 @@ def test_headings_rows_and_gaps_end_a_block() -> None:
 
 def test_pages_begin_where_their_headings_stand() -> None:
     """The offsets follow the blank lines."""
-    answer = pdf_text(laid_out_pdf(*REPORT))
+    answer = read_pdf(laid_out_pdf(*REPORT))
     text, starts = str(answer["text"]), number_pages(answer["pages"])
     assert [find_page(starts, text.index(words)) for words in ("Nordwind", "Services", "Management", "Marta")] == [
         1,

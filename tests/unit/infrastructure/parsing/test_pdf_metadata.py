@@ -9,7 +9,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import NameObject, StreamObject
 from tests.unit.infrastructure.parsing.pdf_samples import pdf
 
-from modules.llm_platform.infrastructure.parsing.pdf import pdf_text
+from modules.llm_platform.infrastructure.parsing.pdf import read_pdf
 
 SECRET = "Wilhelmina"
 FIELDS = ("/Author", "/Subject", "/Keywords", "/Creator", "/Producer", "/Company", "/Manager", "/LastModifiedBy")
@@ -35,6 +35,6 @@ def test_only_the_title_of_the_metadata_is_read() -> None:
     assert metadata.metadata.author == SECRET
     assert metadata.xmp_metadata is not None
     assert metadata.xmp_metadata.dc_creator == [SECRET]
-    found = pdf_text(written.getvalue())
+    found = read_pdf(written.getvalue())
     assert (found["title"], found["text"]) == ("On tea", "Tea is a drink.")
     assert SECRET not in json.dumps(found)

@@ -3,7 +3,7 @@
 import pytest
 
 from modules.llm_platform.infrastructure.parsing import article
-from modules.llm_platform.infrastructure.parsing.html_page import html_text, page_text
+from modules.llm_platform.infrastructure.parsing.html_page import read_html, read_page
 from modules.llm_platform.infrastructure.parsing.limits import OutOfTimeError
 
 WORDS = "the river carries gravel from the hills to the harbour and dredgers clear the channel in every second summer"
@@ -64,7 +64,7 @@ SERVICE = page(
 )
 def test_the_content_of_each_kind_of_page_is_kept_without_its_menus(html: str, kept: list[str]) -> None:
     """A page of each kind keeps its content and loses the menu and the footer."""
-    text = page_text(html)["text"]
+    text = read_page(html)["text"]
     assert [piece for piece in kept if piece not in text] == []
     assert "Home menu" not in text
     assert "All rights reserved" not in text
@@ -74,7 +74,7 @@ def test_the_content_of_each_kind_of_page_is_kept_without_its_menus(html: str, k
 def test_a_page_whose_parts_are_all_surroundings_is_read_whole() -> None:
     """No page with 200 visible words comes back empty, also where all of them are in a menu or in `noscript`."""
     for tag in ("nav", "aside", "noscript", "footer"):
-        text = page_text(f"<html><body><{tag}>{PARAGRAPHS}</{tag}></body></html>")["text"]
+        text = read_page(f"<html><body><{tag}>{PARAGRAPHS}</{tag}></body></html>")["text"]
         assert SENTENCES[0] in text, tag
 
 
@@ -84,8 +84,8 @@ def test_a_page_whose_article_takes_too_long_keeps_its_visible_text(monkeypatch:
     def takes_too_long(*_: object, **__: object) -> str:
         raise OutOfTimeError
 
-    monkeypatch.setattr(article, "_content", takes_too_long)
-    answer = page_text(ARTICLE)
+    monkeypatch.setattr(article, "_extract_content", takes_too_long)
+    answer = read_page(ARTICLE)
     assert SENTENCES[0] in answer["text"]
     assert SENTENCES[-1] in answer["text"]
 
@@ -103,24 +103,24 @@ SURROUNDINGS = {
 @pytest.mark.parametrize("surrounding", [pytest.param(html, id=name) for name, html in SURROUNDINGS.items()])
 def test_what_names_and_links_tell_apart_is_no_content(surrounding: str) -> None:
     """Within the part that its author names, an article loses what is none by its name, its links or its element."""
-    text = page_text(page(f"<article><h1>Dredging</h1>{PARAGRAPHS}{surrounding}</article>"))["text"]
+    text = read_page(page(f"<article><h1>Dredging</h1>{PARAGRAPHS}{surrounding}</article>"))["text"]
     assert SENTENCES[-1] in text
     assert "SURROUNDING" not in text
 
 
 def test_names_that_fit_the_whole_content_remove_nothing() -> None:
     """Where the names would leave less than a seventh of a part, they name the content itself."""
-    text = page_text(page(f"<article><div class=elementor-widget>{PARAGRAPHS}</div></article>"))["text"]
+    text = read_page(page(f"<article><div class=elementor-widget>{PARAGRAPHS}</div></article>"))["text"]
     assert SENTENCES[0] in text
     assert SENTENCES[-1] in text
 
 
 def test_the_share_of_the_visible_text_is_told() -> None:
     """`extraction` is the share of the visible text that was kept: all of a bare page, less beside teasers."""
-    assert page_text(f"<html><body><main>{PARAGRAPHS}</main></body></html>")["extraction"] == 1
+    assert read_page(f"<html><body><main>{PARAGRAPHS}</main></body></html>")["extraction"] == 1
     teasers = "<aside>" + "<p>Another teaser of another story.</p>" * 400 + "</aside>"
-    assert 0.05 < page_text(page(f"<article>{PARAGRAPHS}</article>{teasers}"))["extraction"] < 0.25
-    assert "extraction" not in html_text(ARTICLE)
+    assert 0.05 < read_page(page(f"<article>{PARAGRAPHS}</article>{teasers}"))["extraction"] < 0.25
+    assert "extraction" not in read_html(ARTICLE)
 
 
 def test_a_comment_names_its_author() -> None:
@@ -130,12 +130,12 @@ def test_a_comment_names_its_author() -> None:
         f'<main>{PARAGRAPHS}<ol><li class="comment"><cite>Ada  Kai</cite><p>{said}</p></li>'
         f'<li class="comment"><p>{said.replace("there", "home")}</p></li></ol></main>'
     )
-    text = page_text(html)["text"]
+    text = read_page(html)["text"]
     assert "Comment by Ada Kai:" in text[: text.index(said)]
     assert "Comment:" in text[text.index(said) :]
     post = page('<main><h1>Boats</h1><div class="comment"><span class=author>Ada Kai</span><p>Mine leaks.</p></div>'
                 '<div class="comment"><p>Mine too.</p></div></main>')  # fmt: skip
-    text = page_text(post)["text"]
+    text = read_page(post)["text"]
     assert "Comment by Ada Kai:" in text.split("Mine leaks.")[0]
     assert "Comment:" in text.split("Mine leaks.")[1].split("Mine too.")[0]
 
@@ -145,7 +145,7 @@ def test_what_a_script_or_a_click_shows_is_read() -> None:
     button = "<button aria-expanded=false aria-controls=p1>Costs</button>"
     panel = button + '<div style="display:none"><div id=p1>Ten euros.</div></div>'
     tab = "<a role=tab aria-controls=p2>Days</a><div id=p2 hidden>Two days.</div>"
-    text = page_text(
+    text = read_page(
         page(f'<main style="opacity: 0"><p>Seen.</p>{panel}{tab}<div hidden id="S:0"><p>Streamed.</p></div></main>')
     )["text"]
     assert all(piece in text for piece in ("Seen.", "Ten euros.", "Two days.", "Streamed."))
@@ -162,12 +162,12 @@ def test_what_a_script_or_a_click_shows_is_read() -> None:
 )
 def test_a_part_that_nothing_shows_stays_hidden(hidden: str) -> None:
     """A hidden part without a visible button or tab for it is not read."""
-    assert "Unseen" not in page_text(page(f"<main><p>Seen.</p></main>{hidden}"))["text"]
+    assert "Unseen" not in read_page(page(f"<main><p>Seen.</p></main>{hidden}"))["text"]
 
 
 def test_a_repeated_line_is_kept_once() -> None:
     """Teasers and quoted posts repeat; code and rows of tables do not lose their repeats."""
-    text = page_text(page(f"<main><p>Seen again and again here.</p>{'<p>Seen again and again here.</p>' * 3}"
+    text = read_page(page(f"<main><p>Seen again and again here.</p>{'<p>Seen again and again here.</p>' * 3}"
                           "<pre>one two three four five\none two three four five</pre></main>"))["text"]  # fmt: skip
     assert text.count("Seen again and again here.") == 1
     assert text.count("one two three four five") == 2

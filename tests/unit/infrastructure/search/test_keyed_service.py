@@ -36,7 +36,7 @@ from modules.llm_platform.infrastructure.search.exa import ExaWebSearchAdapter
 )
 def test_dates_of_results_become_iso(written: Any, iso: str | None) -> None:
     """Three ways of writing a date are read; any other one is no date, since a relative one is inexact."""
-    assert keyed.iso_date(written) == iso
+    assert keyed.make_iso_date(written) == iso
 
 
 @for_each(

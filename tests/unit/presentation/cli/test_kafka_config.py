@@ -9,7 +9,7 @@ import pytest
 from tests.support.cases import for_each
 
 from modules.llm_platform.presentation.cli.commands.config import list_setting_values
-from modules.llm_platform.presentation.kafka.worker.clients import client_settings
+from modules.llm_platform.presentation.kafka.worker.clients import make_client_settings
 from shared.config import Settings, SettingsError
 
 PASSWORD = "open-sesame-1"
@@ -35,7 +35,7 @@ def test_kafka_secret_is_redacted_and_reaches_the_client(name: str) -> None:
     assert PASSWORD not in repr(settings)
     assert PASSWORD not in repr(settings.KAFKA_CONFIG)
     assert PASSWORD not in str(list(list_setting_values(settings, {})))
-    assert client_settings(settings) == given
+    assert make_client_settings(settings) == given
 
 
 def test_kafka_config_keeps_the_types_of_json(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def test_kafka_config_keeps_the_types_of_json(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv(
         "KAFKA_CONFIG", '{"linger.ms": 5, "enable.ssl.certificate.verification": true, "client.rack": "a"}'
     )
-    settings_used = client_settings(Settings.load())
+    settings_used = make_client_settings(Settings.load())
     assert settings_used == {"linger.ms": 5, "enable.ssl.certificate.verification": True, "client.rack": "a"}
 
 
@@ -86,7 +86,7 @@ def test_config_of_a_file_reaches_the_client(tmp_path: Path, monkeypatch: pytest
     file.write_text(json.dumps({**options, "topic.rag_failed": "acme.failed", "auto.register.schemas": False}), "utf-8")
     monkeypatch.setenv("KAFKA_CONFIG", str(file))
     settings = Settings.load()
-    assert client_settings(settings) == options
+    assert make_client_settings(settings) == options
     assert settings.kafka_topics() == {"rag_failed": "acme.failed"}
     assert PASSWORD in settings.secrets()
     assert PASSWORD not in repr(settings) + str(list(list_setting_values(settings, {})))
@@ -109,7 +109,7 @@ def test_config_of_a_file_reaches_the_client(tmp_path: Path, monkeypatch: pytest
 def test_options_without_effect_are_refused(options: dict[str, object], message: str) -> None:
     """A password that the connection would not use is a mistake that nobody would notice."""
     with pytest.raises(SettingsError, match=message) as caught:
-        client_settings(Settings.load(KAFKA_CONFIG=options))
+        make_client_settings(Settings.load(KAFKA_CONFIG=options))
     assert PASSWORD not in str(caught.value)
 
 

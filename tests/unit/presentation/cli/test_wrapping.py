@@ -15,7 +15,7 @@ from tests.unit.presentation.cli.fakes import FakePlatform, Terminal, terminal_c
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.render.progress import LiveAnswer
-from modules.llm_platform.presentation.cli.wrapping import columns, line_starts, wrap
+from modules.llm_platform.presentation.cli.wrapping import find_line_starts, measure_columns, wrap
 
 LATIN = "The greenhouse is heated by a heat pump of nine kilowatts from October to April, and not by straw."
 JAPANESE = "温室は九キロワットのヒートポンプ(heat-pump-controller)によって暖房され、雨水は「タンク」に貯められる [1]。"
@@ -34,7 +34,7 @@ def words_of(text: str) -> list[str]:
 def test_words_are_not_split(text: str, width: int) -> None:
     """Each line fits, and holds whole words; a continued line keeps its indent."""
     lines = wrap(text, width).split("\n")
-    assert max(map(columns, lines)) <= width
+    assert max(map(measure_columns, lines)) <= width
     assert words_of("\n".join(lines)) == words_of(text)
     assert not any(line.lstrip().startswith(tuple("、。」")) for line in lines)
     assert not any(line.endswith("「") for line in lines)
@@ -44,19 +44,19 @@ def test_words_are_not_split(text: str, width: int) -> None:
 def test_long_word_is_not_broken() -> None:
     """It can be copied and clicked: where it ends is the terminal's business. What must fit is cut with `fold`."""
     assert wrap(f"see {ADDRESS} there", 40).split("\n") == ["see", ADDRESS, "there"]
-    assert line_starts("x" * 100, 40, fold=True) == [40, 80]
-    assert line_starts("温" * 30, 40, fold=True) == [20]
+    assert find_line_starts("x" * 100, 40, fold=True) == [40, 80]
+    assert find_line_starts("温" * 30, 40, fold=True) == [20]
 
 
 @given(TEXTS, st.integers(2, 30), st.booleans())
 def test_pieces_join_to_the_text(text: str, width: int, fold: bool) -> None:
     """The pieces are the text; with `fold` each fits, without only those of one word do not."""
-    starts = [0, *line_starts(text, width, fold=fold)]
+    starts = [0, *find_line_starts(text, width, fold=fold)]
     assert starts == sorted(set(starts))
     pieces = [text[start:end] for start, end in zip(starts, [*starts[1:], None], strict=True)]
     assert "".join(pieces) == text
     for piece in pieces:
-        assert columns(piece.rstrip()) <= width or (not fold and not line_starts(piece, width))
+        assert measure_columns(piece.rstrip()) <= width or (not fold and not find_line_starts(piece, width))
 
 
 @pytest.mark.parametrize("width", [40, 80])
@@ -75,7 +75,7 @@ def test_terminal_output_is_wrapped(width: int, monkeypatch: pytest.MonkeyPatch)
     console.print_notes([Line(text)])
     shown = [STYLED.sub("", stream.getvalue()) for stream in (out, err)]
     for printed in shown:
-        assert max(map(columns, re.split(r"[\r\n]", printed))) <= width
+        assert max(map(measure_columns, re.split(r"[\r\n]", printed))) <= width
         assert set(words_of(printed)) - {"llm-platform"} == set(words_of(text))
 
 
@@ -107,7 +107,7 @@ def test_wrong_use_message_is_wrapped(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "stderr", stream)
         assert run(["search", "x", "--documents", ".", "--provider", "ddgs"], wiring(FakePlatform())) == 2
         lines = stream.getvalue().split("Error: ")[1].splitlines()
-        assert columns(f"Error: {lines[0]}") <= width
-        assert max(map(columns, lines)) <= width
+        assert measure_columns(f"Error: {lines[0]}") <= width
+        assert max(map(measure_columns, lines)) <= width
         assert "only that folder" in " ".join(lines)
         assert (len(lines) > 1) == (width == 40)

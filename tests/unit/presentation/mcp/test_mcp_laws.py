@@ -770,7 +770,7 @@ class TestResults:
 )  # fmt: skip
 def test_progress_is_one_line_of_each_step(event: ResearchEvent, line: str | None) -> None:
     """What was done and with how much, in 200 characters; events that nobody waits for are no step."""
-    assert texts.progress_text(event) == line
+    assert texts.describe_progress(event) == line
 
 
 class TestErrors:

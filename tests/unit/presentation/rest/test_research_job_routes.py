@@ -240,7 +240,7 @@ async def test_client_that_leaves_with_the_last_event_is_no_error() -> None:
         next(iter(reading)).cancel()  # at the same time as the end
 
     async def read() -> None:
-        async for _ in research_job_routes._until_draining(request, events()):
+        async for _ in research_job_routes._stream_until_draining(request, events()):
             pass
 
     reading = {asyncio.create_task(read())}

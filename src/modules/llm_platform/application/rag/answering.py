@@ -78,7 +78,7 @@ class CollectedContext:
         self.errors.append(error)
 
 
-def document_citation(doc_id: str | None, title: str | None, url: str | None) -> RagCitation:
+def make_document_citation(doc_id: str | None, title: str | None, url: str | None) -> RagCitation:
     """Return the document as it is cited: title on one line, only a URL that can be opened, None for empty fields."""
     line = " ".join((title or "").split())[:MAX_TITLE_CHARS]
     return RagCitation(doc_id=doc_id or None, title=line or None, url=url if url and is_openable(url) else None)
@@ -130,14 +130,14 @@ class DocumentLookup:
         other_ids = [doc_id for doc_id in doc_ids if doc_id not in read_ids]
         indexed = await self._store.lookup(self._collection, other_ids) if other_ids else {}
         found = {doc_id: LookupResult(document.title, document.url) for doc_id, document in indexed.items()}
-        passages_of = await _map_concurrently(self._passages, read_ids, MAX_CONCURRENT_LOOKUPS)
+        passages_of = await _map_concurrently(self._find_passages, read_ids, MAX_CONCURRENT_LOOKUPS)
         for doc_id, passages in passages_of.items():
             if passages and _matches_filters(passages[0], filters):
                 merged = merge_document_text(passages, MAX_TEXT_CHARS) if doc_id in with_text else MergedText("")
                 found[doc_id] = LookupResult(passages[0].title, passages[0].url, merged.text, merged.pages)
         return found
 
-    async def _passages(self, doc_id: str) -> list[Passage]:
+    async def _find_passages(self, doc_id: str) -> list[Passage]:
         return await self._store.passages(self._collection, doc_id)
 
 
@@ -158,11 +158,11 @@ class ContextResolver:
     async def collect(self, context: Sequence[ContextItem], filters: Filters, until: float) -> CollectedContext:
         """Return the passages that are available at `until` (event loop time), in the order of the context."""
         collected = CollectedContext()
-        items = [item for item in context if _snippet(item) or item.url or item.doc_id]
+        items = [item for item in context if _make_snippet(item) or item.url or item.doc_id]
         if len(items) > MAX_PASSAGES:
             collected.degraded.append(Degraded(component=CONTEXT, reason=TOO_MANY_PASSAGES))
             items = items[:MAX_PASSAGES]
-        urls = list(dict.fromkeys(item.url for item in items if item.url and not _snippet(item)))
+        urls = list(dict.fromkeys(item.url for item in items if item.url and not _make_snippet(item)))
         if len(urls) > MAX_PAGES:
             collected.degraded.append(Degraded(component=CONTEXT, reason=TOO_MANY_PAGES))
 
@@ -176,8 +176,8 @@ class ContextResolver:
         for url, page in pages.items():
             if isinstance(page, AppException):
                 collected.add_error(f"read/{get_host(url) or CONTEXT}", page)
-        collected.passages += _passages(items, pages, documents or {})
-        if documents is not None and any(_is_id_only(item) and not _text(item, documents) for item in items):
+        collected.passages += _make_passages(items, pages, documents or {})
+        if documents is not None and any(_is_id_only(item) and not _choose_text(item, documents) for item in items):
             collected.degraded.append(Degraded(component=CONTEXT, reason=NOT_INDEXED))
         return collected
 
@@ -221,34 +221,34 @@ async def _map_concurrently(
     return dict(zip(items, await asyncio.gather(*map(one, items)), strict=True))
 
 
-def _passages(
+def _make_passages(
     items: Sequence[ContextItem], pages: _Pages, documents: Mapping[str, LookupResult]
 ) -> Iterator[ContextPassage]:
     for item in items:
-        page = None if _snippet(item) else pages.get(item.url or "")
+        page = None if _make_snippet(item) else pages.get(item.url or "")
         if isinstance(page, Page):
-            yield ContextPassage(page.text, document_citation(item.doc_id, page.title, item.url), page.pages)
-        elif text := _text(item, documents):
+            yield ContextPassage(page.text, make_document_citation(item.doc_id, page.title, item.url), page.pages)
+        elif text := _choose_text(item, documents):
             document = documents.get(item.doc_id or "")
             title, url = (document.title, document.url or item.url) if document else (None, item.url)
             page_starts = document.pages if document else ()
-            yield ContextPassage(text, document_citation(item.doc_id, title, url), page_starts)
+            yield ContextPassage(text, make_document_citation(item.doc_id, title, url), page_starts)
 
 
-def _snippet(item: ContextItem) -> str:
+def _make_snippet(item: ContextItem) -> str:
     return item.snippet if item.snippet and item.snippet.strip() else ""
 
 
-def _text(item: ContextItem, documents: Mapping[str, LookupResult]) -> str:
+def _choose_text(item: ContextItem, documents: Mapping[str, LookupResult]) -> str:
     """Return the snippet, or the indexed text of a document given by its id only."""
     if not _is_id_only(item):
-        return _snippet(item)
+        return _make_snippet(item)
     document = documents.get(item.doc_id or "")
     return document.text if document else ""
 
 
 def _is_id_only(item: ContextItem) -> bool:
-    return bool(item.doc_id) and not item.url and not _snippet(item)
+    return bool(item.doc_id) and not item.url and not _make_snippet(item)
 
 
 # --- the cited documents --------------------------------------------------------------------------------------------------

@@ -75,10 +75,10 @@ class IndexingService:
             intake = DocumentIntake(
                 self._source, self._store, self.collection, progress, replaces_collection=replaces_collection
             )
-            async with aclosing(self._batches(intake, paths, progress, vectors_later=vectors_later)) as batches:
+            async with aclosing(self._read_batches(intake, paths, progress, vectors_later=vectors_later)) as batches:
                 async for batch in batches:
                     progress.done_bytes = max(progress.done_bytes, batch.position)
-                    yield progress.snapshot()
+                    yield progress.take_snapshot()
             if prune or replaces_collection:
                 await self._prune(progress, replaces_collection=replaces_collection)
         finally:
@@ -96,7 +96,7 @@ class IndexingService:
         pending = [document async for document in self._store.documents(self.collection) if not document.embedded]
         if not pending:
             return
-        await self._store.prepare(self._collection_info())
+        await self._store.prepare(self._describe_collection())
         checkpoints = Checkpoints(lambda: self._store.finish(self.collection), self._checkpoint_s, self._clock)
         try:
             for first in range(0, len(pending), STORE_BATCH_DOCUMENTS):
@@ -119,7 +119,7 @@ class IndexingService:
         finally:
             await self._store.finish(self.collection)
 
-    async def _batches(
+    async def _read_batches(
         self, intake: DocumentIntake, paths: Sequence[Path], progress: IndexingProgress, *, vectors_later: bool
     ) -> AsyncGenerator[EmbeddedBatch, None]:
         """Yield the stored batches; the next ones are read and embedded concurrently."""
@@ -127,11 +127,11 @@ class IndexingService:
         checkpoints = Checkpoints(lambda: self._store.finish(self.collection), self._checkpoint_s, self._clock)
         read = prefetch(intake.batches(paths, is_new=is_new))
         embed_first = (MEAN_PASSAGES if is_new else 0) if vectors_later else None
-        async with aclosing(prefetch(self._embedded(read, embed_first))) as embedded:
+        async with aclosing(prefetch(self._embed_batches(read, embed_first))) as embedded:
             if is_new:
                 first, mean = await collect_mean(embedded)
                 if any(batch.documents for batch in first):
-                    await self._store.prepare(self._collection_info(mean))
+                    await self._store.prepare(self._describe_collection(mean))
                 for batch in first:
                     await self._store_batch(batch, progress, checkpoints)
                     yield batch
@@ -145,14 +145,14 @@ class IndexingService:
             await self._embedder.embed(["dimension"])  # some embedders know it only after the first call
         if await self._store.describe(self.collection) is None:
             return True
-        await self._store.prepare(self._collection_info())
+        await self._store.prepare(self._describe_collection())
         return False
 
-    def _collection_info(self, mean: tuple[float, ...] = ()) -> Collection:
+    def _describe_collection(self, mean: tuple[float, ...] = ()) -> Collection:
         embedder = self._embedder
         return Collection(name=self.collection, embedder=embedder.name, dimension=embedder.dimension, mean=mean)
 
-    async def _embedded(
+    async def _embed_batches(
         self, batches: AsyncGenerator[DocumentBatch, None], embed_first: int | None
     ) -> AsyncGenerator[EmbeddedBatch, None]:
         """Embed the batches; after `embed_first` passages without vectors. None: all with vectors."""

@@ -55,7 +55,7 @@ def chunk_document(doc_id: str, digest: str, read: dtos.DocumentText, origin: st
         label = "\n".join(heading for plain, heading in above.items() if plain and plain not in beginning)
         passages.append(
             Passage(
-                id=passage_id(doc_id, text, occurrences[text]),
+                id=make_passage_id(doc_id, text, occurrences[text]),
                 doc_id=doc_id,
                 title=read.title,
                 text=text,
@@ -85,7 +85,7 @@ def _normalize(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
-def passage_id(doc_id: str, text: str, before: int) -> str:
+def make_passage_id(doc_id: str, text: str, before: int) -> str:
     """Return an id that is equal for equal texts of one document.
 
     `before` counts the earlier passages of the document with this text.

@@ -62,7 +62,7 @@ class IndexingProgress:
         hidden = any(doc_id.startswith(prefix) or unqualified.startswith(prefix) for prefix in self.hidden)
         return doc_id not in self.seen and not hidden
 
-    def snapshot(self) -> dtos.IndexProgress:
+    def take_snapshot(self) -> dtos.IndexProgress:
         return dtos.IndexProgress(
             documents=self.added + self.changed + self.unchanged + self.failed,
             passages=self.passages,

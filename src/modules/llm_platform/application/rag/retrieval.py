@@ -82,7 +82,7 @@ class RetrievalService:
     async def search(self, request: dtos.RagSearch) -> dtos.RagHits:
         """Return one hit per document, with its best passage; at most `top_k` and MAX_TOP_K hits."""
         found = await self.documents(request)
-        hits = tuple(_hit(best.passage, best.score) for best, *_ in found.documents)
+        hits = tuple(_make_hit(best.passage, best.score) for best, *_ in found.documents)
         return dtos.RagHits(hits=hits, query_cut=found.query_cut, degraded=found.degraded)
 
     async def documents(self, request: dtos.RagSearch, min_passages: int = 0) -> FoundDocuments:
@@ -172,12 +172,14 @@ class RetrievalService:
         cut = len(text) < len(query.rstrip())
         if cut:
             log.info("query cut", extra={"window_tokens": window, "query_chars": len(query)})
-        vector, degraded = await self._vector(text, keyword_fallback=request.keyword_fallback)
+        vector, degraded = await self._make_vector(text, keyword_fallback=request.keyword_fallback)
         if vector is not None:
             await self._check_embedder(len(vector))
         return _Query(text, vector, cut, degraded)
 
-    async def _vector(self, text: str, *, keyword_fallback: bool) -> tuple[dtos.Vector | None, tuple[Degraded, ...]]:
+    async def _make_vector(
+        self, text: str, *, keyword_fallback: bool
+    ) -> tuple[dtos.Vector | None, tuple[Degraded, ...]]:
         name = self._embedder.name
         try:
             async with deadline_in(self._embedding_timeout_s):
@@ -198,7 +200,7 @@ class RetrievalService:
 
     async def _check_embedder(self, dimension: int) -> None:
         """Raise VectorStoreConfigError if another embedder made the collection: its vectors are not comparable."""
-        indexed_with = await self._collection_embedder()
+        indexed_with = await self._find_collection_embedder()
         current = f"{self._embedder.name} ({dimension} numbers)"
         if indexed_with and indexed_with != current:
             raise VectorStoreConfigError(
@@ -207,7 +209,7 @@ class RetrievalService:
                 "set EMBEDDER and EMBEDDING_MODEL to the former values, or set another QDRANT_COLLECTION and index again"
             )
 
-    async def _collection_embedder(self) -> str:
+    async def _find_collection_embedder(self) -> str:
         """Return the embedder that made the collection; empty if it does not exist, which the search of the store reports."""
         now = self._clock()
         if self._indexed_with is None or self._indexed_with[0] < now:
@@ -248,7 +250,7 @@ def _group_by_document(found: Iterable[dtos.FoundPassage]) -> list[list[dtos.Fou
     return list(documents.values())
 
 
-def _hit(passage: dtos.Passage, score: float) -> dtos.Hit:
+def _make_hit(passage: dtos.Passage, score: float) -> dtos.Hit:
     return dtos.Hit(
         doc_id=passage.doc_id,
         score=round(min(1.0, max(0.0, score)), SCORE_DIGITS),

@@ -7,7 +7,7 @@ from modules.llm_platform.application.research.find.read_pages import FURTHER_PA
 from modules.llm_platform.application.research.find.round_queries import MAX_ANSWER_TOKENS, MAX_PROMPT_TOKENS
 from modules.llm_platform.application.research.find.rounds import DEEP, NO_ROUNDS
 from modules.llm_platform.application.research.find.search import wants_latest
-from modules.llm_platform.application.research.report.estimate import JUDGE_TOKENS, QUERIES_TOKENS, Calls, sum_calls
+from modules.llm_platform.application.research.report.estimate import JUDGE_TOKENS, QUERIES_TOKENS, Calls, add_up_calls
 from modules.llm_platform.domain.dtos.report_dtos import ReportAmounts
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
@@ -36,7 +36,7 @@ def estimate_quick(request: ResearchRequest, limits: QuickLimits, *, searches_no
         pages = (before_writing + rounds.rounds * rounds.pages) * (1 + FURTHER_PAGES) if before_writing else 0
     calls = _list_calls(request, limits, rounds.rounds) if limits.has_model else ()
     price = limits.price if limits.has_model else _cost_nothing
-    return sum_calls(calls, price).model_copy(update={"searches": searches, "pages": pages})
+    return add_up_calls(calls, price).model_copy(update={"searches": searches, "pages": pages})
 
 
 def _cost_nothing(prompt_tokens: int, completion_tokens: int) -> float:

@@ -120,7 +120,7 @@ class AnswerService:
 
     async def _add_from_index(self, run: _AnswerRun, collected: answering.CollectedContext, count: int) -> None:
         """Add up to `count` documents of the index that the context does not contain."""
-        known = set(_document_keys(collected.passages))
+        known = set(_list_document_keys(collected.passages))
         search = RagSearch(
             query=run.question.question,
             top_k=count + len(collected.passages),
@@ -139,12 +139,12 @@ class AnswerService:
         collected.degraded += found.degraded
         hits = [
             answering.ContextPassage(
-                hit.snippet, answering.document_citation(hit.doc_id, hit.title, hit.url), hit.pages
+                hit.snippet, answering.make_document_citation(hit.doc_id, hit.title, hit.url), hit.pages
             )
             for hit in found.hits
             if hit.snippet
         ]
-        new = [hit for hit in hits if known.isdisjoint(_document_keys([hit]))]
+        new = [hit for hit in hits if known.isdisjoint(_list_document_keys([hit]))]
         collected.passages += new[:count]
 
     def _make_empty_answer(self, run: _AnswerRun, collected: answering.CollectedContext) -> RagAnswer:
@@ -199,7 +199,7 @@ class AnswerService:
         )
 
 
-def _document_keys(passages: Iterable[answering.ContextPassage]) -> Iterable[tuple[str, str]]:
+def _list_document_keys(passages: Iterable[answering.ContextPassage]) -> Iterable[tuple[str, str]]:
     """Yield the keys that two passages of one document share."""
     for passage in passages:
         if passage.document.doc_id:

@@ -104,8 +104,8 @@ class DoctorService:
         searches = [
             self._run_with_deadline(check.provider.name, self._search(check, spend=spend)) for check in self._searches
         ]
-        models = [self._run_with_deadline(model.name, self._model(model, spend=spend)) for model in self._models]
-        indexes = [self._run_with_deadline(INDEX, self._index(check, spend=spend)) for check in self._indexes]
+        models = [self._run_with_deadline(model.name, self._check_model(model, spend=spend)) for model in self._models]
+        indexes = [self._run_with_deadline(INDEX, self._check_index(check, spend=spend)) for check in self._indexes]
         stores = [self._run_with_deadline(probe.name, _store(probe)) for probe in self._stores]
         return tuple(
             result for found in await asyncio.gather(*searches, *models, *indexes, *stores) for result in found
@@ -158,7 +158,7 @@ class DoctorService:
         subjects = {kind: f"{provider.name} {kind}" for kind in check.sources}
         kinds = [self._try_search(check, kind, subject, "", failed) for kind, subject in subjects.items()]
         results = [result for kind in await asyncio.gather(*kinds) for result in kind]
-        lists = await self._engine_lists(provider)
+        lists = await self._check_engine_lists(provider)
         return list(dict.fromkeys([CheckResult(provider.name, "ok", detail or "reachable"), *results, *lists]))
 
     async def _try_search(
@@ -182,7 +182,7 @@ class DoctorService:
             ]
         return [CheckResult(subject, "ok", _join_parts(detail, took)), *problems]
 
-    async def _engine_lists(self, provider: IWebSearchProvider) -> list[CheckResult]:
+    async def _check_engine_lists(self, provider: IWebSearchProvider) -> list[CheckResult]:
         if not isinstance(provider, IEngineLists):
             return []
         try:
@@ -190,9 +190,9 @@ class DoctorService:
         except AppException as error:
             return [CheckResult(provider.name, "warning", error.message)]
         wrong = [check for check in checks if check.missing or check.off]
-        return list(await asyncio.gather(*(self._engine_list(provider, check) for check in wrong)))
+        return list(await asyncio.gather(*(self._check_engine_list(provider, check) for check in wrong)))
 
-    async def _engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> CheckResult:
+    async def _check_engine_list(self, provider: IWebSearchProvider, check: EngineListCheck) -> CheckResult:
         collection_info = [f"the instance does not have {_join_names(check.missing)}"] if check.missing else []
         collection_info += (
             [f"the instance has disabled {_join_names(check.off)} (used only when named)"] if check.off else []
@@ -217,7 +217,7 @@ class DoctorService:
         failed = {degradation.component for degradation in answer.degraded}
         return [engine for engine in tried if f"{provider.name}/{engine}" not in failed] if answer.results else []
 
-    async def _model(self, model: ILLMProvider, *, spend: bool) -> list[CheckResult]:
+    async def _check_model(self, model: ILLMProvider, *, spend: bool) -> list[CheckResult]:
         try:
             detail = await _ping(model)
             if not spend and not model.is_free:
@@ -234,7 +234,7 @@ class DoctorService:
         except AppException as error:
             return [CheckResult(model.name, "failed", error.message)]
 
-    async def _index(self, check: IndexCheck, *, spend: bool) -> list[CheckResult]:
+    async def _check_index(self, check: IndexCheck, *, spend: bool) -> list[CheckResult]:
         if not check.exists:
             return [CheckResult(INDEX, "ok", NO_INDEX)]
         try:

@@ -75,15 +75,15 @@ class HealthService:
             _, hanging = await asyncio.wait(self._pings.values(), timeout=self._deadline_s)
             for task in hanging:
                 task.cancel()  # it is not awaited: a ping that ignores the cancellation must not delay the report
-        search, llms, stores = (self._components(kind, providers) for kind, providers in kinds.items())
+        search, llms, stores = (self._check_components(kind, providers) for kind, providers in kinds.items())
         self._report, self._checked_at = _report(search, llms, stores, self._searxng, self._kimi), began
         return self._report
 
-    def _components(self, kind: dtos.ComponentKind, providers: Providers) -> dict[str, dtos.ComponentHealth]:
+    def _check_components(self, kind: dtos.ComponentKind, providers: Providers) -> dict[str, dtos.ComponentHealth]:
         circuits = self._circuits.get(kind, {})
         components: dict[str, dtos.ComponentHealth] = {}
         for name in providers:
-            status, detail = self._result(self._pings.get((kind, name)))
+            status, detail = self._await_result(self._pings.get((kind, name)))
             if kind == "store" and not detail:  # files that can be written
                 continue
             circuit = circuits.get(name)
@@ -95,7 +95,7 @@ class HealthService:
             )
         return components
 
-    def _result(self, ping: asyncio.Task[str] | None) -> tuple[dtos.ComponentStatus, str]:
+    def _await_result(self, ping: asyncio.Task[str] | None) -> tuple[dtos.ComponentStatus, str]:
         if ping is None:
             return "unknown", NOT_CHECKED
         if not ping.done() or ping.cancelled():

@@ -110,7 +110,7 @@ def _log_answer(answer: LLMResponse, began: float) -> None:
         extra={
             "provider": answer.provider,
             "model": answer.model,
-            "duration_ms": _ms_since(began),
+            "duration_ms": _measure_ms(began),
             "prompt_tokens": answer.usage.prompt_tokens,
             "completion_tokens": answer.usage.completion_tokens,
             "finish_reason": answer.finish_reason,
@@ -127,12 +127,12 @@ def _log_failure(error: LLMException, began: float) -> None:
         extra={
             "code": error.code,
             "reason": error.message,
-            "duration_ms": _ms_since(began),
+            "duration_ms": _measure_ms(began),
             "llm_calls": error.spent.calls,
             "tokens": error.spent.tokens,
         },
     )
 
 
-def _ms_since(began: float) -> int:
+def _measure_ms(began: float) -> int:
     return round((time.perf_counter() - began) * 1000)

@@ -29,14 +29,14 @@ class PageService(IPageReader):
         try:
             page = await self._reader.read(url)
         except AppException as error:
-            log.warning("page not read", extra={"error": error.code, "duration_ms": self._ms_since(began)})
+            log.warning("page not read", extra={"error": error.code, "duration_ms": self._measure_ms(began)})
             raise
         log.info(
             "page read",
-            extra={"reader": page.reader, "duration_ms": self._ms_since(began), "chars": len(page.text)},
+            extra={"reader": page.reader, "duration_ms": self._measure_ms(began), "chars": len(page.text)},
         )
         title = remove_controls(page.title)
         return page if title == page.title else page.model_copy(update={"title": title})
 
-    def _ms_since(self, began: float) -> float:
+    def _measure_ms(self, began: float) -> float:
         return round((self._clock() - began) * 1000, 1)

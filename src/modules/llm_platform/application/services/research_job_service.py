@@ -18,7 +18,7 @@ from modules.llm_platform.application.services.research_job_worker import (
     ResearchJobWorker,
 )
 from modules.llm_platform.application.services.research_service import ResearchService
-from modules.llm_platform.application.services.verification_job import make_stored_response, verification_job
+from modules.llm_platform.application.services.verification_job import make_stored_response, make_verification_job
 from modules.llm_platform.application.services.webhook_service import WebhookService
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.callers.api_key_label import api_key_label
@@ -136,7 +136,7 @@ class ResearchJobService:
         request = await self._add_turns(request, owner)  # stored turns may expire while the run waits
         if webhook is not None:
             await self._webhooks.check(webhook)
-        return await self._queue(
+        return await self._enqueue(
             request, owner, api, client_request or {}, webhook=webhook, research_id=research_id, thread_id=thread_id
         )
 
@@ -148,7 +148,7 @@ class ResearchJobService:
         Raises BackgroundError, ResearchQueueFullError, StoreError.
         """
         request = ResearchRequest(query=crawl.url[:MAX_QUERY_CHARS])
-        return await self._queue(
+        return await self._enqueue(
             request, owner, api, {**(client_request or {}), dtos.CRAWL: crawl.model_dump(mode="json")}
         )
 
@@ -161,7 +161,7 @@ class ResearchJobService:
         """
         self._research.check(request)
         sent = {dtos.WATCH: pages.model_dump(mode="json")}
-        return await self._queue(request, owner, dtos.WATCH, sent, research_id=research_id)
+        return await self._enqueue(request, owner, dtos.WATCH, sent, research_id=research_id)
 
     async def submit_verification(
         self, request: VerificationRequest, *, webhook: str | None = None, owner: str = ""
@@ -174,7 +174,7 @@ class ResearchJobService:
             await self._webhooks.check(webhook)
         title = ResearchRequest(query=VERIFICATION_TITLE)
         sent = {dtos.VERIFY: request.model_dump(mode="json", include=set(VerificationRequest.model_fields))}
-        return verification_job(await self._queue(title, owner, dtos.VERIFY, sent, webhook=webhook))
+        return make_verification_job(await self._enqueue(title, owner, dtos.VERIFY, sent, webhook=webhook))
 
     async def check_webhook(self, url: str) -> None:
         """Raise BackgroundError or WebhookError if no webhook can be sent to the address."""
@@ -199,13 +199,13 @@ class ResearchJobService:
         job = await self.get(job_id, owner=owner)
         if job.kind != "verification":
             raise exceptions.ResearchNotFoundError
-        return verification_job(job)
+        return make_verification_job(job)
 
     async def sources(self, research_id: str, *, owner: str = "") -> StoredSources:
         """Return the stored texts of the sources; empty until they are stored. Raises ResearchNotFoundError."""
         return await self._find_store(research_id).sources(owner, research_id) or StoredSources(sources=())
 
-    async def _queue(
+    async def _enqueue(
         self,
         request: ResearchRequest,
         owner: str,

@@ -324,7 +324,7 @@ class _Attempt:
             self._fail(ResearchInterruptedError())
             return
         try:
-            async with aclosing(self._events()) as events:
+            async with aclosing(self._stream_events()) as events:
                 async for event in events:
                     self._add(event)
         except AppException as error:
@@ -337,7 +337,7 @@ class _Attempt:
             log.error("unexpected error", exc_info=error)
             self._fail(AppException("Internal error: search the server log for the id of this research run."))
 
-    def _events(self) -> AsyncGenerator[research_events.ResearchEvent, None]:
+    def _stream_events(self) -> AsyncGenerator[research_events.ResearchEvent, None]:
         job = self._job
         if other := self._tools.others.get(job.kind):
             return other.stream(job, self._store_sources)

@@ -152,7 +152,7 @@ class ResearchService:
             owner=owner,
             keeps_sources=is_stored or not request.files,
         )
-        async with aclosing(self._events(run)) as events:
+        async with aclosing(self._stream_events(run)) as events:
             async for event in events:
                 if isinstance(event, research_events.Done):
                     return event.response
@@ -193,7 +193,7 @@ class ResearchService:
             on_progress=on_progress,
             given=given,
         )
-        return end_with_failed(self._events(run), run.request_id, instance=f"/research/{run.request_id}")
+        return end_with_failed(self._stream_events(run), run.request_id, instance=f"/research/{run.request_id}")
 
     async def plan(self, request: PlanRequest, *, owner: str = "") -> ResearchPlan:
         """Return the sub-questions of a report for review. Send the reviewed ones as `plan` of a request.
@@ -223,7 +223,7 @@ class ResearchService:
 
     async def accepted_plan(self, request: PlanRequest) -> AcceptedPlan | None:
         """Return the sub-questions accepted last for this question in this language; None if there are none."""
-        return await self._parts.reporter.planner.accepted(request)
+        return await self._parts.reporter.planner.load_accepted(request)
 
     async def source(self, request_id: str, index: int, *, owner: str = "") -> HeldSource:
         """Return the stored text of one source of a finished run.
@@ -284,7 +284,7 @@ class ResearchService:
             sources = await self._jobs.sources(owner, request_id)
         return sources
 
-    async def _events(self, run: Run) -> AsyncGenerator[research_events.ResearchEvent, None]:
+    async def _stream_events(self, run: Run) -> AsyncGenerator[research_events.ResearchEvent, None]:
         """Yield the events of a run. Before the last event, store what later requests need: evidence and turns."""
         run.store_sources = partial(self._store_sources, run)
         before = await self.turns_before(run.sent, owner=run.owner)

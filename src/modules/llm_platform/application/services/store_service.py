@@ -44,12 +44,12 @@ class StoreService:
 
     async def show(self, selector: str) -> tuple[StoredTopic, tuple[StoredEntry, ...]]:
         """Return a topic and its entries. Raises TopicNotFoundError."""
-        topic = await self._topic(selector)
+        topic = await self._find_topic(selector)
         return topic, await self._store.entries(topic.name)
 
     async def report(self, selector: str) -> ResearchResponse:
         """Return the latest stored report of a topic. Raises TopicNotFoundError, also if no report of it is stored."""
-        topic = await self._topic(selector)
+        topic = await self._find_topic(selector)
         stored = await self._store.values(Topic(name=topic.name, query=topic.query), "answers", StoredReport)
         for stored_report in sorted(stored, key=lambda report: report.finished_at, reverse=True):
             if (response := stored_report.sanitize_response()) is not None:
@@ -85,7 +85,7 @@ class StoreService:
     async def clear(self, selector: str | None = None) -> int:
         """Remove a topic (or raise TopicNotFoundError) or all; return the number of entries removed."""
         if selector is not None:
-            return _log_entries("store cleared", await self._store.clear((await self._topic(selector)).name))
+            return _log_entries("store cleared", await self._store.clear((await self._find_topic(selector)).name))
         removed = await self._folder_indexes.clear() if self._folder_indexes else 0
         return _log_entries("store cleared", await self._store.clear() + removed)
 
@@ -107,7 +107,7 @@ class StoreService:
 
     async def export(self, file: Path, selector: str | None = None) -> int:
         """Write a topic or all into a zip file; return the number of entries. Raises TopicNotFoundError or StoreError."""
-        name = None if selector is None else (await self._topic(selector)).name
+        name = None if selector is None else (await self._find_topic(selector)).name
         return _log_entries("store exported", await self._store.export(file, name))
 
     async def import_(self, file: Path) -> Imported:
@@ -116,7 +116,7 @@ class StoreService:
         _log_entries("store imported", imported.added)
         return imported
 
-    async def _topic(self, selector: str) -> StoredTopic:
+    async def _find_topic(self, selector: str) -> StoredTopic:
         topics = await self._store.topics()
         names = {selector, make_topic(selector).name}
         matches = [topic for topic in topics if topic.name in names]

@@ -60,7 +60,7 @@ def make_stored_response(request: ResearchRequest, verified: VerifiedText) -> Re
     )
 
 
-def verification_job(job: ResearchJobDetail) -> VerificationJob:
+def make_verification_job(job: ResearchJobDetail) -> VerificationJob:
     """Return a background run as a verification. `job` must be a verification job."""
     output = job.response.output if job.response else None
     kind = VerifiedAgain if output and "changed" in output else VerifiedText

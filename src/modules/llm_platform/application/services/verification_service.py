@@ -162,7 +162,7 @@ class VerificationService:
         `on_event` is called with each event before the last. `given` are further sources, which may be documents of the
         operator. Raises VerificationError.
         """
-        async with aclosing(self._events(request, request_id or new_request_id(), owner, given)) as steps:
+        async with aclosing(self._stream_events(request, request_id or new_request_id(), owner, given)) as steps:
             async for event in steps:
                 if isinstance(event, events.TextVerified):
                     return event.response
@@ -234,10 +234,10 @@ class VerificationService:
         VerificationError before the first event.
         """
         request_id = request_id or new_request_id()
-        steps = self._events(request, request_id, owner, store_sources=store_sources)
+        steps = self._stream_events(request, request_id, owner, store_sources=store_sources)
         return end_with_failed(steps, request_id, instance=f"/verify/{request_id}")
 
-    def _events(
+    def _stream_events(
         self,
         request: dtos.VerificationRequest,
         request_id: str,
@@ -338,7 +338,7 @@ class _TextVerification:
             events.SourcesNamed(request_id=self._request_id, sources=named, sentences=len(check.answer.sentences))
         )
         # A sentence is checked as soon as all sources that it cites are read.
-        async with aclosing(self._reading(cited.sources, READING_SHARE)) as reads:
+        async with aclosing(self._read_sources(cited.sources, READING_SHARE)) as reads:
             async for read in reads:
                 self._sources |= {source.index: source for source in read}
                 checked = await self._settle(check, read)
@@ -352,7 +352,7 @@ class _TextVerification:
             self._degraded += self._support.degraded
         if count := check.late_sentences:
             self._degraded.append(Degraded(component="citations", reason=NOT_COMPARED.format(count=count)))
-        return self._response(check, uncited, egress_log)
+        return self._make_response(check, uncited, egress_log)
 
     async def _settle(self, check: SentenceCheck, read: Sequence[ReadSource]) -> list[int]:
         return await self._run_in_thread(lambda: check.settle([source.make_source() for source in read]))
@@ -360,7 +360,7 @@ class _TextVerification:
     async def _run_in_thread(self, work: Callable[[], Result]) -> Result:
         return await run_stoppable(self._signal, work)
 
-    def _reading(self, sources: Sequence[NamedSource], share: float) -> AsyncGenerator[list[ReadSource], None]:
+    def _read_sources(self, sources: Sequence[NamedSource], share: float) -> AsyncGenerator[list[ReadSource], None]:
         def on_read(url: str, status: str, chars: int) -> None:
             self._emit(Read(request_id=self._request_id, url=url, status=status, chars=chars))
 
@@ -385,7 +385,7 @@ class _TextVerification:
                     known.add(key)
                     number += 1
                     found.append(NamedSource(number, result.url, result.title))
-        async with aclosing(self._reading(found, FINDING_SHARE)) as reads:
+        async with aclosing(self._read_sources(found, FINDING_SHARE)) as reads:
             async for read in reads:
                 self._sources |= {source.index: mark_found(source) for source in read}
                 await self._settle(check, read)
@@ -444,7 +444,7 @@ class _TextVerification:
                 self._shown[position] = sentence
                 self._emit(events.SentenceVerified(request_id=self._request_id, sentence=sentence))
 
-    def _response(self, check: SentenceCheck, uncited: Sequence[int], egress_log: EgressLog) -> dtos.VerifiedText:
+    def _make_response(self, check: SentenceCheck, uncited: Sequence[int], egress_log: EgressLog) -> dtos.VerifiedText:
         sentences = tuple(self._shown[position] for position in range(len(check.answer.sentences)))
         sources = tuple(source.shown for source in self.read)
         return dtos.VerifiedText(

@@ -117,7 +117,7 @@ def _log_defect(task: asyncio.Task[None]) -> None:
         log.error("unexpected error", exc_info=error)
 
 
-def _kind(notice: dtos.WatchNotice) -> str:
+def _name_kind(notice: dtos.WatchNotice) -> str:
     return CHANGED if notice.changes else PAUSED
 
 
@@ -135,33 +135,33 @@ def write_payload(notice: dtos.WatchNotice) -> bytes:
     if watch.state == "paused":
         data |= {"paused_because": watch.paused_because, "problem": watch.problem, "remedy": watch.remedy}
     at = notice.changes[0].at if notice.changes else watch.last_run_at
-    message = {"type": _kind(notice), "timestamp": at.isoformat() if at else None, "data": data}
+    message = {"type": _name_kind(notice), "timestamp": at.isoformat() if at else None, "data": data}
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def write_mail(notice: dtos.WatchNotice) -> Mail:
     watch = notice.watch
     title = f"{len(notice.changes)} changed" if notice.changes else "paused"
-    lines = [_one_line(watch.query), "", *_mail_lines(notice), f"Watch {watch.id}: /watches/{watch.id}/changes"]
-    return Mail(notice.id, f"{title}: {_one_line(watch.query)}", "\n".join(lines) + "\n")
+    lines = [_join_lines(watch.query), "", *_write_mail(notice), f"Watch {watch.id}: /watches/{watch.id}/changes"]
+    return Mail(notice.id, f"{title}: {_join_lines(watch.query)}", "\n".join(lines) + "\n")
 
 
-def _one_line(text: str) -> str:
+def _join_lines(text: str) -> str:
     """Return the text of a page or a caller in one line, without control characters: it writes no lines of its own."""
     line = " ".join(text.split())
     return "".join(char for char in line if unicodedata.category(char) not in ("Cc", "Cs"))
 
 
-def _mail_lines(notice: dtos.WatchNotice) -> Iterator[str]:
+def _write_mail(notice: dtos.WatchNotice) -> Iterator[str]:
     for change in notice.changes[:TOLD_CHANGES]:
-        yield f"{MARKS[change.kind]}: {_one_line(change.fact)}"
+        yield f"{MARKS[change.kind]}: {_join_lines(change.fact)}"
         for name, side in (("Before", change.was), ("Now", change.now)):
             if side is not None:
-                yield f"  {name} ({side.at:%Y-%m-%d}): {_one_line(side.quote)}"
-                yield f"    {_one_line(side.source)}"
+                yield f"  {name} ({side.at:%Y-%m-%d}): {_join_lines(side.quote)}"
+                yield f"    {_join_lines(side.source)}"
         yield ""
     if len(notice.changes) > TOLD_CHANGES:
         yield f"{len(notice.changes) - TOLD_CHANGES} more are listed at the address below."
     if notice.watch.state == "paused":
         why = filter(None, (notice.watch.problem, notice.watch.remedy))
-        yield from ("This watch is paused.", *map(_one_line, why))
+        yield from ("This watch is paused.", *map(_join_lines, why))

@@ -47,7 +47,7 @@ NO_SECRET: Final = (
 )
 
 
-def signature(secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
+def sign(secrets: Sequence[bytes], message_id: str, timestamp: int, body: bytes) -> str:
     """Return the header webhook-signature: one signature for each secret."""
     signed = b"%s.%d.%s" % (message_id.encode(), timestamp, body)
     digests = (hmac.new(secret, signed, hashlib.sha256).digest() for secret in secrets)
@@ -111,7 +111,7 @@ class WebhookService:
             await cancel_and_wait(*sending)
 
     async def _deliver(self, delivery: WebhookDelivery) -> None:
-        reply = await self.send(delivery.url, f"msg_{delivery.job.id}", payload(delivery))
+        reply = await self.send(delivery.url, f"msg_{delivery.job.id}", encode_payload(delivery))
         status, retry_in_s = self.plan_retry(delivery.attempt, reply)
         self._metrics.count(WEBHOOK_DELIVERIES, "retried" if status == "pending" else status)
         if not reply.is_delivered:
@@ -128,7 +128,7 @@ class WebhookService:
         headers = {
             "webhook-id": message_id,
             "webhook-timestamp": str(timestamp),
-            "webhook-signature": signature(self._secrets, message_id, timestamp, body),
+            "webhook-signature": sign(self._secrets, message_id, timestamp, body),
         }
         return await self._sender.send(url, headers, body)
 
@@ -142,7 +142,7 @@ class WebhookService:
         return "pending", max(delay_s, min(reply.retry_after_s, MAX_RETRY_AFTER_S))
 
 
-def payload(delivery: WebhookDelivery) -> bytes:
+def encode_payload(delivery: WebhookDelivery) -> bytes:
     """Return the JSON that is sent. The answer is not part of it: only the caller's API key can read it."""
     job = delivery.job
     data = job.model_dump(mode="json", include={"id", "status", "query", "depth", "created_at", "finished_at"})

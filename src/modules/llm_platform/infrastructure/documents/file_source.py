@@ -20,10 +20,10 @@ from modules.llm_platform.infrastructure.documents.folder_state import (
     FolderState,
     FolderStates,
     Known,
+    get_pages_mark,
     has_pages,
-    pages_mark,
 )
-from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, json_documents
+from modules.llm_platform.infrastructure.documents.json_lines import JSON_LINES, read_json_documents
 from modules.llm_platform.infrastructure.documents.reading import DOCUMENT_FILE_BYTES, read_text
 from modules.llm_platform.infrastructure.parsing.decoding import EmptyDocument, UnreadableDocument, replace_unprintable
 from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool, PooledParser
@@ -142,7 +142,7 @@ class FileWalk(IDocumentWalk):
         self._reading = reading
         self._left_out: list[LeftOut] = []
         self.remarks: list[tuple[str, str]] = []
-        self._roots = [root for path in paths if (root := self._root(path))]
+        self._roots = [root for path in paths if (root := self._find_root(path))]
         self.origins = {
             root.origin
             for root in self._roots
@@ -156,10 +156,10 @@ class FileWalk(IDocumentWalk):
         for root in self._roots:
             for file in root.files:
                 if file.suffix in JSON_LINES:
-                    for entry in json_documents(root.folder / file.path, position, self._source.redactor):
-                        yield self._line(root, entry)
+                    for entry in read_json_documents(root.folder / file.path, position, self._source.redactor):
+                        yield self._place_entry(root, entry)
                 else:
-                    yield self._document(root, file, position)
+                    yield self._read_document(root, file, position)
                 position += file.stamp[0]
 
     def stop(self) -> None:
@@ -183,7 +183,7 @@ class FileWalk(IDocumentWalk):
 
     # --- listing ----------------------------------------------------------------------------------------------------------
 
-    def _root(self, path: Path) -> _Root | None:
+    def _find_root(self, path: Path) -> _Root | None:
         try:
             status = path.stat()
             if stat.S_ISDIR(status.st_mode):
@@ -217,19 +217,19 @@ class FileWalk(IDocumentWalk):
                 # Of a folder that cannot be opened, or a file of several documents, any id may be hidden.
                 inside = folder / path
                 is_closed = inside.is_dir() and not inside.is_symlink()
-                hides = "" if is_closed or path.lower().endswith(JSON_LINES) else self._id(path)
+                hides = "" if is_closed or path.lower().endswith(JSON_LINES) else self._make_id(path)
             self._left_out.append(LeftOut(replace_unprintable(folder / path), reason, hides=hides))
         files = [listing.files[path] for path in sorted(listing.files)]
         return _Root(folder, self._source.folder_name(folder), origin, files, reading, is_folder=True)
 
-    def _id(self, path: str) -> str:
+    def _make_id(self, path: str) -> str:
         return replace_surrogates(self._source.redactor.text(path))
 
     # --- reading ----------------------------------------------------------------------------------------------------------
 
-    def _document(self, root: _Root, file: FoundFile, position: int) -> FoundDocument | LeftOut:
+    def _read_document(self, root: _Root, file: FoundFile, position: int) -> FoundDocument | LeftOut:
         path, reading = root.folder / file.path, root.reading
-        where, doc_id, url = replace_unprintable(path), self._id(file.path), self._source.addresses.of(file.path)
+        where, doc_id, url = replace_unprintable(path), self._make_id(file.path), self._source.addresses.of(file.path)
         if reason := reading.bad.get(root.get_position(where)):
             return self._note_bad(root, LeftOut(where, reason))
         stamp, known = reading.known.get(file.path, (None, ""))
@@ -251,7 +251,7 @@ class FileWalk(IDocumentWalk):
         )
 
     def _qualify(self, root: _Root, file: FoundFile, position: int, digest: str) -> FoundDocument:
-        doc_id = qualify_id(root.name, root.origin, self._id(file.path))
+        doc_id = qualify_id(root.name, root.origin, self._make_id(file.path))
         url = DocumentAddresses().of(doc_id)
         read = partial(self._read, root, file, doc_id, url)
         digest = sha256(f"{doc_id}\0{digest}".encode()).hexdigest()
@@ -259,7 +259,7 @@ class FileWalk(IDocumentWalk):
             doc_id, digest, replace_unprintable(root.folder / file.path), position + file.stamp[0], read, root.origin
         )
 
-    def _line(self, root: _Root, entry: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
+    def _place_entry(self, root: _Root, entry: FoundDocument | LeftOut) -> FoundDocument | LeftOut:
         if isinstance(entry, LeftOut):
             return self._note_bad(root, entry)
         if reason := root.reading.bad.get(root.get_position(entry.where)):
@@ -323,4 +323,4 @@ def _digest(path: Path, url: str) -> str:
         while left > 0 and (chunk := file.read(min(1 << 20, left))):
             digest.update(chunk)
             left -= len(chunk)
-    return digest.hexdigest() + pages_mark(path.name)
+    return digest.hexdigest() + get_pages_mark(path.name)

@@ -162,7 +162,7 @@ class _Walk:
         pending = [start]
         while pending and len(self._listing.files) < self._max_files:
             folder = pending.pop()
-            for entry in self._entries(folder):
+            for entry in self._list_entries(folder):
                 path = f"{folder}/{entry.name}" if folder else entry.name
                 if entry.is_symlink():
                     self._links.append(path)
@@ -173,7 +173,7 @@ class _Walk:
                 elif (suffix := _get_type(entry.name)) not in SILENTLY_SKIPPED:
                     self._listing.unread[suffix] += 1
 
-    def _entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
+    def _list_entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
         try:
             status = (self._root / folder).stat()
             if (identity := (status.st_dev, status.st_ino)) in self._folders:

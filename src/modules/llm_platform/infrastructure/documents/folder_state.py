@@ -11,7 +11,7 @@ from typing import Final
 
 from modules.llm_platform.infrastructure.documents.folder import Listing, Stamp
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
-from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
+from modules.llm_platform.infrastructure.files.private_files import make_private_folder, open_privately
 from modules.llm_platform.infrastructure.parsing.decoding import replace_unprintable
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ def make_key(parts: Iterable[str]) -> str:
     return sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]
 
 
-def pages_mark(path: str) -> str:
+def get_pages_mark(path: str) -> str:
     """Return the suffix that marks a file's digest with the format of this version. A PDF in another format is read
     again."""
     return WITH_PAGES if path.lower().endswith(PDF) else ""
@@ -38,7 +38,7 @@ def pages_mark(path: str) -> str:
 
 def has_pages(path: str, digest: str) -> bool:
     """Return whether a file was read in the format of this version. A PDF that an older version indexed is read again."""
-    return digest.endswith(pages_mark(path))
+    return digest.endswith(get_pages_mark(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,14 +114,14 @@ class FolderStates:
     def stamp(self, origin: str) -> tuple[int, int] | None:
         """Return a value that changes with each `save`, or None if nothing was saved."""
         with suppress(OSError):
-            status = self._path(origin).stat()
+            status = self._get_path(origin).stat()
             return status.st_ino, status.st_mtime_ns
         return None
 
     def load(self, origin: str) -> FolderState | None:
         """Return the saved state, or None if there is none that can be read."""
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
-            stored = json.loads(self._path(origin).read_bytes())
+            stored = json.loads(self._get_path(origin).read_bytes())
             if stored["made_by"] != self._made_by:
                 return None
             files = {
@@ -142,12 +142,12 @@ class FolderStates:
 
     def save(self, origin: str, state: FolderState) -> None:
         """Replace what `load` returns, atomically. A failure is logged: then the folder is compared again the next time."""
-        path = self._path(origin)
+        path = self._get_path(origin)
         new = path.with_suffix(".new")
         try:
             make_private_folder(self._folder)
             stored = {field.name: getattr(state, field.name) for field in fields(state)} | {"made_by": self._made_by}
-            with open(new, "w", encoding="ascii", opener=private_opener) as file:
+            with open(new, "w", encoding="ascii", opener=open_privately) as file:
                 json.dump(stored, file, separators=(",", ":"))
             new.replace(path)
         except OSError as error:
@@ -155,11 +155,11 @@ class FolderStates:
 
     def remove(self, origin: str) -> None:
         """Remove the state: `load` returns None from then on. Raises OSError if the file cannot be removed."""
-        self._path(origin).unlink(missing_ok=True)
+        self._get_path(origin).unlink(missing_ok=True)
 
     def lock(self, origin: str) -> FileLock:
         """Return the lock of the process that updates this folder's documents."""
         return FileLock(self._folder / f"{origin}.lock")
 
-    def _path(self, origin: str) -> Path:
+    def _get_path(self, origin: str) -> Path:
         return self._folder / f"{origin}.json"

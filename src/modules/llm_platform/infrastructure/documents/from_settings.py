@@ -20,7 +20,7 @@ from modules.llm_platform.infrastructure.resources import (
     INDEX_FOLDER,
     STORE_PACKAGES,
     Resources,
-    data_folder,
+    get_data_folder,
     has_documents,
     is_installed,
 )
@@ -52,7 +52,7 @@ def _build_folder_states(settings: Settings) -> FolderStates:
 
     # Another version may parse and chunk differently.
     made_by = make_key((settings.DOCUMENTS_BASE_URL or "", package_version()))
-    return FolderStates(data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION, made_by)
+    return FolderStates(get_data_folder(settings) / INDEX_FOLDER / settings.QDRANT_COLLECTION, made_by)
 
 
 def build_folder_index(
@@ -81,13 +81,13 @@ def build_folder_index(
     key_parts = (engine, embedder.name, settings.DOCUMENTS_BASE_URL or "", FORM, str(bm25.FORM), package_version())
     key = make_key((os.path.realpath(folder), *key_parts))
     is_stored = settings.STORE_TTL_DAYS > 0 and store is None
-    base = data_folder(settings) / FOLDER_INDEXES if is_stored else None
+    base = get_data_folder(settings) / FOLDER_INDEXES if is_stored else None
     directory = IndexDirectory(base, key, settings.STORE_TTL_DAYS)
     collection = f"folder-{key}" if store else DOCUMENTS
     shared = None
     if store is None and settings.QDRANT_URL is None and settings.EMBEDDER in LOCAL_EMBEDDERS:
         shared = SharedIndex(
-            data_folder(settings) / INDEX_FOLDER, settings.QDRANT_COLLECTION, _build_folder_states(settings)
+            get_data_folder(settings) / INDEX_FOLDER, settings.QDRANT_COLLECTION, _build_folder_states(settings)
         )
     built = FolderIndex(
         folder, directory, files, embedder, shared=shared, store=store, open_store=open_store, collection=collection
@@ -99,9 +99,9 @@ def build_open_files(resources: Resources, embedder: IEmbedder, open_store: Call
     """Return the function that opens the files of a request. `embedder` is on this machine: their texts do not leave it."""
 
     def open_files(files: Sequence[UploadedFile]) -> AbstractAsyncContextManager[OpenedFiles]:
-        from modules.llm_platform.infrastructure.documents.uploaded_files import opened_files
+        from modules.llm_platform.infrastructure.documents.uploaded_files import open_uploaded_files
 
-        return opened_files(files, embedder, open_store, resources.redactor, resources.parsers())
+        return open_uploaded_files(files, embedder, open_store, resources.redactor, resources.parsers())
 
     return open_files
 
@@ -113,7 +113,7 @@ def build_folder_progress(index: FolderIndex | None) -> Callable[[], IndexProgre
 def build_stored_folder_indexes(settings: Settings) -> StoredFolderIndexes:
     from modules.llm_platform.infrastructure.documents.index_directory import StoredFolderIndexes
 
-    return StoredFolderIndexes(data_folder(settings) / FOLDER_INDEXES, settings.STORE_TTL_DAYS)
+    return StoredFolderIndexes(get_data_folder(settings) / FOLDER_INDEXES, settings.STORE_TTL_DAYS)
 
 
 def build_document_search(

@@ -12,7 +12,7 @@ from uuid import UUID, uuid5
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, FoundDocument, LeftOut
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.text.scripts import replace_surrogates
-from modules.llm_platform.infrastructure.documents.reading import DOCUMENT_TITLE_CHARS, first_heading
+from modules.llm_platform.infrastructure.documents.reading import DOCUMENT_TITLE_CHARS, find_first_heading
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, replace_unprintable
 
@@ -65,7 +65,7 @@ def read_document(record: Record, doc_id: str) -> DocumentText:
     title = record.get("title")
     own_title = " ".join(replace_surrogates(title).split()) if isinstance(title, str) else ""
     return DocumentText(
-        title=(own_title or first_heading(text) or doc_id)[:DOCUMENT_TITLE_CHARS],
+        title=(own_title or find_first_heading(text) or doc_id)[:DOCUMENT_TITLE_CHARS],
         text=text,
         url=_read_short(record, "url"),
         source=_read_short(record, "source"),
@@ -103,22 +103,22 @@ JSON_LINES: Final = (".jsonl", ".ndjson")
 MAX_LINE_BYTES: Final = 16_000_000
 
 
-def json_documents(path: Path, position: int, redactor: Redactor) -> Iterator[FoundDocument | LeftOut]:
+def read_json_documents(path: Path, position: int, redactor: Redactor) -> Iterator[FoundDocument | LeftOut]:
     """Yield the documents of a file. `position` is the number of bytes of all files before it. Raises nothing."""
     where = replace_unprintable(path)
     try:
         with path.open("rb") as file:
-            for number, (line, end) in enumerate(_lines(file), 1):
+            for number, (line, end) in enumerate(_read_lines(file), 1):
                 if line is None:
                     reason = f"the line has more than {MAX_LINE_BYTES // 1_000_000} MB"
                     yield LeftOut(f"{where}:{number}", reason, hides="")  # its id is unknown
                 elif line.strip(b"\xef\xbb\xbf \t\r\n"):
-                    yield _document(redactor.data(line.strip()), f"{where}:{number}", position + end)
+                    yield _parse_document(redactor.data(line.strip()), f"{where}:{number}", position + end)
     except OSError as error:
         yield LeftOut(where, f"it cannot be read ({error.strerror})", hides="")
 
 
-def _lines(file: BinaryIO) -> Iterator[tuple[bytes | None, int]]:
+def _read_lines(file: BinaryIO) -> Iterator[tuple[bytes | None, int]]:
     """Yield the lines, or None for a line that is too long, and the offsets of their ends."""
     end = 0
     while line := file.readline(MAX_LINE_BYTES + 1):
@@ -132,7 +132,7 @@ def _lines(file: BinaryIO) -> Iterator[tuple[bytes | None, int]]:
         yield None, end
 
 
-def _document(line: bytes, where: str, position: int) -> FoundDocument | LeftOut:
+def _parse_document(line: bytes, where: str, position: int) -> FoundDocument | LeftOut:
     try:
         record = parse_record(line)
         doc_id = read_id(record)

@@ -57,7 +57,7 @@ class DocumentPageReader(IPageReader):
         except (exceptions.WebSearchConnectionError, exceptions.VectorStoreError) as error:
             raise exceptions.PageConnectionError(error.message) from error
         if passages:
-            return self._page(passages, url if view is None else self._search.get_address(passages[0]), view)
+            return self._make_page(passages, url if view is None else self._search.get_address(passages[0]), view)
         if view is not None and leaves_the_folder(doc_id):
             raise exceptions.PageRequestError(
                 "A document's path may not leave its folder: give a path below DOCUMENTS_DIR"
@@ -66,7 +66,7 @@ class DocumentPageReader(IPageReader):
             raise exceptions.PageError(f"The document cannot be read: {reason}")
         raise exceptions.PageError("There is no such document: search the documents for it")
 
-    def _page(self, passages: Sequence[Passage], url: str, view: FolderView | None) -> Page:
+    def _make_page(self, passages: Sequence[Passage], url: str, view: FolderView | None) -> Page:
         """Return a page from all passages of a document, without what became a secret after it was indexed."""
         merged = merge_document_text(passages)
         text = self._search.redactor.text(merged.text)

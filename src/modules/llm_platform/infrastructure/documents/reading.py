@@ -51,7 +51,9 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
     text = redactor.text(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
-    heading = None if suffix == ".pdf" else first_heading(text)  # a PDF's first heading is the heading of some section
+    heading = (
+        None if suffix == ".pdf" else find_first_heading(text)
+    )  # a PDF's first heading is the heading of some section
     title = redactor.text(parsed.title or heading or _name(name))[:DOCUMENT_TITLE_CHARS]
     return Parsed(text, title, parsed.note, pages=move_starts(parsed.text, parsed.pages, redactor.text, text))
 
@@ -59,7 +61,7 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
 def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
     if suffix[1:] in FILE_KINDS:
         return parser.file(suffix[1:], file)
-    data = file if isinstance(file, bytes) else _bytes(file)
+    data = file if isinstance(file, bytes) else _read_bytes(file)
     cut = f"only its first {DOCUMENT_TEXT_BYTES // 1_000_000} MB were read" if len(data) > DOCUMENT_TEXT_BYTES else None
     decoded = decode(data[:DOCUMENT_TEXT_BYTES], html=suffix in {".html", ".htm"})
     note = cut or decoded.note
@@ -82,7 +84,7 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
     return Parsed(decoded.text[matter.end() :], (quoted[2].strip() if quoted else title) or None, note)
 
 
-def _bytes(path: Path) -> bytes:
+def _read_bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as opened:
             return opened.read(DOCUMENT_TEXT_BYTES + 1)
@@ -103,10 +105,14 @@ def _as_table(text: str) -> str:
         rows = [row for row in csv.reader(StringIO(text, newline=""), delimiter=delimiter) if any(row)]
     except csv.Error:  # a value of more than 128 KiB, as behind a quotation mark without its second
         return text
-    return "\n\n".join(_tables([f"| {' | '.join(map(_cell, row))} |" for row in rows], len(rows[0]))) if rows else text
+    return (
+        "\n\n".join(_render_tables([f"| {' | '.join(map(_render_cell, row))} |" for row in rows], len(rows[0])))
+        if rows
+        else text
+    )
 
 
-def _tables(lines: list[str], columns: int) -> Iterator[str]:
+def _render_tables(lines: list[str], columns: int) -> Iterator[str]:
     """Yield the rows below the first one in tables that are a passage at most, each below the names of the columns."""
     head = f"{lines[0]}\n|{' --- |' * columns}"
     most = max(TABLE_WORDS, HEAD_SHARE * len(head.split()))
@@ -121,7 +127,7 @@ def _tables(lines: list[str], columns: int) -> Iterator[str]:
     yield "\n".join(part)
 
 
-def _cell(value: str) -> str:
+def _render_cell(value: str) -> str:
     return " ".join(value.split()).replace("|", "\\|")
 
 
@@ -149,7 +155,7 @@ def _mark_headings(text: str) -> str:
     return "\n".join(marked)
 
 
-def first_heading(text: str) -> str | None:
+def find_first_heading(text: str) -> str | None:
     """Return the first heading near the beginning, without Markdown syntax."""
     beginning = text[:TITLE_WITHIN_CHARS]
     heading = next((block for block in read_outline(beginning) if block.kind == "heading"), None)

@@ -134,7 +134,7 @@ class UploadedFileSearch(DocumentWebSearch):
 
 
 @asynccontextmanager
-async def opened_files(
+async def open_uploaded_files(
     files: Sequence[UploadedFile],
     embedder: IEmbedder,
     open_store: Callable[[], IVectorStore],

@@ -111,13 +111,13 @@ class DocumentWebSearch(IWebSearchProvider):
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
         view = await self.refresh()
         if view is None:
-            return await self._found(request)
+            return await self._search_folders(request)
         if not view.documents:
             bad = [f"{position}: {reason}" for position, reason in sorted(view.bad.items())]
             more = [f"and {len(bad) - BAD_FILES_NAMED} more files"] if len(bad) > BAD_FILES_NAMED else []
             why = "; ".join([*filter(None, [view.unread]), *bad[:BAD_FILES_NAMED], *more]) or "there are no files"
             raise exceptions.WebSearchConfigError(self.redactor.text(NOTHING_READABLE.format(why=why)))
-        answer = await self._found(request)
+        answer = await self._search_folders(request)
         problems = describe_bad_files(self.name, {**view.bad, **view.notes}, self.redactor)
         unread = (Degraded(component=self.name, reason=view.unread),) if view.unread else ()
         return answer.model_copy(update={"degraded": (*answer.degraded, *problems, *unread)})
@@ -138,7 +138,7 @@ class DocumentWebSearch(IWebSearchProvider):
                 f"the documents are still being read ({self.folder.documents_read} so far): try again in a moment"
             ) from error
 
-    async def _found(self, request: WebSearchRequest) -> WebSearchResponse:
+    async def _search_folders(self, request: WebSearchRequest) -> WebSearchResponse:
         ignored = tuple(list_unsupported_parts(request, self.name))
         last = request.count * request.page
         with _translate_errors(self._otherwise):
@@ -156,7 +156,7 @@ class DocumentWebSearch(IWebSearchProvider):
         return WebSearchResponse(
             query=request.query,
             total_matches=len(documents) if len(documents) <= min(last, MAX_TOP_K - 1) else None,
-            results=tuple([await self._item(hits, request.query) for hits in shown]),
+            results=tuple([await self._make_item(hits, request.query) for hits in shown]),
             provider=self.name,
             degraded=(*ignored, *beyond, *found.degraded),
         )
@@ -202,7 +202,7 @@ class DocumentWebSearch(IWebSearchProvider):
             return DocumentList(total=None, reading=self.folder.documents_read)
         return DocumentList(
             total=view.documents,
-            documents=self._list(await self._first_documents(self.folder, view, limit)),
+            documents=self._list(await self._list_first_documents(self.folder, view, limit)),
             not_read=len(view.bad),
             partly_read=len(view.notes),
             problems=tuple(itertools.islice(self._list_problems(view), limit)),
@@ -210,7 +210,9 @@ class DocumentWebSearch(IWebSearchProvider):
             keywords_only=view.pending,
         )
 
-    async def _first_documents(self, folder: FolderIndex, view: FolderView, limit: int) -> Sequence[IndexedDocument]:
+    async def _list_first_documents(
+        self, folder: FolderIndex, view: FolderView, limit: int
+    ) -> Sequence[IndexedDocument]:
         """Return the first documents of the folder. They are listed once in each state of the index."""
         key = (folder.state_stamp, limit)
         if self._listed is None or self._listed[0] != key:
@@ -260,7 +262,7 @@ class DocumentWebSearch(IWebSearchProvider):
         """Return the address of a passage's document: its own if that is a web address."""
         return passage.url if passage.url and is_openable(passage.url) else self._own.of(passage.doc_id)
 
-    async def _item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
+    async def _make_item(self, found: Sequence[FoundPassage], query: str) -> WebSearchResultItem:
         best = found[0].passage
         url = self.get_address(best)
         self._shown.pop(url, None)  # An address that is shown again becomes the newest one.

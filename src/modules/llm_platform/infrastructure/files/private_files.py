@@ -22,7 +22,7 @@ def make_private_folder(path: Path) -> None:
             raise
 
 
-def private_opener(path: str, flags: int) -> int:
+def open_privately(path: str, flags: int) -> int:
     """Open a file for its owner only. Pass this to `open(…, opener=…)`."""
     return os.open(path, flags, PRIVATE_FILE)
 

@@ -58,13 +58,13 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         session = self._session or self._open()
         body = await request.aread()
         with _translate_errors():
-            response = await self._response(session, request, body)
+            response = await self._send_with_retry(session, request, body)
         extensions = {ON_BODY_END: response.content.on_eof}
         return httpx2.Response(
             response.status, headers=list(response.raw_headers), stream=_Body(response), extensions=extensions
         )
 
-    async def _response(
+    async def _send_with_retry(
         self, session: aiohttp.ClientSession, request: httpx2.Request, body: bytes
     ) -> aiohttp.ClientResponse:
         """Return the response, from a new connection if a reused one was dead."""
@@ -90,7 +90,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             headers=[(name.decode("ascii"), value.decode("latin-1")) for name, value in request.headers.raw],
             data=io.BytesIO(body) if len(body) > LARGE_BODY_BYTES else body or None,
             allow_redirects=False,
-            timeout=_timeouts(**request.extensions.get("timeout", {})),
+            timeout=_make_timeouts(**request.extensions.get("timeout", {})),
         )
 
     async def aclose(self) -> None:
@@ -167,7 +167,7 @@ def _translate_errors() -> Iterator[None]:
 
 
 @lru_cache(maxsize=64)
-def _timeouts(
+def _make_timeouts(
     connect: float | None = None, read: float | None = None, write: float | None = None, pool: float | None = None
 ) -> aiohttp.ClientTimeout:
     """Return the seconds for each step. aiohttp has no limit for writing."""

@@ -42,7 +42,7 @@ def get_proxy_host(client: httpx2.AsyncClient) -> str | None:
     return client.via if isinstance(client, UpstreamClient) else None
 
 
-def proxy_host(proxy: str | None) -> str | None:
+def parse_proxy_host(proxy: str | None) -> str | None:
     """Return the host of a proxy's address, without the credentials in it."""
     try:
         return httpx2.URL(proxy).raw_host.decode("ascii") if proxy else None
@@ -68,7 +68,7 @@ _quoted = lru_cache(maxsize=256)(partial(quote_plus, errors="replace"))  # Most 
 
 
 @cache
-def user_agent() -> str:
+def get_user_agent() -> str:
     version = package_version()
     return f"{PACKAGE}/{version}" if version else PACKAGE
 
@@ -92,11 +92,11 @@ def make_client(
     # An upstream without TLS needs no certificate authorities, which take time to load.
     verify = get_default_tls() if needs_tls else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return UpstreamClient(
-        via=proxy_host(proxy),
+        via=parse_proxy_host(proxy),
         base_url=_parse_url(base_url) or "",
         timeout=timeout,
         proxy=proxy,
-        headers={"User-Agent": user_agent(), **(headers or {})},
+        headers={"User-Agent": get_user_agent(), **(headers or {})},
         auth=auth,
         limits=limits,
         verify=verify,
@@ -177,7 +177,7 @@ class Upstream:
         url = _parse_url(self.base_url)
         self._usable = url is not None
         self._host = "" if url is None else url.raw_host.decode("ascii")
-        common = _headers(url, headers or {}, auth or inner_auth)
+        common = _make_headers(url, headers or {}, auth or inner_auth)
         self._headers = {
             kind: httpx2.Headers({**common, "Content-Type": kind} if kind else common) for kind in (None, FORM, JSON)
         }
@@ -326,7 +326,7 @@ class Upstream:
             raise
 
 
-def body_chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
+def read_chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
     """Return the chunks of the body as they arrive. The caller closes the response."""
     # An uncompressed body is read from the stream itself, because the layers of decoding cost more than the platform's work.
     if "content-encoding" not in response.headers and isinstance(response.stream, httpx2.AsyncByteStream):
@@ -334,7 +334,7 @@ def body_chunks(response: httpx2.Response) -> AsyncIterator[bytes]:
     return response.aiter_bytes()
 
 
-def body_end(response: httpx2.Response) -> asyncio.Event | None:
+def get_body_end(response: httpx2.Response) -> asyncio.Event | None:
     """Return an event that is set when the whole body has arrived, or None if the transport cannot tell."""
     on_body_end = response.extensions.get(ON_BODY_END)
     if on_body_end is None:
@@ -348,7 +348,7 @@ async def read_body(response: httpx2.Response, max_bytes: int) -> bytes | None:
     """Read the body and close the response. Return None if the body is longer than `max_bytes`."""
     chunks, size = [], 0
     try:
-        async for chunk in body_chunks(response):
+        async for chunk in read_chunks(response):
             size += len(chunk)
             if size > max_bytes:
                 return None
@@ -372,7 +372,7 @@ def _parse_url(base_url: str) -> httpx2.URL | None:
     return url if usable else None
 
 
-def api_key_error(label: str, key: str, setting: str) -> str | None:
+def check_api_key(label: str, key: str, setting: str) -> str | None:
     """Return the message for a key that is missing or cannot be part of a header, or None for a usable key."""
     if not key:
         return f"{label} needs a key: set {setting}"
@@ -394,9 +394,9 @@ def _split_credentials(base_url: str) -> tuple[str, tuple[str, str] | None]:
     return str(url.copy_with(username=None, password=None)).rstrip("/"), (url.username, url.password)
 
 
-def _headers(url: httpx2.URL | None, headers: Mapping[str, str], auth: tuple[str, str] | None) -> dict[str, str]:
+def _make_headers(url: httpx2.URL | None, headers: Mapping[str, str], auth: tuple[str, str] | None) -> dict[str, str]:
     host = {} if url is None else {"Host": url.netloc.decode()}
-    common = {**host, "Accept": JSON, "Accept-Encoding": "gzip, deflate", "User-Agent": user_agent(), **headers}
+    common = {**host, "Accept": JSON, "Accept-Encoding": "gzip, deflate", "User-Agent": get_user_agent(), **headers}
     if auth:
         common["Authorization"] = "Basic " + base64.b64encode(":".join(auth).encode()).decode()
     return common

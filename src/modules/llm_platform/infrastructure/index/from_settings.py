@@ -8,7 +8,7 @@ from modules.llm_platform.infrastructure.resources import (
     INDEX_FOLDER,
     STORE_PACKAGES,
     Resources,
-    data_folder,
+    get_data_folder,
     is_installed,
     is_out_of_reach,
     reveal_secret,
@@ -24,7 +24,7 @@ def build_vector_store(settings: Settings, resources: Resources) -> IVectorStore
     """Return the Qdrant server QDRANT_URL, or the embedded index below the data folder."""
     store: IVectorStore
     if settings.QDRANT_URL is None:
-        store = build_embedded_store(data_folder(settings) / INDEX_FOLDER)
+        store = build_embedded_store(get_data_folder(settings) / INDEX_FOLDER)
     elif is_out_of_reach(settings, settings.QDRANT_URL):
         from modules.llm_platform.infrastructure.unconfigured import unconfigured_vector_store
 

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.text.scripts import replace_surrogates
 DAMAGED: Final = "the index is damaged or the disk is full: free space, or index again"
 
 
-def file_error(error: OSError) -> VectorStoreError:
+def make_file_error(error: OSError) -> VectorStoreError:
     reason = error.strerror or "its files are damaged"
     return VectorStoreError(f"the index cannot be used ({reason}): check the data folder, LLM_PLATFORM_DATA_DIR")
 
@@ -30,27 +30,27 @@ def no_collection(name: str) -> VectorStoreConfigError:
     return VectorStoreConfigError(f"there is no collection {name!r}: create it with `llm-platform index PATH`")
 
 
-def embedder_mismatch(stored: dtos.Collection, requested: dtos.Collection) -> VectorStoreConfigError:
+def make_embedder_mismatch(stored: dtos.Collection, requested: dtos.Collection) -> VectorStoreConfigError:
     return VectorStoreConfigError(
         f"the collection {stored.name!r} holds vectors of {stored.embedder} ({stored.dimension} numbers), not of "
         f"{requested.embedder} ({requested.dimension}): set EMBEDDER as it was, or another QDRANT_COLLECTION and index again"
     )
 
 
-def unknown_collection(name: str) -> VectorStoreConfigError:
+def make_unknown_collection(name: str) -> VectorStoreConfigError:
     return VectorStoreConfigError(
         f"the collection {name!r} was not made by llm-platform: set another QDRANT_COLLECTION and index again"
     )
 
 
-def other_sparse_format(name: str) -> VectorStoreConfigError:
+def make_other_sparse_format(name: str) -> VectorStoreConfigError:
     return VectorStoreConfigError(
         f"the collection {name!r} was made by another version of llm-platform, with keywords in another format: set another "
         "QDRANT_COLLECTION and index again"
     )
 
 
-def busy_collection(name: str) -> VectorStoreBusyError:
+def make_busy_collection(name: str) -> VectorStoreBusyError:
     return VectorStoreBusyError(
         f"another process is writing to the collection {name!r}: wait until it is done, or use a Qdrant server (QDRANT_URL), "
         "which takes several"
@@ -71,18 +71,18 @@ FACTS_ID: Final = "5bf7d3c1-1f3c-5d55-9d5e-0d3f0a4e6c11"
 _DOCUMENTS: Final = UUID("0d6e1f0e-54a0-5b0b-8c5e-9a3b0f7c2d10")  # the namespace of the points of documents
 
 
-def document_point(doc_id: str) -> str:
+def make_document_point(doc_id: str) -> str:
     """Return the id of a document's own point."""
     return str(uuid5(_DOCUMENTS, replace_surrogates(doc_id)))
 
 
-def field_texts(key: str, values: Iterable[str]) -> list[str]:
+def make_field_texts(key: str, values: Iterable[str]) -> list[str]:
     """Return `key=value` for each value. The first `=` divides them, so `=` in the key is written as %3D."""
     name = replace_surrogates(key).replace("%", "%25").replace("=", "%3D")
     return [f"{name}={replace_surrogates(value)}" for value in values]
 
 
-def passage_payload(passage: dtos.Passage, position: int) -> dict[str, Any]:
+def make_passage_payload(passage: dtos.Passage, position: int) -> dict[str, Any]:
     """Return a passage as the payload of a point. `position` is the passage's position in its document."""
     return {
         KIND: PASSAGE,
@@ -98,7 +98,7 @@ def passage_payload(passage: dtos.Passage, position: int) -> dict[str, Any]:
         },
         **({"label": replace_surrogates(passage.label)} if passage.label else {}),
         **({"pages": [list(start) for start in passage.pages]} if passage.pages else {}),
-        FIELDS: [text for key, values in passage.fields.items() for text in field_texts(key, values)],
+        FIELDS: [text for key, values in passage.fields.items() for text in make_field_texts(key, values)],
     }
 
 
@@ -126,7 +126,7 @@ def _collect_fields(texts: Iterable[str]) -> dtos.Filters:
     return {key: tuple(names) for key, names in values.items()}
 
 
-def document_payload(document: dtos.IndexedDocument) -> dict[str, Any]:
+def make_document_payload(document: dtos.IndexedDocument) -> dict[str, Any]:
     known = {"url": document.url, "origin": document.origin, "form": document.form or None}
     return {
         KIND: DOCUMENT,
@@ -143,7 +143,7 @@ def parse_document(payload: Mapping[str, Any]) -> dtos.IndexedDocument:
     return dtos.IndexedDocument.model_validate(payload)
 
 
-def facts_payload(collection: dtos.Collection) -> dict[str, Any]:
+def make_facts_payload(collection: dtos.Collection) -> dict[str, Any]:
     return {
         KIND: COLLECTION_INFO,
         "embedder": collection.embedder,
@@ -156,7 +156,7 @@ def facts_payload(collection: dtos.Collection) -> dict[str, Any]:
 def parse_facts(name: str, payload: Mapping[str, Any]) -> dtos.Collection:
     """Return the facts of a collection. Raises VectorStoreConfigError if its keywords have another format than queries."""
     if payload.get("words") != FORM:
-        raise other_sparse_format(name)
+        raise make_other_sparse_format(name)
     return dtos.Collection(
         name=name, embedder=payload["embedder"], dimension=payload["dimension"], mean=tuple(payload["mean"])
     )
@@ -180,7 +180,7 @@ def prepare_points(facts: dtos.Collection, *documents: Sequence[dtos.EmbeddedPas
     passages = [passage for document in documents for passage in document]
     vectors = center_vectors([passage.vector for passage in passages], facts)
     payloads = [
-        passage_payload(embedded.passage, position)
+        make_passage_payload(embedded.passage, position)
         for document in documents
         for position, embedded in enumerate(document)
     ]

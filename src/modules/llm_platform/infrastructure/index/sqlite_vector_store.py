@@ -23,7 +23,7 @@ from modules.llm_platform.domain.exceptions import VectorStoreError
 from modules.llm_platform.domain.retrieval.bm25 import passage_words
 from modules.llm_platform.domain.retrieval.score_fusion import scale_by_distribution
 from modules.llm_platform.domain.text.scripts import replace_surrogates
-from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
+from modules.llm_platform.infrastructure.files.private_files import make_private_folder, open_privately
 from modules.llm_platform.infrastructure.index import payloads
 from modules.llm_platform.infrastructure.index.embedded_vector_store import Documents, EmbeddedVectorStore
 from modules.llm_platform.infrastructure.index.hybrid import (
@@ -69,7 +69,7 @@ def _translate_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise payloads.file_error(error) from error
+        raise payloads.make_file_error(error) from error
     except (sqlite3.Error, KeyError, ValueError) as error:
         raise VectorStoreError(payloads.DAMAGED) from error
 
@@ -107,7 +107,7 @@ class SqliteCollection:
             best = sorted(fused.items(), key=lambda ranked: (-ranked[1], ranked[0]))[:limit]
             found_passages = []
             for number, score in best:
-                row = _row(database, "SELECT id, payload FROM passages WHERE number = ?", number)
+                row = _fetch_row(database, "SELECT id, payload FROM passages WHERE number = ?", number)
                 if row is None:
                     raise KeyError(number)
                 passage = payloads.parse_passage(row[0], json.loads(row[1]))
@@ -118,7 +118,7 @@ class SqliteCollection:
         with _translate_errors():
             _, database = self._require()
             statement = "SELECT payload FROM documents WHERE doc_id = ?"
-            rows = ((doc_id, _row(database, statement, replace_surrogates(doc_id))) for doc_id in doc_ids)
+            rows = ((doc_id, _fetch_row(database, statement, replace_surrogates(doc_id))) for doc_id in doc_ids)
             return {doc_id: payloads.parse_document(json.loads(row[0])) for doc_id, row in rows if row}
 
     def documents(self, after: Any) -> tuple[list[dtos.IndexedDocument], Any]:
@@ -147,10 +147,10 @@ class SqliteCollection:
         self, database: sqlite3.Connection, query: HybridQuery, where: str, values: Sequence[str]
     ) -> list[tuple[int, float]]:
         """Return the numbers and BM25 scores of the best passages. `where` and `values` come from `_condition`."""
-        (passages,) = _row(database, "SELECT COUNT(*) FROM passages") or (0,)
+        (passages,) = _fetch_row(database, "SELECT COUNT(*) FROM passages") or (0,)
         rarity = []
         for word in query.words.indices:
-            (frequency,) = _row(database, "SELECT COUNT(*) FROM words WHERE word = ?", word) or (0,)
+            (frequency,) = _fetch_row(database, "SELECT COUNT(*) FROM words WHERE word = ?", word) or (0,)
             if frequency:
                 rarity.append((word, math.log(1 + (passages - frequency + SMOOTHING) / (frequency + SMOOTHING))))
         if not rarity:
@@ -184,7 +184,7 @@ class SqliteCollection:
             self._facts = self._read_facts(database)
             self._check(facts)
             if self._facts is None:
-                database.execute("INSERT INTO facts VALUES (?)", (json.dumps(payloads.facts_payload(facts)),))
+                database.execute("INSERT INTO facts VALUES (?)", (json.dumps(payloads.make_facts_payload(facts)),))
                 self._facts = facts
 
     def replace(self, documents: Documents) -> None:
@@ -197,7 +197,10 @@ class SqliteCollection:
             points = payloads.prepare_points(facts, *(passages for _, passages in new.values()))
             database.executemany(
                 "INSERT INTO documents VALUES (?, ?)",
-                [(doc_id, json.dumps(payloads.document_payload(document))) for doc_id, (document, _) in new.items()],
+                [
+                    (doc_id, json.dumps(payloads.make_document_payload(document)))
+                    for doc_id, (document, _) in new.items()
+                ],
             )
             _insert(database, points)
 
@@ -208,12 +211,12 @@ class SqliteCollection:
             for document, passages in documents:
                 database.execute(
                     "UPDATE documents SET payload = ? WHERE doc_id = ?",
-                    (json.dumps(payloads.document_payload(document)), replace_surrogates(document.doc_id)),
+                    (json.dumps(payloads.make_document_payload(document)), replace_surrogates(document.doc_id)),
                 )
                 database.executemany(
                     "UPDATE passages SET vector = ? WHERE id = ? AND doc_id = ?",
                     [
-                        (_blob(point.vector), point.id, replace_surrogates(document.doc_id))
+                        (_encode_vector(point.vector), point.id, replace_surrogates(document.doc_id))
                         for point in payloads.prepare_points(facts, passages)
                     ],
                 )
@@ -264,19 +267,19 @@ class SqliteCollection:
         return self._facts
 
     def _read_facts(self, database: sqlite3.Connection) -> dtos.Collection | None:
-        if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
+        if not _fetch_row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
             return None
-        row = _row(database, "SELECT payload FROM facts")
+        row = _fetch_row(database, "SELECT payload FROM facts")
         if row is None:
             return None
         try:
             return payloads.parse_facts(self._name, json.loads(row[0]))
         except KeyError as error:
-            raise payloads.unknown_collection(self._name) from error
+            raise payloads.make_unknown_collection(self._name) from error
 
     def _open_new(self) -> None:
         make_private_folder(self._path.parent)
-        with open(self._path, "ab", opener=private_opener):
+        with open(self._path, "ab", opener=open_privately):
             pass
         self._get_facts()
 
@@ -289,8 +292,8 @@ class SqliteCollection:
             try:
                 database.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
-                raise payloads.busy_collection(self._name) from error
-            if not _row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
+                raise payloads.make_busy_collection(self._name) from error
+            if not _fetch_row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
                 for statement in filter(str.strip, _SCHEMA.split(";")):
                     database.execute(statement)
         return database
@@ -301,7 +304,7 @@ class SqliteCollection:
         if stored and (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
             if self._connection is not None and self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
-            raise payloads.embedder_mismatch(stored, facts)
+            raise payloads.make_embedder_mismatch(stored, facts)
 
     def _close(self) -> None:
         database, self._connection, self._opened, self._facts = self._connection, None, None, None
@@ -334,13 +337,13 @@ class _MemoryCollection(SqliteCollection):
         self._connection.execute("PRAGMA temp_store = MEMORY")
 
 
-def _row(database: sqlite3.Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
+def _fetch_row(database: sqlite3.Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
     row: tuple[Any, ...] | None = database.execute(statement, values).fetchone()
     return row
 
 
 def _delete(database: sqlite3.Connection, doc_id: str) -> None:
-    if not _row(database, "SELECT 1 FROM documents WHERE doc_id = ?", doc_id):
+    if not _fetch_row(database, "SELECT 1 FROM documents WHERE doc_id = ?", doc_id):
         return
     rows = database.execute("SELECT number, id, payload FROM passages WHERE doc_id = ?", (doc_id,)).fetchall()
     for number, point_id, text in rows:
@@ -357,7 +360,7 @@ def _delete(database: sqlite3.Connection, doc_id: str) -> None:
 
 
 def _insert(database: sqlite3.Connection, points: Sequence[payloads.PreparedPoint]) -> None:
-    (last,) = _row(database, "SELECT MAX(number) FROM passages") or (None,)
+    (last,) = _fetch_row(database, "SELECT MAX(number) FROM passages") or (None,)
     first = (last or 0) + 1
     database.executemany(
         "INSERT INTO passages VALUES (?, ?, ?, ?, ?, ?)",
@@ -368,7 +371,7 @@ def _insert(database: sqlite3.Connection, points: Sequence[payloads.PreparedPoin
                 point.payload["doc_id"],
                 point.payload["place"],
                 json.dumps(point.payload),
-                _blob(point.vector),
+                _encode_vector(point.vector),
             )
             for number, point in enumerate(points, first)
         ],
@@ -387,7 +390,7 @@ def _insert(database: sqlite3.Connection, points: Sequence[payloads.PreparedPoin
     database.executemany("INSERT INTO fields VALUES (?, ?)", fields)
 
 
-def _blob(vector: Sequence[float] | None) -> bytes | None:
+def _encode_vector(vector: Sequence[float] | None) -> bytes | None:
     return None if vector is None else array("f", vector).tobytes()
 
 
@@ -398,7 +401,7 @@ def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
     """
     conditions, values = ["1"], []
     for key, accepted in select_active_filters(dict(filters)):
-        texts = payloads.field_texts(key, accepted)
+        texts = payloads.make_field_texts(key, accepted)
         placeholders = ",".join("?" * len(texts))
         conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({placeholders}))")  # noqa: S608
         values += texts

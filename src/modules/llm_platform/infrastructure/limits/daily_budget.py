@@ -104,11 +104,11 @@ class DailyBudget:
             await self._synchronize(accounts)
         self._report(accounts)
         for name, account in accounts.items():
-            spent = self._spent(name)
+            spent = self._count_spent(name)
             if spent >= account.limit:
-                raise self._refusal(SPENT, name, account)
+                raise self._make_refusal(SPENT, name, account)
             if self._reserved[name] and spent + sum(self._reserved[name]) + usd > account.limit:
-                raise self._refusal(UNDER_WAY, name, account)
+                raise self._make_refusal(UNDER_WAY, name, account)
         for name in accounts:
             self._reserved[name].append(usd)
         return Reservation(accounts, usd)
@@ -129,12 +129,12 @@ class DailyBudget:
         """Wait until everything is stored, or could not be."""
         await asyncio.gather(*self._saving)
 
-    def _spent(self, name: str) -> float:
+    def _count_spent(self, name: str) -> float:
         return self._stored.get(name, 0.0) + self._unsaved[name]
 
     def _report(self, accounts: Mapping[str, _Account]) -> None:
         for name, account in accounts.items():
-            self._metrics.set(BUDGET_SPENT, self._spent(name) / account.limit if account.limit else 1.0, name)
+            self._metrics.set(BUDGET_SPENT, self._count_spent(name) / account.limit if account.limit else 1.0, name)
 
     def _begin_day(self) -> None:
         """Forget the day before, with what could not be stored of it."""
@@ -165,7 +165,7 @@ class DailyBudget:
             for name, usd in amounts.items():
                 self._unsaved[name] -= usd
 
-    def _refusal(self, text: str, name: str, account: _Account) -> DailyBudgetError:
+    def _make_refusal(self, text: str, name: str, account: _Account) -> DailyBudgetError:
         self._metrics.count(BUDGET_REFUSALS, name)
         now = self._clock()
         midnight = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), UTC)
@@ -194,9 +194,9 @@ class ModelBudget:
             account.spent = error.spent
             raise
         finally:
-            self._budget.settle(reservation, self._cost(account, tokens))
+            self._budget.settle(reservation, self._compute_cost(account, tokens))
 
-    def _cost(self, account: ModelAccount, tokens: int) -> float:
+    def _compute_cost(self, account: ModelAccount, tokens: int) -> float:
         """Return the reported cost. For an interrupted call, return the cost of its prompt and of the received tokens."""
         spent = account.spent
         if spent is None:

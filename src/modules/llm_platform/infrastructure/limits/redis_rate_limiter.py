@@ -70,7 +70,7 @@ class RedisRateLimiter(rate_limiter.IRateLimiter):
             found = await self._redis.call("EVALSHA", lambda redis: self._run(redis, counted)) if counted else ()
         except (redis_client.RedisUnavailableError, redis_client.ForeignValueError):
             return await self._local.take(client, counts_for_all=counts_for_all, only_reads=only_reads)
-        return _decision([limit for limit, _ in counted], found)
+        return _make_decision([limit for limit, _ in counted], found)
 
     async def _run(
         self, redis: redis_client.RedisConnection, counted: Sequence[tuple[rate_limiter.RateLimit, str]]
@@ -85,7 +85,7 @@ class RedisRateLimiter(rate_limiter.IRateLimiter):
         return states
 
 
-def _decision(
+def _make_decision(
     limits: Sequence[rate_limiter.RateLimit], states: Sequence[Sequence[Any]]
 ) -> rate_limiter.RateLimitDecision:
     found = [

@@ -36,7 +36,7 @@ class UpstreamState:
 UpstreamStates = Mapping[str, UpstreamState]  # keyed by the name of the adapter
 
 
-def upstream_states(names: Iterable[str], metrics: IMetrics = NO_METRICS) -> UpstreamStates:
+def make_upstream_states(names: Iterable[str], metrics: IMetrics = NO_METRICS) -> UpstreamStates:
     return {
         name: UpstreamState(
             name,

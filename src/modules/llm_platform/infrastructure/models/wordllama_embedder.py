@@ -61,7 +61,7 @@ class WordllamaEmbedder(IEmbedder):
         return await asyncio.to_thread(self._embed, texts)
 
     def _embed(self, texts: Sequence[str]) -> list[Vector | None]:
-        model = self._model()
+        model = self._load_model()
         visible = beginnings(texts, WINDOW_TOKENS)
         positions = [position for position, text in enumerate(visible) if text]
         vectors: list[Vector | None] = [None] * len(texts)
@@ -71,7 +71,7 @@ class WordllamaEmbedder(IEmbedder):
                 vectors[position] = vector
         return vectors
 
-    def _model(self) -> _Model:
+    def _load_model(self) -> _Model:
         with self._loading:  # loads once
             if self._loaded is None:
                 self._loaded = _load(self._folder)

@@ -32,23 +32,23 @@ class PageSample(NamedTuple):
 
 def check_bot_wall(page: PageSample, *, needs_text: bool = True) -> None:
     """Raise PageBlockedError for a wall, and PageError for an error page, or with `needs_text`, for one without a text."""
-    error = _wall(page)
+    error = _find_wall(page)
     if error is not None:
         raise error
     if needs_text and not page.text.strip():
         raise PageError(NEEDS_SCRIPT if SCRIPT_WORDS.search(page.html[:WALL_HTML_CHARS]) else EMPTY)
 
 
-def captcha_error() -> PageBlockedError:
+def make_captcha_error() -> PageBlockedError:
     return PageBlockedError(CAPTCHA)
 
 
-def _wall(page: PageSample) -> AppException | None:
+def _find_wall(page: PageSample) -> AppException | None:
     length = len(page.text)
     if length > SHORT_CHARS:
         return None
     if _is_captcha(page):
-        return captcha_error()
+        return make_captcha_error()
     if ERROR_TITLE.search(page.title):
         return PageError(NOT_THERE)
     if length <= VERY_SHORT_CHARS and ERROR_TITLE.search(_find_first_line(page.text)):

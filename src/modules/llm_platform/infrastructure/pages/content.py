@@ -94,7 +94,7 @@ async def extract_content(
             parsed = replace(parsed, note=parsed.note or decoded.note)
     except UnreadableDocument as error:
         raise _make_unreadable_error(str(error), media_type) from error
-    text, title = visible_text(parsed.text), visible_text(parsed.title or "")
+    text, title = remove_invisible(parsed.text), remove_invisible(parsed.title or "")
     path = page.address.target.partition("?")[0]
     has_links = parsed.hyperlinks is not None and bool(parsed.hyperlinks.links)
     sample = bot_walls.PageSample(page.address.host, path, title, text, html)
@@ -109,7 +109,7 @@ async def extract_content(
         title[:PAGE_TITLE_CHARS],
         text,
         media_type,
-        published(html),
+        find_published(html),
         parsed.note,
         parsed.hyperlinks,
         parsed.extraction,
@@ -117,7 +117,7 @@ async def extract_content(
     )
 
 
-def visible_text(text: str) -> str:
+def remove_invisible(text: str) -> str:
     return _remove_unseen(text).strip()
 
 
@@ -125,11 +125,11 @@ def _remove_unseen(text: str) -> str:
     return text if text.isascii() else _UNSEEN.sub("", text)
 
 
-def text_hash(text: str) -> str:
+def hash_text(text: str) -> str:
     return sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
-def published(html: str) -> str | None:
+def find_published(html: str) -> str | None:
     """Return the publication date in the page's metadata, ISO 8601 as written."""
     head = html[:MAX_DATE_CHARS]
     if not _MONTH_AND_DAY.search(head):
@@ -171,10 +171,10 @@ class PageParsers(AsyncParsers):
         return await self.run(lambda parser: parser.linked_page(html, is_whole=is_whole))
 
     async def pdf(self, data: bytes) -> Parsed:
-        return await self.run(lambda parser: _pdf(parser, data))
+        return await self.run(lambda parser: _parse_pdf(parser, data))
 
 
-def _pdf(parser: ParserProcess, data: bytes) -> Parsed:
+def _parse_pdf(parser: ParserProcess, data: bytes) -> Parsed:
     with tempfile.TemporaryDirectory(prefix="llm-platform-") as folder:
         path = Path(folder) / "page.pdf"
         path.write_bytes(data)

@@ -21,7 +21,7 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.research.page_links import keeps_links
 from modules.llm_platform.domain.text.page_starts import move_starts
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, follow, parse_address
-from modules.llm_platform.infrastructure.pages.content import PAGE_REQUEST, Content, Parsers, extract_content, text_hash
+from modules.llm_platform.infrastructure.pages.content import PAGE_REQUEST, Content, Parsers, extract_content, hash_text
 from modules.llm_platform.infrastructure.pages.fetch import Fetched, SafeFetcher
 from modules.llm_platform.infrastructure.pages.robots import ROBOTS_SITES, Robots
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
@@ -77,10 +77,10 @@ class DirectPageReader(IPageReader):
                     await turn.enter_async_context(self._bodies.turn(current_caller()))
 
                 fetched = await self._fetcher.get(address, PAGE_REQUEST, robots, take_turn)
-                content = await _content(self._fetcher, fetched, self._parsers, with_links=keeps_links())
+                content = await _read_content(self._fetcher, fetched, self._parsers, with_links=keeps_links())
         except TimeoutError as error:
             raise PageTimeoutError(TIMED_OUT.format(seconds=self._timeout)) from error
-        page = _page(fetched, content, self._redactor, self._now())
+        page = _make_page(fetched, content, self._redactor, self._now())
         if content.hyperlinks is None:
             return page
         base = _resolve_link(fetched.address, content.hyperlinks.base) or fetched.address
@@ -88,7 +88,7 @@ class DirectPageReader(IPageReader):
         return page.model_copy(update={"links": links, "link_base": base.url})
 
 
-async def _content(
+async def _read_content(
     fetcher: SafeFetcher,
     fetched: Fetched,
     parsers: Parsers,
@@ -106,7 +106,7 @@ async def _content(
         raise
 
 
-def _page(fetched: Fetched, content: Content, redactor: Redactor, now: datetime) -> Page:
+def _make_page(fetched: Fetched, content: Content, redactor: Redactor, now: datetime) -> Page:
     text = redactor.text(content.text)
     return Page(
         url=fetched.address.url,
@@ -114,7 +114,7 @@ def _page(fetched: Fetched, content: Content, redactor: Redactor, now: datetime)
         text=text,
         read_at=now,
         reader=DirectPageReader.name,
-        sha256=text_hash(text),
+        sha256=hash_text(text),
         media_type=content.media_type,
         published=content.published,
         warning=content.warning,
@@ -205,7 +205,7 @@ class DirectSiteReader(ISiteReader):
 
                 fetched = await self._fetcher.get(address, PAGE_REQUEST, visit)
                 size_bytes = len(fetched.body)
-                content = await _content(
+                content = await _read_content(
                     self._fetcher, fetched, self._parsers, with_links=True, needs_text=False, is_whole=is_whole
                 )
         except TimeoutError as error:
@@ -213,9 +213,9 @@ class DirectSiteReader(ISiteReader):
         found = content.hyperlinks or Hyperlinks()
         base = _resolve_link(fetched.address, found.base) or fetched.address
         return LinkedPage(
-            page=_page(fetched, content, self._redactor, self._now()),
-            links=_links(fetched, content),
-            images=tuple(target.url for target, _ in _targets(base, ((image, "") for image in found.images))),
+            page=_make_page(fetched, content, self._redactor, self._now()),
+            links=_list_links(fetched, content),
+            images=tuple(target.url for target, _ in _list_targets(base, ((image, "") for image in found.images))),
             favicon=icon.url if found.icon and (icon := _resolve_link(base, found.icon)) else None,
             size_bytes=size_bytes,
         )
@@ -229,13 +229,13 @@ class DirectSiteReader(ISiteReader):
             turns.free_at = self._clock() + delay_s
 
 
-def _links(fetched: Fetched, content: Content) -> tuple[PageLink, ...]:
+def _list_links(fetched: Fetched, content: Content) -> tuple[PageLink, ...]:
     found = content.hyperlinks or Hyperlinks()
     base = _resolve_link(fetched.address, found.base) or fetched.address
-    return tuple(PageLink(url=target.url, text=text) for target, text in _targets(base, found.links))
+    return tuple(PageLink(url=target.url, text=text) for target, text in _list_targets(base, found.links))
 
 
-def _targets(base: PageAddress, links: Iterable[tuple[str, str]]) -> Iterator[tuple[PageAddress, str]]:
+def _list_targets(base: PageAddress, links: Iterable[tuple[str, str]]) -> Iterator[tuple[PageAddress, str]]:
     for href, text in links:
         if target := _resolve_link(base, href):
             yield target, text

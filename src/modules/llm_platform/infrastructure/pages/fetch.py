@@ -15,7 +15,7 @@ from cachetools import TTLCache
 from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.domain.concurrency.page_allowance import count_fetch
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageError
-from modules.llm_platform.infrastructure.http.client import user_agent
+from modules.llm_platform.infrastructure.http.client import get_user_agent
 from modules.llm_platform.infrastructure.http.errors import retry_after_s
 from modules.llm_platform.infrastructure.http.guarded.connection import PinnedConnections
 from modules.llm_platform.infrastructure.http.guarded.errors import (
@@ -71,7 +71,7 @@ _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.ASCII | re.IGN
 def request_headers() -> dict[str, str]:
     """Return the headers of all requests for pages. They say nothing about the user."""
     return {
-        "User-Agent": f"{user_agent()} (reads one page for its user)",
+        "User-Agent": f"{get_user_agent()} (reads one page for its user)",
         "Accept": "text/html,application/xhtml+xml,text/markdown,text/plain;q=0.9,application/pdf;q=0.9,text/*;q=0.5",
         "Accept-Language": "en,*;q=0.5",
         "Accept-Encoding": ", ".join(ENCODINGS),
@@ -160,7 +160,7 @@ class SafeFetcher:
                 await before(address)
             try:
                 async with self._limiter.at(address.host):
-                    hop = await self._hop(checked, request, before_body)
+                    hop = await self._follow_hop(checked, request, before_body)
             except TRANSPORT_ERRORS as error:
                 raise make_transport_error(error) from error
             if isinstance(hop, Fetched):
@@ -168,31 +168,31 @@ class SafeFetcher:
             host_before, address = address.host, follow(address, hop)
         raise PageError(f"The page redirects more than {MAX_REDIRECTS} times")
 
-    async def _hop(self, checked: Checked, request: PageRequest, before_body: BeforeBody) -> Fetched | str:
+    async def _follow_hop(self, checked: Checked, request: PageRequest, before_body: BeforeBody) -> Fetched | str:
         """Return the page, or the target of its redirect."""
         async with self._connections.request(checked, request_headers()) as answer:
             if answer.status_code in REDIRECTS:
-                hop: Fetched | str = _location(answer)
+                hop: Fetched | str = _read_location(answer)
             else:
-                hop = await _page(answer, checked.address, request, before_body)
+                hop = await _read_page(answer, checked.address, request, before_body)
         return hop
 
 
-async def _page(
+async def _read_page(
     answer: httpx2.Response, address: PageAddress, request: PageRequest, before_body: BeforeBody
 ) -> Fetched:
     if answer.status_code in request.absent:
         return Fetched(address, "", None, b"")
     if error := make_status_error(answer.status_code, retry_after_s(answer.headers)):
         raise error
-    media_type, charset = _media_type(answer)
+    media_type, charset = _read_media_type(answer)
     if not (media_type in request.media_types or f"{media_type.partition('/')[0]}/*" in request.media_types):
         raise PageError("The address is not a page: only text and PDF are read")
     await before_body()
-    return Fetched(address, media_type, charset, await _body(answer, request.max_bytes))
+    return Fetched(address, media_type, charset, await _read_body(answer, request.max_bytes))
 
 
-def _location(answer: httpx2.Response) -> str:
+def _read_location(answer: httpx2.Response) -> str:
     raw = next((value for name, value in answer.headers.raw if name.lower() == b"location"), b"")
     if not raw:
         raise PageError("The page redirects without a target")
@@ -202,14 +202,14 @@ def _location(answer: httpx2.Response) -> str:
         return raw.decode("latin-1")
 
 
-def _media_type(answer: httpx2.Response) -> tuple[str, str | None]:
+def _read_media_type(answer: httpx2.Response) -> tuple[str, str | None]:
     declared = answer.headers.get("content-type", "")
     found, charset = _TYPE.match(declared), _CHARSET.search(declared)
     media_type = found[1].lower() if found else ("" if not declared.strip() else "unknown/unknown")
     return media_type, charset[1] if charset else None
 
 
-async def _body(answer: httpx2.Response, max_bytes: int) -> bytes:
+async def _read_body(answer: httpx2.Response, max_bytes: int) -> bytes:
     encoding = answer.headers.get("content-encoding", "identity").strip().lower()
     if encoding not in (*ENCODINGS, "identity", ""):  # several encodings on top of each other are refused too
         raise PageError("The page has an encoding that was not requested")

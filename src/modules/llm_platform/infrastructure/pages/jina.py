@@ -17,7 +17,7 @@ from modules.llm_platform.infrastructure.http.guarded.errors import PAGE_ERRORS,
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress, is_public, parse_address
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_text
 from modules.llm_platform.infrastructure.pages import bot_walls
-from modules.llm_platform.infrastructure.pages.content import PAGE_TITLE_CHARS, text_hash, visible_text
+from modules.llm_platform.infrastructure.pages.content import PAGE_TITLE_CHARS, hash_text, remove_invisible
 
 BASE_URL: Final = "https://r.jina.ai"
 JINA_TIMEOUT_S: Final = 20.0
@@ -88,8 +88,8 @@ class JinaPageReader(IPageReader):
         reply = await self._upstream.get(f"/{requested.url}", sent_kind="url")
         self._upstream.raise_for_status(reply)
         answer = _parse(reply)
-        address = _source(answer.fields.get("URL Source", ""), requested)
-        title, text = visible_text(answer.fields.get("Title", "")), visible_text(answer.text)
+        address = _choose_source(answer.fields.get("URL Source", ""), requested)
+        title, text = remove_invisible(answer.fields.get("Title", "")), remove_invisible(answer.text)
         _check(answer.warnings, bot_walls.PageSample(address.host, address.target.partition("?")[0], title, text))
         return Page(
             url=address.url,
@@ -97,7 +97,7 @@ class JinaPageReader(IPageReader):
             text=text,
             read_at=self._now(),
             reader=self.name,
-            sha256=text_hash(text),
+            sha256=hash_text(text),
             media_type="text/markdown",
             published=answer.fields.get("Published Time", "")[:MAX_FIELD_CHARS] or None,
             warning=" ".join(answer.warnings)[:MAX_FIELD_CHARS] or None,
@@ -115,7 +115,7 @@ def _parse(reply: Reply) -> _Answer:
     return _Answer(dict(reversed(fields)), warnings, answer[begin.end() :])
 
 
-def _source(reported: str, requested: PageAddress) -> PageAddress:
+def _choose_source(reported: str, requested: PageAddress) -> PageAddress:
     """Return the address that Jina reports as the source of the text if it is valid and public, else the requested one."""
     try:
         address = parse_address(reported)
@@ -131,4 +131,4 @@ def _check(warnings: tuple[str, ...], page: bot_walls.PageSample) -> None:
             raise error
     bot_walls.check_bot_wall(page)
     if len(page.text) <= bot_walls.SHORT_CHARS and any(map(_CAPTCHA.search, warnings)):
-        raise bot_walls.captcha_error()
+        raise bot_walls.make_captcha_error()

@@ -36,14 +36,14 @@ class Robots:
 
     async def check(self, address: PageAddress) -> None:
         """Raises PageBlockedError when the page is disallowed, or the rules cannot be fetched."""
-        if not allows(await self._rules(address), address.target):
+        if not allows(await self._load_rules(address), address.target):
             raise PageBlockedError(FORBIDDEN)
 
     async def delay_s(self, address: PageAddress) -> float:
         """Return the seconds between two pages that the site asks for with Crawl-delay, or 0. Raises PageBlockedError."""
-        return max(0.0, (await self._rules(address)).crawl_delay(PRODUCT) or 0.0)
+        return max(0.0, (await self._load_rules(address)).crawl_delay(PRODUCT) or 0.0)
 
-    async def _rules(self, address: PageAddress) -> Protego:
+    async def _load_rules(self, address: PageAddress) -> Protego:
         site = f"{address.scheme}://{address.netloc}"
         rules = self._sites.get(site)
         if rules is None:

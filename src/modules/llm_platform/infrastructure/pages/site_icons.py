@@ -84,11 +84,11 @@ class SiteIconReader(IIconReader):
                 await self._robots.check(hop)
 
         fetched = await self._fetcher.get(address, REQUEST, visit)
-        media_type = image_type(fetched.body)
+        media_type = detect_image_type(fetched.body)
         return Icon(media_type, fetched.body) if media_type else None
 
 
-def image_type(data: bytes) -> str | None:
+def detect_image_type(data: bytes) -> str | None:
     """Return the media type of an image by its first bytes, whatever its server says, or None for any other content."""
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"

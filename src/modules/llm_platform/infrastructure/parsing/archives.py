@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from xml.parsers import expat
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, limit_text, open_file, own_title
-from modules.llm_platform.infrastructure.parsing.html_page import html_text
+from modules.llm_platform.infrastructure.parsing.html_page import read_html
 
 MAX_UNPACKED_BYTES = 100_000_000  # Bytes that are read from one archive.
 MAX_PART_BYTES = 5_000_000  # Bytes of a chapter, or another part that is read whole.
@@ -68,7 +68,7 @@ class _Archive:
                 yield chunk
 
 
-def _directory_bytes(file: IO[bytes]) -> int:
+def _measure_directory(file: IO[bytes]) -> int:
     """Return the length of an archive's list of files, as its end declares it. zipfile reads the whole list at once."""
     size = file.seek(0, io.SEEK_END)
     file.seek(max(0, size - _MAX_END_BYTES))
@@ -82,7 +82,7 @@ def _directory_bytes(file: IO[bytes]) -> int:
 def _unpack(file: File, read: Callable[[_Archive], Answer], broken: str) -> Answer:
     try:
         with open_file(file) as opened:
-            if _directory_bytes(opened) > MAX_DIRECTORY_BYTES:
+            if _measure_directory(opened) > MAX_DIRECTORY_BYTES:
                 return {"error": "it is an archive of too many files"}
             with zipfile.ZipFile(opened) as archive:
                 return read(_Archive(archive))
@@ -158,7 +158,7 @@ def _refuse(*_: Any) -> None:
     raise ValueError
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
+def _split_pieces(data: bytes) -> Iterator[bytes]:
     return (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
 
 
@@ -170,7 +170,7 @@ class _Elements(_Xml):
         self.found: list[tuple[str, dict[str, str], list[str]]] = []
         self._has_ended = True
         if data:
-            self.read(_pieces(data))
+            self.read(_split_pieces(data))
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self.found) == MAX_ELEMENTS:
@@ -281,12 +281,12 @@ class _Paragraphs(_Xml):
         return self._chars > MAX_CHARS or len(self.paragraphs) + len(self._cells) > MAX_PARAGRAPHS
 
 
-def docx_text(file: File) -> Answer:
+def read_docx(file: File) -> Answer:
     """Return the body of a Word document, without notes, comments and deleted text."""
-    return _unpack(file, _docx, "it is not a Word document that can be read (an encrypted one is not)")
+    return _unpack(file, _read_docx_parts, "it is not a Word document that can be read (an encrypted one is not)")
 
 
-def _docx(archive: _Archive) -> Answer:
+def _read_docx_parts(archive: _Archive) -> Answer:
     styles = _HeadingLevels()
     with suppress(KeyError):  # A document may have no styles.
         styles.read(archive.chunks("word/styles.xml"))
@@ -303,12 +303,12 @@ def _docx(archive: _Archive) -> Answer:
     return {"title": title, **answer}
 
 
-def epub_text(file: File) -> Answer:
+def read_epub(file: File) -> Answer:
     """Return the chapters of a book in reading order."""
-    return _unpack(file, _epub, "it is not a book that can be read")
+    return _unpack(file, _read_epub_parts, "it is not a book that can be read")
 
 
-def _epub(archive: _Archive) -> Answer:
+def _read_epub_parts(archive: _Archive) -> Answer:
     container = _Elements(archive.part("META-INF/container.xml"))
     path = next(
         (found["full-path"] for name, found, _ in container.found if name == "rootfile" and "full-path" in found), ""
@@ -317,7 +317,7 @@ def _epub(archive: _Archive) -> Answer:
     chapters: list[str] = []
     for href in _find_reading_order(package)[:MAX_CHAPTERS]:
         data = archive.part(posixpath.normpath(posixpath.join(folder, unquote(href))))
-        answer = html_text((data or b"").decode("utf-8", "replace"))
+        answer = read_html((data or b"").decode("utf-8", "replace"))
         if "error" in answer:
             return answer
         chapters.append(answer["text"] or "")

@@ -11,7 +11,13 @@ from functools import lru_cache
 from typing import Any
 
 from modules.llm_platform.infrastructure.parsing.limits import OutOfTimeError, cpu_limit
-from modules.llm_platform.infrastructure.parsing.nodes import char_count, elements, parse, plain_text, remove
+from modules.llm_platform.infrastructure.parsing.nodes import (
+    count_chars,
+    find_elements,
+    parse,
+    remove,
+    render_plain_text,
+)
 
 MAX_CPU_SECONDS = 1.2  # After that a page is read without its article being searched.
 ARTICLE_HTML_CHARS = 2_000_000  # A longer page is not searched for its article.
@@ -59,22 +65,22 @@ def find_article(tree: Any, page: str) -> str:
 
     The precise mode is tried first, without comments of readers.
     """
-    words, sentences = _word_counts(page)
+    words, sentences = _count_words(page)
     if not sentences:
         return ""
     try:
         with cpu_limit(MAX_CPU_SECONDS):
             if sentences >= MIN_SENTENCE_SHARE * words:
-                text = _content(tree, precise=True)
-                if _word_counts(text)[1] >= MIN_PRECISE_SHARE * sentences:
+                text = _extract_content(tree, precise=True)
+                if _count_words(text)[1] >= MIN_PRECISE_SHARE * sentences:
                     return text
-            text = _content(tree, precise=False)
-            return text if _word_counts(text)[1] >= MIN_ARTICLE_SHARE * sentences else ""
+            text = _extract_content(tree, precise=False)
+            return text if _count_words(text)[1] >= MIN_ARTICLE_SHARE * sentences else ""
     except OutOfTimeError:
         return ""
 
 
-def _word_counts(text: str) -> tuple[int, int]:
+def _count_words(text: str) -> tuple[int, int]:
     """Return the number of words, and of those in lines that are sentences."""
     counts = [len(line.split()) for line in text.split("\n")]
     return sum(counts), sum([count for count in counts if count >= MIN_SENTENCE_WORDS])
@@ -98,10 +104,10 @@ def remove_repeats(text: str) -> str:
     return _BLANK_LINES.sub("\n\n", "\n".join(kept)).strip()
 
 
-def _content(tree: Any, *, precise: bool) -> str:
+def _extract_content(tree: Any, *, precise: bool) -> str:
     """Return the text of the first part of the page that its author names and that has enough of it."""
     for part in _find_named_parts(tree.body):
-        text = _text_of_part(part, precise=precise)
+        text = _read_part(part, precise=precise)
         if len(text.split(maxsplit=MIN_ARTICLE_WORDS)) >= MIN_ARTICLE_WORDS:
             return text
     return ""
@@ -109,7 +115,7 @@ def _content(tree: Any, *, precise: bool) -> str:
 
 def _find_named_parts(body: Any) -> Iterable[Any]:
     """Yield the first element of each kind of name, the clearest first."""
-    parts = [(part, part.tag, *_names(part)) for part in elements(body, _PARTS)]
+    parts = [(part, part.tag, *_list_names(part)) for part in find_elements(body, _PARTS)]
     kinds: tuple[Callable[[Any, str, str, str], object], ...] = (
         lambda part, tag, of_class, of_id: (
             _matches_class_or_id(_ARTICLE_NAME, of_class, of_id) or part.getattr("itemprop") == "articleBody"
@@ -127,7 +133,7 @@ def _find_named_parts(body: Any) -> Iterable[Any]:
             yield found[0]
 
 
-def _names(node: Any) -> tuple[str, str]:
+def _list_names(node: Any) -> tuple[str, str]:
     return (node.getattr("class") or "")[:CLASS_NAME_CHARS], (node.getattr("id") or "")[:CLASS_NAME_CHARS]
 
 
@@ -140,34 +146,38 @@ def _matches_class_or_id(pattern: re.Pattern[str], of_class: str, of_id: str) ->
     return bool((of_class and _matches(pattern, of_class)) or (of_id and _matches(pattern, of_id)))
 
 
-def _text_of_part(part: Any, *, precise: bool) -> str:
+def _read_part(part: Any, *, precise: bool) -> str:
     tree = parse(part.outer_html)
     body = tree.body
     if body is None:
         return ""
-    remove(elements(body, _NO_TEXT))
-    chars = char_count(body.text)
-    remove(form for form in elements(body, "form") if char_count(form.text) * 2 < chars)
+    remove(find_elements(body, _NO_TEXT))
+    chars = count_chars(body.text)
+    remove(form for form in find_elements(body, "form") if count_chars(form.text) * 2 < chars)
     if precise:
-        remove(node for node in elements(body, _COMMENTS) if _matches_class_or_id(_COMMENTS_NAME, *_names(node)))
-        remove(elements(body, "header"))
-    surroundings = [node for node in elements(body, _NAMED) if _is_surrounding(node)]
+        remove(
+            node for node in find_elements(body, _COMMENTS) if _matches_class_or_id(_COMMENTS_NAME, *_list_names(node))
+        )
+        remove(find_elements(body, "header"))
+    surroundings = [node for node in find_elements(body, _NAMED) if _is_surrounding(node)]
     if surroundings:
-        removed = sum(char_count(node.text) for node in _select_outermost(surroundings))
-        if char_count(body.text) - removed > MIN_KEPT_SHARE * chars:
+        removed = sum(count_chars(node.text) for node in _select_outermost(surroundings))
+        if count_chars(body.text) - removed > MIN_KEPT_SHARE * chars:
             remove(surroundings)
     for selector in ("div", "ul,ol,dl", "p"):
-        remove(node for node in elements(body, selector) if _is_links(node, precise=precise))
-    paragraphs = sum(char_count(paragraph.text) for paragraph in elements(body, "p"))
+        remove(node for node in find_elements(body, selector) if _is_links(node, precise=precise))
+    paragraphs = sum(count_chars(paragraph.text) for paragraph in find_elements(body, "p"))
     if paragraphs < MIN_PARAGRAPH_CHARS * (1 if precise else 3):
-        text = plain_text(tree)
+        text = render_plain_text(tree)
     else:
-        text = plain_text("<hr>".join(node.outer_html for node in _select_outermost(elements(body, _CONTENT))))
+        text = render_plain_text(
+            "<hr>".join(node.outer_html for node in _select_outermost(find_elements(body, _CONTENT)))
+        )
     return remove_repeats(text)
 
 
 def _is_surrounding(node: Any) -> bool:
-    return _matches_class_or_id(_SURROUNDING_NAME, *_names(node)) or "nav" in (node.getattr("role") or "").lower()
+    return _matches_class_or_id(_SURROUNDING_NAME, *_list_names(node)) or "nav" in (node.getattr("role") or "").lower()
 
 
 def _select_outermost(nodes: list[Any]) -> Iterator[Any]:
@@ -187,7 +197,7 @@ def _is_links(node: Any, *, precise: bool) -> bool:
     if tag == "p" and node.parent is not None and node.parent.tag in ("li", "td", "th", "dd", "dt"):
         return False
     length = len(" ".join(node.text.split()))
-    links = [len(text) for link in elements(node, "a") if (text := " ".join(link.text.split()))]
+    links = [len(text) for link in find_elements(node, "a") if (text := " ".join(link.text.split()))]
     if len(links) == 1 and links[0] > max(10 if precise else 100, 0.9 * length):
         return True
     is_last = node.next_element_sibling is None

@@ -17,13 +17,13 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from modules.llm_platform.infrastructure.parsing.answer import Answer
-from modules.llm_platform.infrastructure.parsing.archives import docx_text, epub_text
+from modules.llm_platform.infrastructure.parsing.archives import read_docx, read_epub
 from modules.llm_platform.infrastructure.parsing.citations import read_citations
 from modules.llm_platform.infrastructure.parsing.html_page import (
-    html_text,
-    linked_page_text,
-    page_text,
-    whole_page_text,
+    read_html,
+    read_linked_page,
+    read_page,
+    read_whole_page,
 )
 from modules.llm_platform.infrastructure.parsing.limits import (
     CPU_SECONDS,
@@ -32,16 +32,16 @@ from modules.llm_platform.infrastructure.parsing.limits import (
     confine,
     document_limits,
 )
-from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
-from modules.llm_platform.infrastructure.parsing.notebook import notebook_text
-from modules.llm_platform.infrastructure.parsing.pdf import pdf_text
+from modules.llm_platform.infrastructure.parsing.messages import decode_text, encode_text, read_message, write_message
+from modules.llm_platform.infrastructure.parsing.notebook import read_notebook
+from modules.llm_platform.infrastructure.parsing.pdf import read_pdf
 
-_HTML_READERS = {"html": html_text, "page": page_text, "linked_page": linked_page_text, "whole_page": whole_page_text}
+_HTML_READERS = {"html": read_html, "page": read_page, "linked_page": read_linked_page, "whole_page": read_whole_page}
 _FILE_READERS: dict[str, Callable[[str | bytes], Answer]] = {
-    "pdf": pdf_text,
-    "docx": docx_text,
-    "epub": epub_text,
-    "ipynb": notebook_text,
+    "pdf": read_pdf,
+    "docx": read_docx,
+    "epub": read_epub,
+    "ipynb": read_notebook,
 }
 
 
@@ -57,14 +57,14 @@ def serve(
                 answer = _read(fields, content)
         except MemoryError:
             answer = {"error": f"reading it takes more than {MEMORY_BYTES // 1_000_000} MB of memory"}
-        write_message(answers, answer, text_bytes(answer.pop("text", "")))
+        write_message(answers, answer, encode_text(answer.pop("text", "")))
 
 
 def _read(request: dict[str, Any], content: bytes) -> Answer:
     if request["kind"] == "citations":
         return read_citations(content)
-    if read_html := _HTML_READERS.get(request["kind"]):
-        return read_html(bytes_text(content))
+    if read := _HTML_READERS.get(request["kind"]):
+        return read(decode_text(content))
     return _FILE_READERS[request["kind"]](request.get("path") or content)
 
 

@@ -24,11 +24,11 @@ _COMMENT_END = re.compile(r"--!?>")
 _TOO_DEEP = " > ".join(["*"] * (HTML_DEPTH + 3))  # html and body are above them
 
 
-def _names(names: str) -> frozenset[str]:
+def _split_names(names: str) -> frozenset[str]:
     return frozenset(names.split())
 
 
-_VOID = _names(
+_VOID = _split_names(
     "area base basefont bgsound br col embed frame hr image img input keygen link meta param source track wbr"
 )
 # Elements whose content has no tags. PLAINTEXT has no end.
@@ -37,20 +37,20 @@ _RAW_TEXT = {
     for name in ("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "plaintext")
 }
 _SCRIPT_MARK = re.compile(rf"<!(?=--)|-->|<(/?)script(?=[{_WS}/>])", re.ASCII | re.IGNORECASE)
-_TABLE_PARTS = _names("caption colgroup table tbody td tfoot th thead tr")
-_SPECIAL = _TABLE_PARTS | _names(
+_TABLE_PARTS = _split_names("caption colgroup table tbody td tfoot th thead tr")
+_SPECIAL = _TABLE_PARTS | _split_names(
     "address article aside blockquote body button center dd details dir div dl dt fieldset figcaption figure footer form"
     " h1 h2 h3 h4 h5 h6 head header hgroup html li main menu nav noscript object ol p pre section select summary template ul"
 )
-_SCOPES = _names("applet caption foreignobject marquee object table td template th")
-_TABLE_SCOPES = _names("table template")
-_MARKERS = _names("applet caption marquee object td template th")
+_SCOPES = _split_names("applet caption foreignobject marquee object table td template th")
+_TABLE_SCOPES = _split_names("table template")
+_MARKERS = _split_names("applet caption marquee object td template th")
 _P_SCOPES = _SCOPES | {"button"}
-_BLOCKS = _SPECIAL - _TABLE_PARTS - _names("body button head html noscript object select template") | {"table"}
-_PARAGRAPH = _names("p")
-_FORMATTING = _names("b big code em font i nobr s small strike strong tt u")
-_FOREIGN_ROOTS = _names("svg math")
-_IMPLIED_ENDS = _names("dd dt form li optgroup option p")  # these end with a form
+_BLOCKS = _SPECIAL - _TABLE_PARTS - _split_names("body button head html noscript object select template") | {"table"}
+_PARAGRAPH = _split_names("p")
+_FORMATTING = _split_names("b big code em font i nobr s small strike strong tt u")
+_FOREIGN_ROOTS = _split_names("svg math")
+_IMPLIED_ENDS = _split_names("dd dt form li optgroup option p")  # these end with a form
 _ROWS = frozenset(("tbody", "thead", "tfoot"))
 _CELLS = frozenset(("td", "th"))
 _ENDED_BY = {
@@ -103,10 +103,10 @@ def limit_html(html: str) -> tuple[str, str | None]:
             return html, None
         at = tag.end()
         if tag[2] is None:
-            at = _comment_end(html, tag[0], at, is_foreign=elements.is_foreign)
+            at = _find_comment_end(html, tag[0], at, is_foreign=elements.is_foreign)
             continue
         name = tag[2].lower() if tag[2].isascii() else tag[2]  # HTML lowers no other letters: the Kelvin sign is no `k`
-        start, (at, ends_itself) = at, _tag_end(html, at)
+        start, (at, ends_itself) = at, _find_tag_end(html, at)
         if tag[1]:
             elements.end(name)
         elif elements.is_foreign or name in _FOREIGN_ROOTS:
@@ -116,11 +116,11 @@ def limit_html(html: str) -> tuple[str, str | None]:
             elements.start(name, html[start:at] if at - start <= MAX_COMPARED_CHARS else str(at))
             if name in _RAW_TEXT and elements.is_raw_text(name):
                 elements.end(name)
-                at = _raw_text_end(html, name, at)
+                at = _find_raw_text_end(html, name, at)
     return html[:at], f"only its first {MAX_TAGS:,} tags were read"
 
 
-def _tag_end(html: str, at: int) -> tuple[int, bool]:
+def _find_tag_end(html: str, at: int) -> tuple[int, bool]:
     """Return the end of a tag whose attributes begin here, and whether it ends its own element, as in SVG."""
     if html.startswith(">", at):
         return at + 1, False
@@ -133,7 +133,7 @@ def _tag_end(html: str, at: int) -> tuple[int, bool]:
             return at, attributes[1] == "/>"
 
 
-def _comment_end(html: str, opening: str, at: int, *, is_foreign: bool) -> int:
+def _find_comment_end(html: str, opening: str, at: int, *, is_foreign: bool) -> int:
     """Return the end of a comment. `<!-->`, `<!--->` and `<!x>` are whole comments. SVG has CDATA."""
     if opening == "<!--" and not html.startswith((">", "->"), at):
         end = _COMMENT_END.search(html, at)
@@ -143,15 +143,15 @@ def _comment_end(html: str, opening: str, at: int, *, is_foreign: bool) -> int:
     return end_at + len(mark) if end_at >= 0 else len(html)
 
 
-def _raw_text_end(html: str, name: str, at: int) -> int:
+def _find_raw_text_end(html: str, name: str, at: int) -> int:
     """Return the end of an element whose content has no tags, behind its end tag."""
     if name == "plaintext":
         return len(html)
-    end = _script_end(html, at) if name == "script" else _RAW_TEXT[name].search(html, at)
-    return _tag_end(html, end.end())[0] if end else len(html)
+    end = _find_script_end(html, at) if name == "script" else _RAW_TEXT[name].search(html, at)
+    return _find_tag_end(html, end.end())[0] if end else len(html)
 
 
-def _script_end(html: str, at: int) -> re.Match[str] | None:
+def _find_script_end(html: str, at: int) -> re.Match[str] | None:
     """Return the end tag of a script. Within `<!--` a script may hold another one, whose end tag is part of it."""
     is_comment = is_inner = False
     for mark in _SCRIPT_MARK.finditer(html, at):

@@ -14,7 +14,14 @@ from modules.llm_platform.infrastructure.parsing.html_limits import (
     TooManyElementsError,
     limit_html,
 )
-from modules.llm_platform.infrastructure.parsing.nodes import TERM_MARK, char_count, elements, parse, plain_text, remove
+from modules.llm_platform.infrastructure.parsing.nodes import (
+    TERM_MARK,
+    count_chars,
+    find_elements,
+    parse,
+    remove,
+    render_plain_text,
+)
 
 MIN_MAIN_SHARE = 0.5  # A main content with a smaller share of a file's text was detected wrongly.
 MIN_PAGE_CHARS = 200  # A page with less text is read again with its `noscript` and its surroundings.
@@ -75,36 +82,36 @@ _CODE_BLOCK = re.compile(r"(<pre(?:\s[^<>]{0,1000})?>.*?</pre\s{0,10}>)", re.IGN
 _CODE_SPAN = re.compile(r"<(code|kbd|samp|tt)((?:\s[^<>]{0,1000})?)>([^`]{1,300}?)</\1\s{0,10}>", re.IGNORECASE)
 
 
-def html_text(html: str) -> Answer:
+def read_html(html: str) -> Answer:
     """Return the visible main content of a file, with headings as `#` and fenced code."""
-    return _read_bounded(html, _file_text)
+    return _read_bounded(html, _read_file)
 
 
-def page_text(html: str) -> Answer:
-    """Return the main content of a page on the web without its menus, teasers and notices, in the form of `html_text`.
+def read_page(html: str) -> Answer:
+    """Return the main content of a page on the web without its menus, teasers and notices, in the form of `read_html`.
 
     `extraction` is the fraction of the page's visible text that was extracted. If the main content is not found, the
     text has all of it.
     """
-    return _read_bounded(html, lambda bounded: _page_text(html, bounded, lambda _: {}))
+    return _read_bounded(html, lambda bounded: _read_page(html, bounded, lambda _: {}))
 
 
-def linked_page_text(html: str) -> Answer:
-    """Return the text as `page_text` does, with the `hyperlinks` of the whole page, its menus included."""
+def read_linked_page(html: str) -> Answer:
+    """Return the text as `read_page` does, with the `hyperlinks` of the whole page, its menus included."""
     return _read_bounded(
-        html, lambda bounded: _page_text(html, bounded, lambda tree: {"hyperlinks": _read_hyperlinks(tree)})
+        html, lambda bounded: _read_page(html, bounded, lambda tree: {"hyperlinks": _read_hyperlinks(tree)})
     )
 
 
-def whole_page_text(html: str) -> Answer:
+def read_whole_page(html: str) -> Answer:
     """Return all visible text of a page, its menus and notices included, with `hyperlinks`."""
 
     def read(bounded: str) -> Answer:
         tree = parse(bounded)
         if tree.body is None:
-            return _answer(tree, "")
+            return _make_answer(tree, "")
         links = _read_hyperlinks(tree)
-        return {**_answer(tree, _prepare_page(tree, "")[0]), "extraction": 1.0, "hyperlinks": links}
+        return {**_make_answer(tree, _prepare_page(tree, "")[0]), "extraction": 1.0, "hyperlinks": links}
 
     return _read_bounded(html, read)
 
@@ -125,19 +132,19 @@ def _read_bounded(html: str, read: Callable[[str], Answer]) -> Answer:
         return {"error": f"a parser makes more than {MAX_TAGS:,} elements of it"}
 
 
-def _file_text(bounded: str) -> Answer:
+def _read_file(bounded: str) -> Answer:
     tree = parse(bounded)
     if tree.body is None:
-        return _answer(tree, "")
-    remove([*_find_hidden(tree), *elements(tree.body, _BOILERPLATE)])
+        return _make_answer(tree, "")
+    remove([*_find_hidden(tree), *find_elements(tree.body, _BOILERPLATE)])
     _set_tables(tree)
-    return _answer(tree, _main_text(tree, plain_text(tree)))
+    return _make_answer(tree, _find_main_text(tree, render_plain_text(tree)))
 
 
-def _page_text(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Answer:
+def _read_page(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Answer:
     tree = parse(bounded)
     if tree.body is None:
-        return _answer(tree, "")
+        return _make_answer(tree, "")
     more = more_of(tree)
     page, visible_chars = _prepare_page(tree, _PAGE_BOILERPLATE)
     if len(page) < MIN_PAGE_CHARS < len(html) < MAX_REREAD_HTML_CHARS:
@@ -146,43 +153,45 @@ def _page_text(html: str, bounded: str, more_of: Callable[[Any], Answer]) -> Ans
         if len(whole_page.split()) >= MIN_PAGE_WORDS:
             tree, page, visible_chars = whole, whole_page, whole_chars
     article = find_article(tree, page) if len(html) <= ARTICLE_HTML_CHARS else ""
-    text = article or remove_repeats(_main_text(tree, page))
-    share = min(1.0, char_count(text) / visible_chars) if visible_chars else 1.0
-    return {**_answer(tree, text), "extraction": round(share, 2), **more}
+    text = article or remove_repeats(_find_main_text(tree, page))
+    share = min(1.0, count_chars(text) / visible_chars) if visible_chars else 1.0
+    return {**_make_answer(tree, text), "extraction": round(share, 2), **more}
 
 
 def _prepare_page(tree: Any, boilerplate: str) -> tuple[str, int]:
     """Remove hidden elements and `boilerplate` from the tree. Return the text, and the number of all visible characters."""
     _unhide_scripted_parts(tree)
     remove(_find_hidden(tree))
-    visible_chars = char_count(tree.body.text)
+    visible_chars = count_chars(tree.body.text)
     if boilerplate:
-        headers = elements(tree.body, "body > header,body > div > header,[role=banner]")
+        headers = find_elements(tree.body, "body > header,body > div > header,[role=banner]")
         # A header that has the page's own title is part of the article.
         site_headers = [header for header in headers if header.query_selector("h1") is None]
-        remove([*site_headers, *elements(tree.body, boilerplate)])
+        remove([*site_headers, *find_elements(tree.body, boilerplate)])
     _mark_comments(tree)
     _set_tables(tree)
-    return remove_repeats(plain_text(tree)), visible_chars
+    return remove_repeats(render_plain_text(tree)), visible_chars
 
 
-def _answer(tree: Any, text: str) -> Answer:
+def _make_answer(tree: Any, text: str) -> Answer:
     return {"title": " ".join((tree.title or "").lstrip("# ").split()), "text": text[:MAX_CHARS]}
 
 
 def _read_hyperlinks(tree: Any) -> Answer:
     """Return the addresses as they are written. Links are left out if the page or the link has `nofollow`."""
-    metas = elements(tree.document, "meta[name]")
+    metas = find_elements(tree.document, "meta[name]")
     policies = [meta.getattr("content") or "" for meta in metas if (meta.getattr("name") or "").lower() == "robots"]
-    anchors = [] if "nofollow" in ",".join(policies).lower() else elements(tree.document, "a[href]")
+    anchors = [] if "nofollow" in ",".join(policies).lower() else find_elements(tree.document, "a[href]")
     links = [
         [anchor.getattr("href"), " ".join(str(anchor.text).split()).lstrip("# ")[:MAX_LINK_TEXT_CHARS]]
         for anchor in anchors[:MAX_LINKS]
         if "nofollow" not in (anchor.getattr("rel") or "").lower() and len(anchor.getattr("href")) <= MAX_HREF_CHARS
     ]
-    images = [image.getattr("src") for image in elements(tree.document, "img[src]")[:MAX_IMAGES]]
-    icons = [link for link in elements(tree.document, "link[rel]") if "icon" in link.getattr("rel").lower().split()]
-    bases = elements(tree.document, "base[href]")
+    images = [image.getattr("src") for image in find_elements(tree.document, "img[src]")[:MAX_IMAGES]]
+    icons = [
+        link for link in find_elements(tree.document, "link[rel]") if "icon" in link.getattr("rel").lower().split()
+    ]
+    bases = find_elements(tree.document, "base[href]")
     return {
         "base": bases[0].getattr("href") if bases else "",
         "links": links,
@@ -197,8 +206,8 @@ def _unhide_scripted_parts(tree: Any) -> None:
     React streams parts of a page as `<div hidden id="S:0">`, and its script shows them when they have arrived. Panels that
     `aria-controls` names belong to accordions and tabs.
     """
-    shown = elements(tree.document, 'main[style],body[style],[hidden][id^="S:"]')
-    for control in elements(tree.body, "[aria-controls][aria-expanded],[role=tab][aria-controls]")[:MAX_PANELS]:
+    shown = find_elements(tree.document, 'main[style],body[style],[hidden][id^="S:"]')
+    for control in find_elements(tree.body, "[aria-controls][aria-expanded],[role=tab][aria-controls]")[:MAX_PANELS]:
         panel = tree.document.get_element_by_id(control.getattr("aria-controls") or "")
         if panel is None or control.hasattr("aria-haspopup") or not str(control.text).strip():
             continue
@@ -212,15 +221,15 @@ def _unhide_scripted_parts(tree: Any) -> None:
 
 
 def _find_hidden(tree: Any) -> list[Any]:
-    styled = elements(tree.body, "[style]")
+    styled = find_elements(tree.body, "[style]")
     hidden = [node for node in styled if _is_invisible(node.getattr("style") or "")]
     hidden += [node for selector in _find_hiding_selectors(tree) for node in _find_matching(tree, selector)]
-    return hidden + elements(tree.body, _HIDDEN)
+    return hidden + find_elements(tree.body, _HIDDEN)
 
 
 def _mark_comments(tree: Any) -> None:
     """Insert a line before each reader's comment that says so, with the author's name if the page has it."""
-    for comment in elements(tree.body, _COMMENT)[:MAX_COMMENTS]:
+    for comment in find_elements(tree.body, _COMMENT)[:MAX_COMMENTS]:
         author = comment.query_selector(_COMMENT_AUTHOR)
         name = " ".join(str(author.text).split())[:MAX_AUTHOR_CHARS] if author is not None else ""
         mark = tree.create_element("p")
@@ -230,10 +239,10 @@ def _mark_comments(tree: Any) -> None:
 
 def _set_tables(tree: Any) -> None:
     """Replace tables that have a header row by Markdown. A table with block elements is page layout and stays."""
-    for table in elements(tree.body, "table")[:MAX_TABLES]:
+    for table in find_elements(tree.body, "table")[:MAX_TABLES]:
         if table.query_selector(_LAYOUT) is not None:
             continue
-        rows = [elements(row, "th,td") for row in elements(table, "tr")[:MAX_ROWS]]
+        rows = [find_elements(row, "th,td") for row in find_elements(table, "tr")[:MAX_ROWS]]
         if len(rows) < 2 or len(rows[0]) < 2 or any(cell.tag != "th" for cell in rows[0]):
             continue
         cells = [[" ".join(str(cell.text).split()).replace("|", "\\|") for cell in row] for row in rows]
@@ -252,9 +261,9 @@ def _is_invisible(style: str) -> bool:
 
 def _find_hiding_selectors(tree: Any) -> list[str]:
     """Return the selectors that the page's own style sheets hide, without rules for print or some screen sizes."""
-    css = "\n".join(str(style.text) for style in elements(tree.document, "style"))[:MAX_CSS_CHARS]
+    css = "\n".join(str(style.text) for style in find_elements(tree.document, "style"))[:MAX_CSS_CHARS]
     found: list[str] = []
-    for selectors, block in _rules(_CSS_COMMENT.sub(" ", css)):
+    for selectors, block in _split_rules(_CSS_COMMENT.sub(" ", css)):
         if _is_invisible(block):
             plain = (" ".join(selector.split()) for selector in selectors.split(","))
             found += [
@@ -269,13 +278,13 @@ def _find_matching(tree: Any, selector: str) -> list[Any]:
     from resiliparse.parse.html import CSSParserException
 
     try:
-        return elements(tree.body, selector)
+        return find_elements(tree.body, selector)
     except CSSParserException:
         # Browsers skip invalid selectors, too.
         return []
 
 
-def _rules(css: str) -> Iterator[tuple[str, str]]:
+def _split_rules(css: str) -> Iterator[tuple[str, str]]:
     """Yield the selectors and the block of each top-level rule."""
     depth, selectors = 0, ""
     *ended, _ = css.split("}")
@@ -315,12 +324,12 @@ def _mark_structure(html: str) -> str:
     return _CODE_END.sub("\n```\n</pre>", _CODE_TAG.sub(lambda tag: tag[0] + "```\n", "".join(pieces)))
 
 
-def _main_text(tree: Any, page: str) -> str:
+def _find_main_text(tree: Any, page: str) -> str:
     """Return the main content of `page`, the text of `tree`: the part that its author marks, or else resiliparse selects."""
     min_chars = MIN_MAIN_SHARE * len(page)
     for selector in _MAIN:
         found = tree.body.query_selector_all(selector)
-        if len(found) == 1 and len(text := plain_text(found[0].outer_html)) >= min_chars:
+        if len(found) == 1 and len(text := render_plain_text(found[0].outer_html)) >= min_chars:
             return text
-    main = plain_text(tree, main_content=True)
+    main = render_plain_text(tree, main_content=True)
     return main if len(main) >= min_chars else page

@@ -40,7 +40,7 @@ def document_limits(cpu_seconds: float, wall_seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def cpu_seconds_left() -> float:
+def measure_cpu_seconds_left() -> float:
     """Return the CPU time that `document_limits` leaves, in seconds. It is infinite outside of it."""
     left = signal.getitimer(signal.ITIMER_PROF)[0] if hasattr(signal, "getitimer") else 0.0
     return left or float("inf")
@@ -49,10 +49,10 @@ def cpu_seconds_left() -> float:
 @contextlib.contextmanager
 def cpu_limit(seconds: float) -> Iterator[None]:
     """Raise OutOfTimeError when work in Python takes longer than this. Only in the parser's process, which has one thread."""
-    if cpu_seconds_left() == float("inf"):
+    if measure_cpu_seconds_left() == float("inf"):
         yield
         return
-    signal.signal(signal.SIGVTALRM, _out_of_time)
+    signal.signal(signal.SIGVTALRM, _end_out_of_time)
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
     try:
         yield
@@ -60,7 +60,7 @@ def cpu_limit(seconds: float) -> Iterator[None]:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
 
 
-def _out_of_time(number: int, frame: FrameType | None) -> None:
+def _end_out_of_time(number: int, frame: FrameType | None) -> None:
     raise OutOfTimeError
 
 

@@ -37,10 +37,10 @@ def read_message(stream: IO[bytes]) -> tuple[dict[str, Any], bytes] | None:
     return fields, content
 
 
-def text_bytes(text: str) -> bytes:
+def encode_text(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def bytes_text(content: bytes) -> str:
-    """Return the text of `text_bytes`. Raises ValueError for other bytes."""
+def decode_text(content: bytes) -> str:
+    """Return the text of `encode_text`. Raises ValueError for other bytes."""
     return content.decode("utf-8", "surrogatepass")

@@ -27,7 +27,7 @@ def parse(html: str) -> Any:
     return tree
 
 
-def elements(parent: Any, selector: str) -> list[Any]:
+def find_elements(parent: Any, selector: str) -> list[Any]:
     """Return the elements that match. A slice is taken, because the iterator of the parser's list takes quadratic time.
 
     It takes half a minute for 3,000 elements.
@@ -41,14 +41,14 @@ def remove(nodes: Iterable[Any]) -> None:
         node.remove()
 
 
-def char_count(text: str) -> int:
+def count_chars(text: str) -> int:
     """Return the number of characters that are no blanks."""
     if text.isascii():  # a quarter of the time
         return len(text.encode().translate(None, _ASCII_BLANKS))
     return len("".join(text.split()))
 
 
-def plain_text(html: Any, *, main_content: bool = False) -> str:
+def render_plain_text(html: Any, *, main_content: bool = False) -> str:
     """Return the text of a tree or of HTML, with terms and definitions in lines of their own."""
     from resiliparse.extract.html2text import extract_plain_text
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol, Self
 from modules.llm_platform.domain.text.page_starts import PageStarts, number_pages
 from modules.llm_platform.infrastructure.parsing import limits
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
-from modules.llm_platform.infrastructure.parsing.messages import bytes_text, read_message, text_bytes, write_message
+from modules.llm_platform.infrastructure.parsing.messages import decode_text, encode_text, read_message, write_message
 
 SCRIPT = Path(limits.__file__).with_name("__main__.py")
 STOPPED = "reading was stopped"
@@ -106,16 +106,16 @@ class ParserProcess:
             child.kill()
 
     def html(self, html: str) -> Parsed:
-        return self._request({"kind": "html"}, text_bytes(html))
+        return self._request({"kind": "html"}, encode_text(html))
 
     def page(self, html: str) -> Parsed:
         """Return the article of a web page. For a file, `html` returns all that its author did not mark as surroundings."""
-        return self._request({"kind": "page", "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
+        return self._request({"kind": "page", "cpu_seconds": self._page_cpu_seconds}, encode_text(html))
 
     def linked_page(self, html: str, *, is_whole: bool = False) -> Parsed:
         """Return the page with its links. With `is_whole`, it has all visible text, with what surrounds the article."""
         kind = "whole_page" if is_whole else "linked_page"
-        return self._request({"kind": kind, "cpu_seconds": self._page_cpu_seconds}, text_bytes(html))
+        return self._request({"kind": kind, "cpu_seconds": self._page_cpu_seconds}, encode_text(html))
 
     def pdf_page(self, path: Path) -> Parsed:
         """Return a PDF of the web, as far as it can be read in the time of a page."""
@@ -251,7 +251,7 @@ def _exchange(child: subprocess.Popen[bytes], fields: dict[str, Any], content: b
     try:
         write_message(child.stdin, fields, content)
         answer = read_message(child.stdout)
-        return None if answer is None else {**answer[0], "text": bytes_text(answer[1])}
+        return None if answer is None else {**answer[0], "text": decode_text(answer[1])}
     except (OSError, ValueError):
         return None
 

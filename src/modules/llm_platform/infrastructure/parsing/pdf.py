@@ -15,7 +15,7 @@ from modules.llm_platform.infrastructure.parsing.answer import (
     open_file,
     own_title,
 )
-from modules.llm_platform.infrastructure.parsing.limits import cpu_seconds_left
+from modules.llm_platform.infrastructure.parsing.limits import measure_cpu_seconds_left
 from modules.llm_platform.infrastructure.parsing.pdf_lines import ENDED, Line, PageLayout
 
 PDF_PAGES = 2000
@@ -36,7 +36,7 @@ _TERM = re.compile(
 _CAPITALS = re.compile(r"^(?:CHAPTER[ \n]\w+\n)?(?=[^\n]*[A-Z]{4} )([A-Z][A-Z0-9 ,'’&/-]{6,79})$", re.MULTILINE)
 
 
-def pdf_text(file: File) -> Answer:
+def read_pdf(file: File) -> Answer:
     """Return the text of a PDF's pages, with hyphenated words joined."""
     try:
         from pypdf import PdfReader
@@ -48,22 +48,22 @@ def pdf_text(file: File) -> Answer:
             reader = PdfReader(opened, strict=False)
             if reader.is_encrypted and not reader.decrypt(""):
                 return {"error": "it is encrypted: save it without a password"}
-            return {"title": own_title(getattr(reader.metadata, "title", None)), **_pages(reader)}
+            return {"title": own_title(getattr(reader.metadata, "title", None)), **_read_pages(reader)}
     except OSError:
         return {"error": "it cannot be opened"}
     except (PyPdfError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
         return {"error": "it is not a PDF that can be read"}
 
 
-def _pages(reader: Any) -> Answer:
+def _read_pages(reader: Any) -> Answer:
     pages: list[Sequence[Line]] = []
     chars = 0
     note = None
     for number, page in enumerate(reader.pages):
-        if number >= PDF_PAGES or chars > MAX_CHARS or (number and cpu_seconds_left() < SPARE_CPU_SECONDS):
+        if number >= PDF_PAGES or chars > MAX_CHARS or (number and measure_cpu_seconds_left() < SPARE_CPU_SECONDS):
             note = f"only its first {number} pages were read"
             break
-        pages.append(_lines(page))
+        pages.append(_read_lines(page))
         chars += sum(len(line.text) + 1 for line in pages[-1])
     running = _join_pages(pages)
     if not running.text:
@@ -71,13 +71,13 @@ def _pages(reader: Any) -> Answer:
     return {"text": running.text[:MAX_CHARS], "note": note, "pages": running.starts}
 
 
-def _lines(page: Any) -> Sequence[Line]:
-    layout = PageLayout(_fonts(page))
+def _read_lines(page: Any) -> Sequence[Line]:
+    layout = PageLayout(_list_fonts(page))
     text = page.extract_text(visitor_operand_before=layout.visit_operator, visitor_text=layout.visit_text) or ""
     return _trim_blank_lines(layout.lines(text))
 
 
-def _fonts(page: Any) -> Mapping[str, Any]:
+def _list_fonts(page: Any) -> Mapping[str, Any]:
     try:
         fonts = page["/Resources"]["/Font"].get_object()
         return {str(name): fonts[name].get_object() for name in fonts}
@@ -132,7 +132,7 @@ def _join_pages(pages: Sequence[Sequence[Line]]) -> _RunningText:
     running.replace(_TERM, r"\n\n\1\n: ")
     running.replace(_CAPITALS, r"\n# \1\n")
     running.replace(_BROKEN_WORD, "")
-    running.replace(_SECTION, _section)
+    running.replace(_SECTION, _render_section)
     running.replace(BLANK_LINES, "\n\n")
     running.strip()
     return running
@@ -157,7 +157,7 @@ def _trim_blank_lines(lines: Sequence[Line]) -> Sequence[Line]:
     return lines[inked[0] : inked[-1] + 1] if inked else []
 
 
-def _section(found: re.Match[str]) -> str:
+def _render_section(found: re.Match[str]) -> str:
     return f"\n{'#' * (1 + found[2].count('.'))} {found[0]}\n"
 
 
@@ -168,14 +168,16 @@ def _remove_edges(pages: Sequence[Sequence[Line]]) -> Iterator[Sequence[Line]]:
     shifts: Counter[int] = Counter()
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
         repeated.update({_NUMBER.sub("#", page[at].text) for at in edge})
-        shifts.update({printed - number for at in edge for printed in _numbers(page[at].text)})
+        shifts.update({printed - number for at in edge for printed in _list_numbers(page[at].text)})
     shift, matches = max(shifts.items(), key=lambda counted: counted[1], default=(0, 0))
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
-        numbered = {at for at in edge if matches >= EDGE_LINE_REPEATS and number + shift in _numbers(page[at].text)}
+        numbered = {
+            at for at in edge if matches >= EDGE_LINE_REPEATS and number + shift in _list_numbers(page[at].text)
+        }
         head = {at for at in edge if repeated[_NUMBER.sub("#", page[at].text)] >= EDGE_LINE_REPEATS}
         yield [line for at, line in enumerate(page) if at not in numbered | head]
 
 
-def _numbers(line: str) -> set[int]:
+def _list_numbers(line: str) -> set[int]:
     """Return the numbers at the beginning and end of a line."""
     return {int(digits) for found in _PAGE_NUMBER.finditer(line) for digits in found.groups() if digits}

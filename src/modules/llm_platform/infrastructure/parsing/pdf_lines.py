@@ -108,15 +108,15 @@ class PageLayout:
 
     def lines(self, text: str) -> list[Line]:
         if "".join(piece[0] for piece in self._pieces) != text:
-            return plain_lines(text)  # an older version of pypdf tells some parts twice
-        lines = [_line(pieces) for pieces in self._pieces_of_lines()]
-        rows = _rows(self._shows)
+            return make_plain_lines(text)  # an older version of pypdf tells some parts twice
+        lines = [_make_line(pieces) for pieces in self._group_pieces()]
+        rows = _group_rows(self._shows)
         for line in lines:
             line.cells = rows.get(round(line.y), ()) if line.size else ()
         _measure_steps(lines)
         return lines
 
-    def _pieces_of_lines(self) -> Iterator[list[tuple[str, float, str, float, float]]]:
+    def _group_pieces(self) -> Iterator[list[tuple[str, float, str, float, float]]]:
         line: list[tuple[str, float, str, float, float]] = []
         for text, *layout in self._pieces:
             first, *others = text.split("\n")
@@ -143,7 +143,7 @@ class PageLayout:
         self._shows.append(_Show(x, y, x + width * size / 1000, size, chars))
 
 
-def plain_lines(text: str) -> list[Line]:
+def make_plain_lines(text: str) -> list[Line]:
     return [Line(line) for line in text.split("\n")]
 
 
@@ -173,7 +173,7 @@ class _Widths:
             if "/DescendantFonts" in font:
                 inner = font["/DescendantFonts"][0].get_object()
                 default = float(inner["/DW"]) if "/DW" in inner else DEFAULT_WIDTH
-                return cls(2, default, dict(_widths_of_codes(inner["/W"])) if "/W" in inner else {})
+                return cls(2, default, dict(_list_widths(inner["/W"])) if "/W" in inner else {})
             first = int(font["/FirstChar"])
             return cls(1, WIDE_CHAR, {first + at: float(width) for at, width in enumerate(font["/Widths"][:256])})
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
@@ -192,7 +192,7 @@ class _Widths:
         return width, chars
 
 
-def _widths_of_codes(entries: Sequence[Any]) -> Iterator[tuple[int, float]]:
+def _list_widths(entries: Sequence[Any]) -> Iterator[tuple[int, float]]:
     """Yield code and width from entries such as `3 [500 400]` and `10 20 600`."""
     at, read = 0, 0
     while at + 1 < len(entries) and read < MAX_WIDTHS:
@@ -217,7 +217,7 @@ def _locate(cm: Sequence[float], tm: Sequence[float]) -> tuple[float, float, flo
     return x, y, up if math.isfinite(x + y + up) and up > turned else 0.0
 
 
-def _line(pieces: Sequence[tuple[str, float, str, float, float]]) -> Line:
+def _make_line(pieces: Sequence[tuple[str, float, str, float, float]]) -> Line:
     """Return a line with the size of most of its characters."""
     text = "".join(piece[0] for piece in pieces)
     inked = [piece for piece in pieces if piece[0].strip()]
@@ -242,7 +242,7 @@ def _measure_steps(lines: Sequence[Line]) -> None:
         line.usual_step = usual.get(line.size, 0.0)
 
 
-def _rows(shows: Sequence[_Show]) -> dict[int, tuple[float, ...]]:
+def _group_rows(shows: Sequence[_Show]) -> dict[int, tuple[float, ...]]:
     """Return the left edges of the cells of table rows, by their baselines."""
     rows: dict[int, tuple[float, ...]] = {}
     cells: list[float] = []

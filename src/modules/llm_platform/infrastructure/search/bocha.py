@@ -48,7 +48,7 @@ class BochaWebSearchAdapter(KeyedWebSearch):
             "exclude": "|".join(excluded) or None,
         }
         answer = await self.post(SEARCH, body)
-        pages = read_dict(self._data(answer).get("webPages"))  # null when nothing was found
+        pages = read_dict(self._get_data(answer).get("webPages"))  # null when nothing was found
         total = read_number(pages.get("totalEstimatedMatches"))
         return Found(
             self.items(read_list(pages.get("value"))),
@@ -56,9 +56,9 @@ class BochaWebSearchAdapter(KeyedWebSearch):
             total_matches=None if total is None or total < 0 else int(total),
         )
 
-    def _data(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _get_data(self, answer: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the search answer, from inside Bocha's envelope if it has one. Raises for an error code with status 200."""
-        if "code" in answer and (code := _status(answer["code"])) != OK:
+        if "code" in answer and (code := _read_status(answer["code"])) != OK:
             raise (
                 self._upstream.make_status_error(code)
                 if code
@@ -81,6 +81,6 @@ class BochaWebSearchAdapter(KeyedWebSearch):
         )
 
 
-def _status(code: Any) -> int | None:
+def _read_status(code: Any) -> int | None:
     """Return Bocha's code, a number or text of three digits, or None for anything else."""
     return int(str(code)) if _THREE_DIGITS.fullmatch(str(code)) else None

@@ -184,7 +184,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
                 pages.notes.append(f"has no results beyond its page {LAST_OFFSET + 1}")
                 break
             try:
-                answer, reply = await self._page(kind, _parameters(kind, request, window, size, offset))
+                answer, reply = await self._fetch_page(kind, _make_parameters(kind, request, window, size, offset))
             except AppException as error:
                 if offset == first:
                     raise
@@ -194,14 +194,14 @@ class BraveWebSearchAdapter(KeyedWebSearch):
                 break
         return pages
 
-    async def _page(self, kind: SourceKind, parameters: dict[str, str]) -> tuple[dict[str, Any], Reply]:
+    async def _fetch_page(self, kind: SourceKind, parameters: dict[str, str]) -> tuple[dict[str, Any], Reply]:
         if not self._extra_snippets:
             parameters.pop("extra_snippets", None)
         reply = await self.get(PATHS[kind], parameters)
-        code = _error_code(reply)
+        code = _read_error_code(reply)
         if code == "OPTION_NOT_IN_PLAN" and "extra_snippets" in parameters:
             self._extra_snippets = False
-            return await self._page(kind, parameters)
+            return await self._fetch_page(kind, parameters)
         if code in CODE_RULES or (reply.status == 429 and code is None):
             wait_s = retry_after_s(reply.headers)
             resets = [window.reset_s for window in read_quota(reply.headers) if window.remaining <= 0]
@@ -237,7 +237,7 @@ class BraveWebSearchAdapter(KeyedWebSearch):
 
     def list_unsupported(self, request: WebSearchRequest) -> Iterator[str]:
         yield from super().list_unsupported(request)
-        if request.language and _language(request) is None:
+        if request.language and _choose_language(request) is None:
             yield "cannot search in the requested language"
         if len(request.query) > BRAVE_QUERY_CHARS or len(request.query.split()) > MAX_QUERY_WORDS:
             yield f"takes at most {BRAVE_QUERY_CHARS} characters and {MAX_QUERY_WORDS} words: the query was cut"
@@ -248,18 +248,18 @@ def read_quota(headers: Mapping[str, str]) -> list[QuotaWindow]:
 
     There are none if a header is missing or unreadable.
     """
-    columns = [_numbers(headers.get(f"x-ratelimit-{name}", "")) for name in ("limit", "remaining", "reset")]
+    columns = [_parse_numbers(headers.get(f"x-ratelimit-{name}", "")) for name in ("limit", "remaining", "reset")]
     if len({len(column) for column in columns}) > 1:
         return []
     return [QuotaWindow(*values) for values in zip(*columns, strict=True)]
 
 
-def _numbers(header: str) -> list[int]:
+def _parse_numbers(header: str) -> list[int]:
     parts = [part.strip() for part in header.split(",")]
     return [int(part) for part in parts] if all(re.fullmatch("[0-9]{1,12}", part) for part in parts) else []
 
 
-def _error_code(reply: Reply) -> str | None:
+def _read_error_code(reply: Reply) -> str | None:
     """Return Brave's code in `{"type": "ErrorResponse", "error": {"code": …}}`, or None for any other body."""
     if reply.status // 100 == 2 or len(reply.body) > MAX_ERROR_DETAIL_BYTES:
         return None
@@ -270,16 +270,16 @@ def _error_code(reply: Reply) -> str | None:
     return read_text(read_dict(answer.get("error")).get("code")) or None
 
 
-def _parameters(
+def _make_parameters(
     kind: SourceKind, request: WebSearchRequest, window: Freshness | None, count: int, offset: int
 ) -> dict[str, str]:
     territory = (request.language or "").rpartition("-")[2]
     parameters: dict[str, str | None] = {
-        "q": _query(request),
+        "q": _write_query(request),
         "count": str(count),
         "offset": str(offset),
-        "freshness": _freshness(window),
-        "search_lang": _language(request),
+        "freshness": _write_freshness(window),
+        "search_lang": _choose_language(request),
         "country": territory if territory in COUNTRIES else "ALL",
         "extra_snippets": "true" if request.summary else None,
         "text_decorations": "false" if kind == "web" else None,
@@ -288,7 +288,7 @@ def _parameters(
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _query(request: WebSearchRequest) -> str:
+def _write_query(request: WebSearchRequest) -> str:
     """Return the query with its domains as operators, cut to the 400 characters and 50 words that Brave accepts."""
     operators = site_operators(request.domains)
     room = BRAVE_QUERY_CHARS - len(operators) - 1
@@ -298,7 +298,7 @@ def _query(request: WebSearchRequest) -> str:
     return f"{cut_query(' '.join(words), room)} {operators}".strip()
 
 
-def _freshness(window: Freshness | None) -> str | None:
+def _write_freshness(window: Freshness | None) -> str | None:
     if window is None:
         return None
     if window.start is not None and window.end is not None:
@@ -306,7 +306,7 @@ def _freshness(window: Freshness | None) -> str | None:
     return FRESHNESS_OF[window.recent] if window.recent else None
 
 
-def _language(request: WebSearchRequest) -> str | None:
+def _choose_language(request: WebSearchRequest) -> str | None:
     """Return Brave's code for the requested language or the language of the query. None leaves the choice to Brave."""
     tag = request.language or detect(request.query) or ""
     code = TAG_CODES.get(tag) or LANGUAGE_CODES.get(tag.partition("-")[0]) or tag.partition("-")[0]

@@ -30,7 +30,7 @@ from modules.llm_platform.domain.search.freshness import freshness_window, is_ad
 from modules.llm_platform.domain.telemetry.spans import UPSTREAM, UPSTREAM_KIND, UPSTREAM_SPAN
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import is_web_url, site_operators
-from modules.llm_platform.infrastructure.http.client import proxy_host
+from modules.llm_platform.infrastructure.http.client import parse_proxy_host
 from shared.exceptions import AppException
 
 PROVIDER: Final = "ddgs"
@@ -102,7 +102,7 @@ class DdgsSession:
         self.is_stopped = False
         self.egress_log = current_egress_log()
         self.span = current_span()
-        self.via = proxy_host(proxy)
+        self.via = parse_proxy_host(proxy)
         self._ddgs: Any = DDGS(timeout=timeout, proxy=proxy)
         self._find_engines = getattr(self._ddgs, "_get_engines", None)
         self.observes_requests = self._find_engines is not None
@@ -264,7 +264,7 @@ class DdgsCall:
             raise exceptions.WebSearchError(
                 "ddgs failed on an engine's answer: try again, or name other engines"
             ) from error
-        except _library_error() as error:
+        except _get_library_error() as error:
             return DdgsResult(self._accept_no_rows(error), (*unknown_engines, *self._list_failed_engines()))
         if not isinstance(rows, list | tuple):
             raise exceptions.WebSearchError("ddgs returned no list of results: is its version supported?")
@@ -275,9 +275,9 @@ class DdgsCall:
 
         Otherwise raise the web search error that says what the library's exception and the statuses of the engines mean.
         """
-        statuses = {name: status for name, status in self._statuses().items() if name not in _ENCYCLOPEDIAS}
+        statuses = {name: status for name, status in self._list_statuses().items() if name not in _ENCYCLOPEDIAS}
         message = str(error)
-        if OK in statuses.values() or (not self._statuses() and _NOTHING_FOUND.search(message)):
+        if OK in statuses.values() or (not self._list_statuses() and _NOTHING_FOUND.search(message)):
             return ()
         if type(error).__name__ == "RatelimitException" or not _REFUSALS.isdisjoint(statuses.values()):
             raise exceptions.WebSearchBlockedError(
@@ -295,12 +295,12 @@ class DdgsCall:
             "the engines of ddgs answered with errors: try again, or name others"
         ) from error
 
-    def _statuses(self) -> Mapping[str, int]:
+    def _list_statuses(self) -> Mapping[str, int]:
         statuses = getattr(self._engine, "statuses", None)
         return statuses if isinstance(statuses, dict) else {}
 
     def _list_failed_engines(self) -> Iterator[Degraded]:
-        for engine, status in sorted(self._statuses().items()):
+        for engine, status in sorted(self._list_statuses().items()):
             if status != OK:
                 reason = (
                     "it could not be reached in time" if status == UNREACHABLE else f"it answered with HTTP {status}"
@@ -308,7 +308,7 @@ class DdgsCall:
                 yield Degraded(component=f"{PROVIDER}/{engine}", reason=reason)
 
 
-def _library_error() -> type[BaseException]:
+def _get_library_error() -> type[BaseException]:
     try:
         from ddgs.exceptions import DDGSException
     except ImportError as error:
@@ -332,7 +332,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         self._timeout = timeout
         self._engine_timeout = max(1, int(timeout / ENGINE_SHARE))
         self._proxy = proxy
-        self._new_engine = engine or self._session
+        self._new_engine = engine or self._open_session
         self._redactor = redactor or Redactor()
         self._threads = ThreadPoolExecutor(max_workers=MAX_THREADS, thread_name_prefix="ddgs")
 
@@ -341,7 +341,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         searches = [self._search_kind(kind, request, window) for kind in choose_kinds(request)]
         answers = _collect_answers(await asyncio.gather(*searches, return_exceptions=True), self.name)
         rows = chain.from_iterable(zip_longest(*(answer.rows for answer in answers)))
-        results = {item.url: item for item in map(self._item, rows) if item and is_admitted(item, request, window)}
+        results = {item.url: item for item in map(self._make_item, rows) if item and is_admitted(item, request, window)}
         unsupported = [
             Degraded(component=self.name, reason=f"it has no {kind} search: the web was searched")
             for kind in ("academic", "documents")
@@ -368,7 +368,7 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
         """Accept no more searches. Running searches end by the library's own timeout."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    def _session(self) -> DdgsSession:
+    def _open_session(self) -> DdgsSession:
         return DdgsSession(self._engine_timeout, self._proxy)
 
     async def _search_kind(self, kind: Kind, request: WebSearchRequest, window: Freshness | None) -> DdgsResult:
@@ -390,23 +390,23 @@ class DdgsWebSearchAdapter(IWebSearchProvider):
             early_stop.cancel()
             search.stop()
 
-    def _item(self, row: Any) -> WebSearchResultItem | None:
+    def _make_item(self, row: Any) -> WebSearchResultItem | None:
         """Return the result of a row, or None if the row has no title or no web address."""
         if not isinstance(row, Mapping):
             return None
-        url, title = row.get("href") or row.get("url"), self._text(row.get("title"))
+        url, title = row.get("href") or row.get("url"), self._clean_text(row.get("title"))
         if not title or not isinstance(url, str) or not is_web_url(url):
             return None
         return WebSearchResultItem(
             title=title,
             url=self._redactor.text(url),
-            snippet=self._text(row.get("body")),
-            site_name=self._text(row.get("source")) or None,
-            published_date=_iso(row.get("date")),
+            snippet=self._clean_text(row.get("body")),
+            site_name=self._clean_text(row.get("source")) or None,
+            published_date=_write_iso_date(row.get("date")),
             source=self.name,
         )
 
-    def _text(self, value: object) -> str:
+    def _clean_text(self, value: object) -> str:
         return self._redactor.text(" ".join(value[:DDGS_TEXT_CHARS].split())) if isinstance(value, str) else ""
 
 
@@ -423,7 +423,7 @@ def _collect_answers(outcomes: Sequence[DdgsResult | BaseException], name: str) 
     return answers
 
 
-def _iso(value: object) -> str | None:
+def _write_iso_date(value: object) -> str | None:
     """Return an ISO 8601 date unchanged, and None for anything else, such as `yesterday`."""
     if not isinstance(value, str):
         return None

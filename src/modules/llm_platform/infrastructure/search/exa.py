@@ -42,8 +42,8 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
             "category": CATEGORY_OF.get(kind),
             "includeDomains": included or None,
             "excludeDomains": excluded or None,
-            "startPublishedDate": _timestamp(first, "00:00:00"),
-            "endPublishedDate": _timestamp(window.end if window else None, "23:59:59"),
+            "startPublishedDate": _make_timestamp(first, "00:00:00"),
+            "endPublishedDate": _make_timestamp(window.end if window else None, "23:59:59"),
             "userLocation": keyed.get_territory(request.language),
             "contents": {"highlights": True},  # a result has no text without it; its price is the price of the search
         }
@@ -57,10 +57,10 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
             row.get("title"),
             next(iter(excerpts), ""),
             summary="\n\n".join(excerpts) if len(excerpts) > 1 else None,
-            published_date=keyed.iso_date(row.get("publishedDate")),
+            published_date=keyed.make_iso_date(row.get("publishedDate")),
             score=read_number(row.get("score")),
         )
 
 
-def _timestamp(day: date | None, time: str) -> str | None:
+def _make_timestamp(day: date | None, time: str) -> str | None:
     return f"{day.isoformat()}T{time}.000Z" if day else None

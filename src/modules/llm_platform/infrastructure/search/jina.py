@@ -55,7 +55,7 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
             row.get("title"),
             row.get("description"),
             site_name=row.get("source"),
-            published_date=keyed.iso_date(row.get("date")),
+            published_date=keyed.make_iso_date(row.get("date")),
         )
 
     def list_unsupported(self, request: WebSearchRequest) -> Iterator[str]:

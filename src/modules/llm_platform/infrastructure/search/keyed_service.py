@@ -28,7 +28,7 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.search.freshness import freshness_window, is_admitted
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_web_url
-from modules.llm_platform.infrastructure.http.client import Reply, Upstream, api_key_error
+from modules.llm_platform.infrastructure.http.client import Reply, Upstream, check_api_key
 from modules.llm_platform.infrastructure.http.errors import Rule, retry_after_s
 from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_line, read_text
 
@@ -87,7 +87,7 @@ class KeyedWebSearch(IWebSearchProvider):
     ) -> None:
         key, setting = api_key.strip(), f"{self.name.upper()}_API_KEY"
         self._key_parameters = {self.key_parameter: key} if self.key_parameter else {}
-        self._key_error = api_key_error(self.label, key, setting)
+        self._key_error = check_api_key(self.label, key, setting)
         self._upstream = Upstream(
             self.label,
             base_url or self.base_url,
@@ -205,7 +205,7 @@ def get_territory(language: str | None) -> str | None:
     return territory if len(territory) == 2 else None
 
 
-def iso_date(value: Any) -> str | None:
+def make_iso_date(value: Any) -> str | None:
     """Return a date in ISO 8601 for `2026-03-31T…`, `Tue, 31 Mar 2026 …` or `Mar 31, 2026`, or None for any other text."""
     text = read_text(value, 100)
     with suppress(ValueError):  # a day that does not exist

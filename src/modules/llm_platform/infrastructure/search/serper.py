@@ -56,7 +56,7 @@ class SerperWebSearchAdapter(keyed.KeyedWebSearch):
             row.get("title"),
             row.get("snippet"),
             site_name=row.get("source") or row.get("publicationInfo"),
-            published_date=str(year) if isinstance(year, int) else keyed.iso_date(row.get("date")),
+            published_date=str(year) if isinstance(year, int) else keyed.make_iso_date(row.get("date")),
         )
 
     def list_unsupported(self, request: WebSearchRequest) -> Iterator[str]:

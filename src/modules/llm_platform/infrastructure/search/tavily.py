@@ -52,7 +52,7 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
             row.get("url"),
             row.get("title"),
             row.get("content"),
-            published_date=keyed.iso_date(row.get("published_date")),
+            published_date=keyed.make_iso_date(row.get("published_date")),
             score=read_number(row.get("score")),
         )
 

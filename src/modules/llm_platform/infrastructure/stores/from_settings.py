@@ -14,7 +14,7 @@ from modules.llm_platform.domain.ports.research_job_store import IResearchJobSto
 from modules.llm_platform.domain.ports.research_store import IResearchStore
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
 from modules.llm_platform.domain.ports.watch_store import IWatchStore
-from modules.llm_platform.infrastructure.resources import Resources, data_folder, is_installed
+from modules.llm_platform.infrastructure.resources import Resources, get_data_folder, is_installed
 from modules.llm_platform.infrastructure.stores.database.migrations import check_schema, migrate
 from modules.llm_platform.infrastructure.stores.database.postgres import Database, DatabaseError
 from modules.llm_platform.infrastructure.stores.research_runs import disk as disk_research_store
@@ -49,7 +49,7 @@ class StoreDrivers(Generic[Store]):
         """Return the store in the database, or without a database, in its file."""
         driver, name = ("postgres", self.postgres) if database else ("sqlite", self.sqlite)
         store_type = getattr(import_module(f"{__package__}.{self.folder}.{driver}"), name)
-        store: Store = store_type(database or data_folder(settings) / self.file, *limits)
+        store: Store = store_type(database or get_data_folder(settings) / self.file, *limits)
         return resources.closing(store) if hasattr(store, "aclose") else store
 
 
@@ -140,7 +140,7 @@ def build_research_store(settings: Settings, resources: Resources, database: Dat
 
 
 def _get_store_folder(settings: Settings) -> Path:
-    return data_folder(settings) / "store"
+    return get_data_folder(settings) / "store"
 
 
 def list_store_probes(

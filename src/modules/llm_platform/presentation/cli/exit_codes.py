@@ -68,7 +68,7 @@ def exit_codes(console: Console) -> Iterator[None]:
         raise _exit(console, CommandError(message)) from None
 
 
-def command_result(error: BaseException | None) -> str:
+def describe_result(error: BaseException | None) -> str:
     """Return how a command with this exception ended: ok, cancelled, wrong_use, failed, or the code of the error."""
     match error:
         case typer.Exit(exit_code=0):

@@ -13,7 +13,7 @@ from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import exit_codes
 from modules.llm_platform.presentation.cli.setup import CommandContext, command_trace
-from modules.llm_platform.presentation.validation_messages import validation_message
+from modules.llm_platform.presentation.validation_messages import write_validation_message
 from shared.setting_types import CollectionName
 
 # typer reads the annotations of a command at run time and shows a Literal as a choice.
@@ -38,8 +38,8 @@ Provider = Annotated[
     typer.Option(
         "--provider",
         help="Use only this search provider.",
-        callback=lambda ctx, value: _known_provider(ctx, value),
-        autocompletion=lambda ctx: list(_providers(ctx)),
+        callback=lambda ctx, value: _check_provider(ctx, value),
+        autocompletion=lambda ctx: list(_list_providers(ctx)),
     ),
 ]
 Documents = Annotated[
@@ -81,7 +81,7 @@ Collection = Annotated[
         "--collection",
         metavar="NAME",
         help="The collection of documents; default QDRANT_COLLECTION.",
-        callback=lambda value: _collection_name(value),
+        callback=lambda value: _check_collection_name(value),
     ),
 ]
 
@@ -181,20 +181,20 @@ def build_request(model: type[Request], values: Mapping[str, Any], *, argument: 
         )
         item = f"number {position[0] + 1} " if position and isinstance(position[0], int) else ""
         is_format = detail["type"] == "string_pattern_mismatch" and field in ITEM_FORMATS
-        message = ITEM_FORMATS[str(field)] if is_format else option_message(detail["type"], detail["msg"])
+        message = ITEM_FORMATS[str(field)] if is_format else write_option_message(detail["type"], detail["msg"])
         reject(option, item + message)
 
 
-def option_message(kind: str, message: str) -> str:
+def write_option_message(kind: str, message: str) -> str:
     """Return a message of pydantic, to stand behind the name of an option."""
     if kind == "string_pattern_mismatch":
         return "is not in the expected format"
     if kind == "report_only":
         return "belongs to a report: add --depth report, or leave it out"
-    return validation_message(kind, message)
+    return write_validation_message(kind, message)
 
 
-def command_group(help_text: str) -> typer.Typer:
+def make_command_group(help_text: str) -> typer.Typer:
     return typer.Typer(help=help_text, no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -206,14 +206,14 @@ class Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[ARGUMENTS] = tuple(args)
         for option in self.params:
-            if option.name == PROVIDER and (names := _providers(ctx)):
+            if option.name == PROVIDER and (names := _list_providers(ctx)):
                 option.metavar = f"<{'|'.join(names)}>"
         try:
             return super().parse_args(ctx, args)
         except typer.BadParameter as error:
             if not error.message:  # An argument is missing, which its own class describes.
                 raise
-            message = option_message("", error.message)
+            message = write_option_message("", error.message)
             raise WrongUseError(message, error.ctx, error.param, error.param_hint) from error
 
     def invoke(self, ctx: Any) -> Any:
@@ -227,7 +227,7 @@ class Command(TyperCommand):
                 return super().invoke(ctx)
 
 
-def _collection_name(value: str | None) -> str | None:
+def _check_collection_name(value: str | None) -> str | None:
     try:
         return None if value is None else TypeAdapter(CollectionName).validate_python(value)
     except ValidationError:
@@ -236,11 +236,11 @@ def _collection_name(value: str | None) -> str | None:
         )
 
 
-def _providers(ctx: typer.Context) -> tuple[str, ...]:
+def _list_providers(ctx: typer.Context) -> tuple[str, ...]:
     return ctx.obj.wiring.search_providers() if isinstance(ctx.obj, CommandContext) else ()
 
 
-def _known_provider(ctx: typer.Context, value: str | None) -> str | None:
-    if value is not None and not ctx.resilient_parsing and value not in (names := _providers(ctx)):
+def _check_provider(ctx: typer.Context, value: str | None) -> str | None:
+    if value is not None and not ctx.resilient_parsing and value not in (names := _list_providers(ctx)):
         raise typer.BadParameter(f"{value!r} is not one of {', '.join(map(repr, names))}.", ctx=ctx)
     return value

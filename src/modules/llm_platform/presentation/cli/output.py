@@ -16,7 +16,7 @@ from modules.llm_platform.domain.dtos.sealed_dtos import SEALED_SUFFIX
 from modules.llm_platform.presentation.cli.console import Console, Line, Style
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import reject
-from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.json import write_json
 
 FileFormat = Literal["md", "html", "json", "sealed"]
 Renderer = Callable[[], str | bytes]
@@ -57,7 +57,7 @@ class OutputOptions:
     @property
     def is_sealed(self) -> bool:
         """True if the file is a sealed answer."""
-        return self.file is not None and file_format(self.file) == "sealed"
+        return self.file is not None and get_file_format(self.file) == "sealed"
 
     @property
     def is_printed(self) -> bool:
@@ -90,7 +90,7 @@ class OutputOptions:
     def deliver(self, console: Console, renderers: Renderers, print_answer: Callable[[], None]) -> None:
         """Write the file, print JSON, or call `print_answer`, as the options say."""
         if self.file is not None:
-            write_file(console, self.file, renderers[file_format(self.file)]())
+            write_file(console, self.file, renderers[get_file_format(self.file)]())
         if self.as_json:
             text = renderers["json"]()
             console.print_verbatim(text if isinstance(text, str) else text.decode())
@@ -98,7 +98,7 @@ class OutputOptions:
             print_answer()
 
 
-def file_format(path: Path) -> FileFormat:
+def get_file_format(path: Path) -> FileFormat:
     """Return the format for the name of the file. Raises WrongUseError for an unknown suffix."""
     if path.name.lower().endswith(SEALED_SUFFIX):
         return "sealed"
@@ -167,7 +167,7 @@ def print_result(
 ) -> None:
     """Print a value as JSON, or the lines that say the same."""
     if as_json:
-        console.print_verbatim(json_text(value.model_dump(mode="json") if isinstance(value, BaseModel) else value))
+        console.print_verbatim(write_json(value.model_dump(mode="json") if isinstance(value, BaseModel) else value))
     else:
         console.print_lines(lines)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from modules.llm_platform.domain.ports.tracing import NO_TRACER, ITracer, running
 from modules.llm_platform.domain.telemetry.spans import COMMAND, COMMAND_SPAN
 from modules.llm_platform.presentation.cli.console import Console
-from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, command_result, run_async
+from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, describe_result, run_async
 from shared.config import Settings, unknown_variables
 from shared.exceptions import AppException
 
@@ -96,7 +96,7 @@ class CommandContext(NamedTuple):
         return run_with_platform(self.wiring, configure(self.console, {}), work)
 
 
-def command_context(ctx: typer.Context) -> CommandContext:
+def get_command_context(ctx: typer.Context) -> CommandContext:
     context: CommandContext = ctx.obj
     return context
 
@@ -142,7 +142,7 @@ def command_trace(tracer: ITracer, command: str) -> Iterator[None]:
         with running(span):
             yield
     finally:
-        span.end(command_result(sys.exception()))
+        span.end(describe_result(sys.exception()))
         run_async(tracer.aclose())
 
 

@@ -7,7 +7,7 @@ from rich.containers import Lines
 from rich.markdown import Heading, Markdown, MarkdownContext, MarkdownElement, Paragraph, TableDataElement
 from rich.text import Text
 
-from modules.llm_platform.presentation.cli.wrapping import line_starts
+from modules.llm_platform.presentation.cli.wrapping import find_line_starts
 
 
 class _WrappedText(Text):
@@ -26,7 +26,7 @@ class _WrappedText(Text):
         lines = Lines()
         for line in self.split(allow_blank=True):
             line.expand_tabs(tab_size)
-            pieces = line.divide(line_starts(line.plain, width, fold=True))
+            pieces = line.divide(find_line_starts(line.plain, width, fold=True))
             for piece in pieces:
                 piece.rstrip_end(width)
             pieces.justify(console, width, justify=justify or self.justify or "default", overflow="fold")

@@ -19,11 +19,11 @@ def count_columns(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def columns(text: str) -> int:
+def measure_columns(text: str) -> int:
     return len(text) if text.isascii() else sum(map(count_columns, text))
 
 
-def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -> list[int]:
+def find_line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -> list[int]:
     """Return the offsets in `text`, a single line, at which it breaks so that each part takes at most `width` columns.
 
     Spaces at a break belong to the part before it and do not count. Parts after the first have `indent` columns less. A
@@ -31,16 +31,16 @@ def line_starts(text: str, width: int, *, indent: int = 0, fold: bool = False) -
     """
     starts: list[int] = []
     used, room = 0, width
-    for start, end in _unbreakable(text):
-        needed = columns(text[start:end].rstrip())
+    for start, end in _find_unbreakable(text):
+        needed = measure_columns(text[start:end].rstrip())
         if used and used + needed > room:
             starts.append(start)
             used, room = 0, width - indent
         if fold and needed > room:
             starts += (folds := _folds(text, start, end, room))
-            used = columns(text[folds[-1] : end]) if folds else needed
+            used = measure_columns(text[folds[-1] : end]) if folds else needed
         else:
-            used += columns(text[start:end])
+            used += measure_columns(text[start:end])
     return starts
 
 
@@ -49,7 +49,7 @@ def wrap(text: str, width: int) -> str:
     pieces: list[str] = []
     for line in text.split("\n"):
         indent = measure_indent(line, width)
-        starts = line_starts(line, width, indent=indent)
+        starts = find_line_starts(line, width, indent=indent)
         pieces += (
             (" " * indent if start else "") + (line[start:end].rstrip() if end else line[start:])
             for start, end in zip([0, *starts], [*starts, None], strict=True)
@@ -63,7 +63,7 @@ def measure_indent(line: str, width: int) -> int:
     return indent if indent <= width // 4 else 0
 
 
-def _unbreakable(text: str) -> Iterator[tuple[int, int]]:
+def _find_unbreakable(text: str) -> Iterator[tuple[int, int]]:
     """Yield the offsets of the unbreakable pieces, each with the spaces behind it."""
     start = 0
     first_word = len(text) - len(text.lstrip())  # No line breaks within the indent.

@@ -96,19 +96,19 @@ class _Handlers:
             raise MCPError(code=types.INTERNAL_ERROR, message="the client left") from None
         except AppException as error:
             code = types.INVALID_PARAMS if error.status_code in (404, 422) else types.INTERNAL_ERROR
-            data = {**_problem(error), "detail": self._redact_text(_detail(error))}
-            raise MCPError(code=code, message=self._redact_text(_message(error)), data=data) from None
+            data = {**_make_problem(error), "detail": self._redact_text(_write_detail(error))}
+            raise MCPError(code=code, message=self._redact_text(_write_message(error)), data=data) from None
         except Exception:  # the outermost handler of a message
             log.exception("unexpected error in an MCP request")
             if ctx.method == "tools/call":
-                return _failure(INTERNAL)
+                return _make_failure(INTERNAL)
             raise MCPError(code=types.INTERNAL_ERROR, message=INTERNAL) from None
 
     async def list_tools(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         """Return the tools that can work with the settings of this server."""
         platform = self._platform()
         choices = Choices.of(platform)
-        return types.ListToolsResult(tools=[_tool(spec, choices) for spec in TOOLS if spec.is_available(platform)])
+        return types.ListToolsResult(tools=[_make_tool(spec, choices) for spec in TOOLS if spec.is_available(platform)])
 
     async def call_tool(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         """Return the result of a tool. An error of ours is a result too, which the model can read."""
@@ -120,7 +120,7 @@ class _Handlers:
             # The client chooses the name, so an unknown one is not logged.
             name = params.name if any(spec.name == params.name for spec in TOOLS) else ""
             log.info("tool failed", extra={"tool": name, "error": error.code})
-            return self._redact_result(_failure(_message(error), _problem(error)))
+            return self._redact_result(_make_failure(_write_message(error), _make_problem(error)))
 
     async def _run_tool(
         self, context: Context, params: types.CallToolRequestParams, call: Call
@@ -208,7 +208,7 @@ class _Handlers:
 
 
 @cache
-def _tool(spec: ToolSpec, choices: Choices) -> types.Tool:
+def _make_tool(spec: ToolSpec, choices: Choices) -> types.Tool:
     """Return the entry of a tool in the list, which is made once.
 
     The SDK lists the tools before each call over HTTP, and their schemas take 50 ms of CPU.
@@ -225,27 +225,27 @@ def _tool(spec: ToolSpec, choices: Choices) -> types.Tool:
     )
 
 
-def _failure(text: str, problem: dict[str, Any] | None = None) -> types.CallToolResult:
+def _make_failure(text: str, problem: dict[str, Any] | None = None) -> types.CallToolResult:
     meta = {PROBLEM: problem} if problem else None
     return types.CallToolResult(
         content=[types.TextContent(type="text", text=text)], is_error=True, _meta=cast(Any, meta)
     )
 
 
-def _message(error: AppException) -> str:
+def _write_message(error: AppException) -> str:
     wait = f" (retry after {error.retry_after_s:.0f} s)" if error.retry_after_s else ""
-    return f"{error.code}: {_detail(error)}{wait}"
+    return f"{error.code}: {_write_detail(error)}{wait}"
 
 
-def _detail(error: AppException) -> str:
+def _write_detail(error: AppException) -> str:
     return NO_PREVIOUS if isinstance(error, PreviousResearchNotFoundError) else error.message
 
 
-def _problem(error: AppException) -> dict[str, Any]:
+def _make_problem(error: AppException) -> dict[str, Any]:
     """Return the error as data: what a problem object says, without what belongs to HTTP."""
     return {
         "code": error.code,
-        "detail": _detail(error),
+        "detail": _write_detail(error),
         "status": error.status_code,
         "retryable": error.retryable,
         "retry_after_s": error.retry_after_s,

@@ -18,11 +18,11 @@ from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.untrusted.untrusted_text import neutralise, one_line
 from modules.llm_platform.presentation.mcp.results import FetchedText, FoundItems, RunState, VerifiedTextAndSource
 from modules.llm_platform.presentation.verification_text import (
-    counts_line,
+    describe_counts,
+    describe_source_problem,
+    describe_verdict,
     find_doubted,
     shorten,
-    source_problem,
-    verdict_line,
 )
 from shared.logging import printable
 
@@ -45,35 +45,35 @@ def search_text(response: FoundItems) -> str:
     results = [
         {
             "id": item.id,
-            "title": _title(item.title),
+            "title": _write_title(item.title),
             "url": item.url,
             "text": _shorten(item.text, MCP_SNIPPET_CHARS),
-            **({"published": _title(item.published_date)} if item.published_date else {}),
+            **({"published": _write_title(item.published_date)} if item.published_date else {}),
         }
         for item in response.results
     ]
-    failures = list(_notes(response.degraded))
-    return _json({"results": results, "notice": "\n".join([NOTICE if results else NOTHING_FOUND, *failures])})
+    failures = list(_list_notes(response.degraded))
+    return _write_json({"results": results, "notice": "\n".join([NOTICE if results else NOTHING_FOUND, *failures])})
 
 
-def verified_text(verified: VerifiedTextAndSource) -> str:
+def render_verified_text(verified: VerifiedTextAndSource) -> str:
     """Return the counts, the sentences that are not supported with the reason, and the sources that were not read."""
     sentences = [
         f"- “{shorten(verified.text[sentence.start : sentence.end])}”: "
-        f"{neutralise(verdict_line(verified.text, sentence, verified))}"
+        f"{neutralise(describe_verdict(verified.text, sentence, verified))}"
         for sentence in find_doubted(verified)
     ]
     unread = [
-        f"- [{source.index}] {source.url or 'no address'}: {source_problem(source)}"
+        f"- [{source.index}] {source.url or 'no address'}: {describe_source_problem(source)}"
         for source in verified.sources
         if source.state != "read"
     ]
     return _join(
         [
-            counts_line(verified),
+            describe_counts(verified),
             "\n".join(["Sentences to look at:", *sentences]) if sentences else "",
             "\n".join(["Sources that were not read:", *unread]) if unread else "",
-            *_notes(verified.degraded),
+            *_list_notes(verified.degraded),
         ]
     )
 
@@ -85,32 +85,32 @@ def research_text(response: ResearchResponse) -> str:
     sources = []
     for source in response.sources:
         label = format_pages(pages.get(source.index, ()))
-        title = f"{_title(source.title)}, {label}" if label else _title(source.title)
+        title = f"{_write_title(source.title)}, {label}" if label else _write_title(source.title)
         sources.append(f"[{source.index}] {title} — {add_cited_page(source.url, source.index, pages)}")
     return _join(
         [
             response.synthesis,
-            f"Output:\n{_json(response.output)}" if response.output is not None else "",
+            f"Output:\n{_write_json(response.output)}" if response.output is not None else "",
             "\n".join(["Sources:", *sources]) if sources else "",
-            _verification(response),
+            _render_verification(response),
             f"For a question that continues this one: previous_id={response.metadata.request_id}"
             if response.metadata.request_id
             else "",
-            *_notes(response.degraded),
+            *_list_notes(response.degraded),
         ]
     )
 
 
-def fetched_text(fetched: FetchedText) -> str:
+def render_fetched_text(fetched: FetchedText) -> str:
     """Return a page or a document, or a part of it, as JSON. A notice says how to read on."""
     metadata, notice = fetched.metadata, NOTICE
     if metadata.next_start is not None:
         end, total = metadata.next_start, metadata.total_chars
         notice += f" This part ends at character {end} of {total}: read on with start={end}."
-    return _json(
+    return _write_json(
         {
             "id": fetched.id,
-            "title": _title(fetched.title),
+            "title": _write_title(fetched.title),
             "text": printable(neutralise(fetched.text)),
             "url": fetched.url,
             "metadata": metadata.model_dump(mode="json", exclude_none=True),
@@ -135,7 +135,7 @@ def run_text(run: RunState) -> str:
     )
 
 
-def progress_text(event: events.ResearchEvent) -> str | None:
+def describe_progress(event: events.ResearchEvent) -> str | None:
     """Return one line for an event that a person waits for, or None for other events."""
     match event:
         case events.Planned():
@@ -163,7 +163,7 @@ def progress_text(event: events.ResearchEvent) -> str | None:
     return printable(one_line(line))[:MAX_PROGRESS_CHARS]
 
 
-def _verification(response: ResearchResponse) -> str:
+def _render_verification(response: ResearchResponse) -> str:
     """Return how many cited sentences are supported, and those that are not."""
     checked = response.citations
     if not checked:
@@ -172,10 +172,10 @@ def _verification(response: ResearchResponse) -> str:
     lines = [f"Verification: {supported} of {len(checked)} citations are supported by the text of their source."]
     if found := sum(citation.cited_by == "platform" for citation in checked):
         lines.append(f"The platform found the source of {found}, for which the model named none.")
-    return "\n".join([*lines, *_doubtful(response, checked)])
+    return "\n".join([*lines, *_list_doubtful(response, checked)])
 
 
-def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iterator[str]:
+def _list_doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iterator[str]:
     in_part = (source for source in response.sources if source.is_read_in_part)
     parts = {source.index: f" (only {source.extraction:.0%} of its visible text was read)" for source in in_part}
     for citation in citations:
@@ -188,17 +188,17 @@ def _doubtful(response: ResearchResponse, citations: Iterable[Citation]) -> Iter
             yield f"- {verdict} [{citation.source_index}]{page}{read}: {claim}"
 
 
-def _notes(degraded: Iterable[Degraded]) -> Iterator[str]:
+def _list_notes(degraded: Iterable[Degraded]) -> Iterator[str]:
     notes = [f"- {degradation.component}: {one_line(degradation.reason)}" for degradation in degraded]
     if notes:
         yield "\n".join(["Failed or incomplete:", *notes])
 
 
-def _json(value: Mapping[str, Any]) -> str:
+def _write_json(value: Mapping[str, Any]) -> str:
     return to_json(value).decode()
 
 
-def _title(title: str) -> str:
+def _write_title(title: str) -> str:
     return printable(neutralise(one_line(title))[:MCP_TITLE_CHARS])
 
 

@@ -44,14 +44,14 @@ from modules.llm_platform.presentation.mcp.results import (
     VerifiedTextAndSource,
 )
 from modules.llm_platform.presentation.mcp.text import (
-    fetched_text,
-    progress_text,
+    describe_progress,
+    render_fetched_text,
+    render_verified_text,
     research_text,
     run_text,
     search_text,
-    verified_text,
 )
-from modules.llm_platform.presentation.validation_messages import field_location, validation_message
+from modules.llm_platform.presentation.validation_messages import get_field_location, write_validation_message
 from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
 
@@ -223,7 +223,7 @@ class ToolSpec:
         schema = self.result.model_json_schema(mode="serialization")
         properties = {name: value for name, value in schema["properties"].items() if name not in self.unsent_fields}
         required = [name for name in schema.get("required", ()) if name in properties]
-        used = _definitions(properties, schema.get("$defs", {}))
+        used = _inline_definitions(properties, schema.get("$defs", {}))
         cut = {"type": "object", "properties": properties, "required": required}
         shortened: dict[str, Any] = _remove_titles(cut | ({"$defs": used} if used else {}))
         return shortened
@@ -251,7 +251,7 @@ class ToolSpec:
             return self.request.model_validate({name: self._decode(name, value) for name, value in arguments.items()})
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False, include_input=False)
-            raise InvalidArgumentsError("; ".join(map(_problem, problems[:MAX_REPORTED_ERRORS]))) from None
+            raise InvalidArgumentsError("; ".join(map(_describe_problem, problems[:MAX_REPORTED_ERRORS]))) from None
 
     def _decode(self, name: str, value: Any) -> Any:
         """Parse a list that a host has sent as a string: JSON, or values separated by commas or white space.
@@ -308,7 +308,7 @@ async def _research(run: ToolRun, request: ResearchRequest) -> ResearchResponse:
     steps: asyncio.Queue[str | None] = asyncio.Queue()
 
     def queue_step(event: ResearchEvent) -> None:
-        if step := progress_text(event):
+        if step := describe_progress(event):
             steps.put_nowait(step)
 
     async def send_steps() -> None:
@@ -441,7 +441,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         },
         result=FetchedText,
         run=_fetch,
-        text=fetched_text,
+        text=render_fetched_text,
     ),
     ToolSpec(
         name="research",
@@ -476,7 +476,7 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
         },
         result=VerifiedTextAndSource,
         run=_verify,
-        text=verified_text,
+        text=render_verified_text,
         unsent_fields=frozenset({"text"}),
         counts_as_research=True,
     ),
@@ -513,9 +513,9 @@ TOOLS: Final[tuple[ToolSpec, ...]] = (
 )
 
 
-def _problem(problem: Mapping[str, Any]) -> str:
-    position = ".".join(map(str, field_location(problem["loc"]))) or "arguments"
-    return f"{position}: {validation_message(problem['type'], problem['msg'])}"
+def _describe_problem(problem: Mapping[str, Any]) -> str:
+    position = ".".join(map(str, get_field_location(problem["loc"]))) or "arguments"
+    return f"{position}: {write_validation_message(problem['type'], problem['msg'])}"
 
 
 def _remove_titles(schema: Any) -> Any:
@@ -536,7 +536,7 @@ def _remove_titles(schema: Any) -> Any:
     }
 
 
-def _definitions(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
+def _inline_definitions(schema: Any, definitions: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries of `definitions` (by name) that the schema refers to, directly or through others."""
     found: dict[str, Any] = {}
     waiting = [schema]

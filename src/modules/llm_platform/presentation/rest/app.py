@@ -21,9 +21,9 @@ from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFI
 from modules.llm_platform.presentation.rest.examples import add_examples
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, AccessPolicy
-from modules.llm_platform.presentation.rest.http.body import field_errors
+from modules.llm_platform.presentation.rest.http.body import make_field_errors
 from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
-from modules.llm_platform.presentation.rest.http.openapi import openapi_document
+from modules.llm_platform.presentation.rest.http.openapi import make_openapi_document
 from modules.llm_platform.presentation.rest.http.opening import OpenAtFirstRequest
 from modules.llm_platform.presentation.rest.http.rate_limits import (
     ClientAddresses,
@@ -32,8 +32,8 @@ from modules.llm_platform.presentation.rest.http.rate_limits import (
 )
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
 from modules.llm_platform.presentation.rest.http.server_state import ServerState
-from modules.llm_platform.presentation.rest.http.shutdown import drain_on_signals, uvicorn_server
-from modules.llm_platform.presentation.rest.mcp_routes import McpEndpoint, mcp_route
+from modules.llm_platform.presentation.rest.http.shutdown import drain_on_signals, find_uvicorn_server
+from modules.llm_platform.presentation.rest.mcp_routes import McpEndpoint, make_mcp_route
 from shared.config import Settings
 
 log = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ def create_app(
     for router in ROUTERS:
         app.router.routes.extend(router.routes)  # include_router would match every request against each router first.
     app.router.routes.extend(docs_routes.ROUTES)
-    app.router.routes.append(mcp_route(mcp))
+    app.router.routes.append(make_mcp_route(mcp))
     app.add_middleware(
         GuardMiddleware,
         access=access,
@@ -109,12 +109,12 @@ def create_app(
     )
     if is_mounted:
         app.add_middleware(OpenAtFirstRequest, lifespan=partial(open_platform, app), server=server)
-    app.openapi = partial(openapi_document, app, add_examples)  # type: ignore[method-assign]
+    app.openapi = partial(make_openapi_document, app, add_examples)  # type: ignore[method-assign]
     return app
 
 
 async def _raise_validation_error(request: Request, error: Any) -> NoReturn:
-    raise problems.InvalidRequestError(field_errors(error.errors()))
+    raise problems.InvalidRequestError(make_field_errors(error.errors()))
 
 
 async def _raise_http_error(request: Request, error: Any) -> NoReturn:
@@ -165,7 +165,7 @@ async def _own_process(
 ) -> AsyncIterator[None]:
     """Open the platform in a process of its own: limit connections, and drain on signals before uvicorn stops."""
     # The command `uvicorn` is about to listen. Whatever `--http` says, it uses our connections in place of its own.
-    uvicorn = uvicorn_server()
+    uvicorn = find_uvicorn_server()
     if uvicorn is not None and uvicorn.config.http_protocol_class.__module__.startswith("uvicorn."):
         from modules.llm_platform.presentation.rest.http.connection import HttpConnection
 

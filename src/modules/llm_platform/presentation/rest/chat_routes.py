@@ -25,10 +25,10 @@ from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
-from modules.llm_platform.presentation.rest.http.openapi import describe_body, event_stream_response
-from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
-from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
-from modules.llm_platform.presentation.rest.http.responses import find_excluded_fields, json_response
+from modules.llm_platform.presentation.rest.http.openapi import declare_event_stream, describe_body
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, declare_problems
+from modules.llm_platform.presentation.rest.http.request_scope import get_services, request_id
+from modules.llm_platform.presentation.rest.http.responses import find_excluded_fields, make_json_response
 
 router = APIRouter(tags=["chat"])
 
@@ -105,27 +105,27 @@ ChatEvent = Token | ModelPart | ChatDone
     summary="Ask a language model",
     response_model=ChatApiResponse,
     responses={
-        **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-        **event_stream_response(Token, ChatDone, Failed),
+        **declare_problems(*BODY_STATUSES, *UPSTREAM_STATUSES),
+        **declare_event_stream(Token, ChatDone, Failed),
     },
     openapi_extra=describe_body(ChatApiRequest),
 )
 async def chat(request: Request) -> Response:
     body = await read_body(request, ChatApiRequest)
-    llm = services(request).llm
+    llm = get_services(request).llm
     if sse.accepts_event_stream(request, body.stream):
-        return await sse.EventStream.start(request, chat_events(llm, body, request_id(request)))
-    return json_response(await run_until_disconnect(request, llm.generate(body)), exclude=HIDDEN_FIELDS)
+        return await sse.EventStream.start(request, stream_chat(llm, body, request_id(request)))
+    return make_json_response(await run_until_disconnect(request, llm.generate(body)), exclude=HIDDEN_FIELDS)
 
 
-async def chat_events(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[ChatEvent, None]:
+async def stream_chat(llm: LLMService, request: LLMRequest, request_id: str) -> AsyncGenerator[ChatEvent, None]:
     """Yield Token events, ModelPart events for what is no text, and one ChatDone."""
     async with aclosing(llm.stream(request)) as parts:
         async for part in parts:
-            yield chat_event(part, request_id)
+            yield make_chat_event(part, request_id)
 
 
-def chat_event(part: LLMToken | LLMResponse, request_id: str) -> ChatEvent:
+def make_chat_event(part: LLMToken | LLMResponse, request_id: str) -> ChatEvent:
     """Return the event of a part of an answer, or of the whole one, which is the last."""
     if isinstance(part, LLMToken) and (part.tool_calls or part.reasoning or part.logprobs or part.choice):
         return ModelPart(request_id=request_id, part=part)

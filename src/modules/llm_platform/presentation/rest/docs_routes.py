@@ -178,7 +178,7 @@ def research_version() -> str:
 
 
 async def page(request: Request) -> Response:
-    return Response(_file_content("index.html"), media_type="text/html", headers=dict(PAGE_HEADERS))
+    return Response(_load_file("index.html"), media_type="text/html", headers=dict(PAGE_HEADERS))
 
 
 async def page_file(request: Request) -> Response:
@@ -190,11 +190,11 @@ async def page_file(request: Request) -> Response:
         return Response(to_json(document), media_type=JSON, headers={"Cache-Control": "no-cache"})
     if name not in MEDIA_TYPES:
         raise NotFoundError
-    return Response(_file_content(name), media_type=MEDIA_TYPES[name], headers={"Cache-Control": "max-age=3600"})
+    return Response(_load_file(name), media_type=MEDIA_TYPES[name], headers={"Cache-Control": "max-age=3600"})
 
 
 @cache
-def _file_content(name: str) -> bytes:
+def _load_file(name: str) -> bytes:
     """Return a file, read once: the largest has 1.7 MB."""
     return (FOLDER / name).read_bytes()
 

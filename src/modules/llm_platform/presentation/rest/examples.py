@@ -41,7 +41,7 @@ from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimit
 from modules.llm_platform.presentation.rest.chat_routes import ChatApiResponse, ChatDone
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX, DIALECTS
 from modules.llm_platform.presentation.rest.http import problems
-from modules.llm_platform.presentation.rest.http.access import first_segment
+from modules.llm_platform.presentation.rest.http.access import get_first_segment
 from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, Event, NumberedEvents
 from modules.llm_platform.presentation.rest.options_routes import ResearchChoices
@@ -195,12 +195,12 @@ def _dump(value: BaseModel, **options: Any) -> dict[str, Any]:
     return value.model_dump(mode="json", **options)
 
 
-def _events(*events: Event) -> str:
+def _encode_events(*events: Event) -> str:
     encoder = NumberedEvents()
     return "".join(encoder.encode(event).decode() for event in events)
 
 
-RESEARCH_EVENTS: Final = _events(
+RESEARCH_EVENTS: Final = _encode_events(
     Started(request_id=REQUEST_ID),
     Planned(request_id=REQUEST_ID, questions=(QUESTION,)),
     Searched(
@@ -215,7 +215,7 @@ RESEARCH_EVENTS: Final = _events(
     Token(request_id=REQUEST_ID, text=RESEARCH_RESPONSE.synthesis),
     Done(request_id=REQUEST_ID, response=RESEARCH_RESPONSE),
 )
-CHAT_EVENTS: Final = _events(
+CHAT_EVENTS: Final = _encode_events(
     Token(request_id=REQUEST_ID, text=CHAT_RESPONSE.content), ChatDone(request_id=REQUEST_ID, response=CHAT_RESPONSE)
 )
 
@@ -239,7 +239,7 @@ VERIFIED_AGAIN: Final = verification_dtos.VerifiedAgain(
 QUEUED_VERIFICATION: Final = verification_dtos.VerificationJob(
     id=REQUEST_ID, status="queued", created_at=QUEUED_RESEARCH.created_at
 )
-VERIFICATION_EVENTS: Final = _events(
+VERIFICATION_EVENTS: Final = _encode_events(
     Started(request_id=REQUEST_ID),
     SourcesNamed(request_id=REQUEST_ID, sources=RESEARCH_RESPONSE.sources, sentences=1),
     Read(request_id=REQUEST_ID, url=URL, status="read", chars=len(TEXT)),
@@ -385,17 +385,17 @@ def add_examples(method: str, path: str, operation: dict[str, Any]) -> None:
         content["example"] = dict(example.request or {})
     for status, response in operation["responses"].items():
         for media_type, content in response.get("content", {}).items():
-            content["example"] = _response(example, media_type, int(status), path)
+            content["example"] = _make_response(example, media_type, int(status), path)
 
 
-def _response(example: Example, media_type: str, status: int, path: str) -> Any:
+def _make_response(example: Example, media_type: str, status: int, path: str) -> Any:
     if status == HTTPStatus.ACCEPTED:
         return example.accepted or _dump(QUEUED_RESEARCH)
     if status not in (HTTPStatus.OK, HTTPStatus.CREATED):
         problem = ERRORS[status].problem(instance=path, request_id=REQUEST_ID)
         if status == HTTPStatus.UNPROCESSABLE_ENTITY:
             problem = {**problem, "errors": [INVALID_FIELD]}
-        dialect = DIALECT_OF_PREFIX.get(first_segment(path))
+        dialect = DIALECT_OF_PREFIX.get(get_first_segment(path))
         return dict(dialect.format_error(ERRORS[status], problem)[1]) if dialect else problem
     if media_type == MEDIA_TYPE:
         return example.events

@@ -5,12 +5,12 @@ from pydantic import BaseModel
 
 from modules.llm_platform.domain.dtos.health_dtos import HealthReport
 from modules.llm_platform.domain.telemetry.metrics import HTTP_IN_PROGRESS
-from modules.llm_platform.presentation.rest.http.problems import NoMetricsError, NotServingError, problem_responses
-from modules.llm_platform.presentation.rest.http.request_scope import server_state, services
-from modules.llm_platform.presentation.rest.http.responses import json_response
+from modules.llm_platform.presentation.rest.http.problems import NoMetricsError, NotServingError, declare_problems
+from modules.llm_platform.presentation.rest.http.request_scope import get_server_state, get_services
+from modules.llm_platform.presentation.rest.http.responses import make_json_response
 
 router = APIRouter(tags=["health"])
-PROBE_RESPONSES = problem_responses(is_probe=True)
+PROBE_RESPONSES = declare_problems(is_probe=True)
 
 
 class Ready(BaseModel):
@@ -24,14 +24,14 @@ READY = Ready()
 
 @router.get("/health", summary="Health of the upstreams", response_model=HealthReport, responses=PROBE_RESPONSES)
 async def health(request: Request) -> Response:
-    return json_response(await services(request).health.check())
+    return make_json_response(await get_services(request).health.check())
 
 
 @router.get("/ready", summary="Readiness of the server", response_model=Ready, responses=PROBE_RESPONSES)
 async def ready(request: Request) -> Response:
-    if not server_state(request).is_ready:
+    if not get_server_state(request).is_ready:
         raise NotServingError
-    return json_response(READY)
+    return make_json_response(READY)
 
 
 @router.get(
@@ -44,8 +44,8 @@ async def ready(request: Request) -> Response:
     },
 )
 async def metrics(request: Request) -> Response:
-    collected = services(request).metrics
-    server = server_state(request)
+    collected = get_services(request).metrics
+    server = get_server_state(request)
     server.researches.report(collected)
     collected.set(HTTP_IN_PROGRESS, len(server.requests))
     text = collected.exposition()

@@ -23,7 +23,7 @@ from modules.llm_platform.presentation.rest import (
 )
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HostDecides
-from modules.llm_platform.presentation.rest.http.body import field_errors
+from modules.llm_platform.presentation.rest.http.body import make_field_errors
 from modules.llm_platform.presentation.rest.http.middleware import GuardMiddleware
 from modules.llm_platform.presentation.rest.http.rate_limits import ClientAddresses
 from modules.llm_platform.presentation.rest.http.request_log import RequestLog
@@ -128,7 +128,7 @@ def _as_application(handle: Handler) -> Callable[[Scope, Receive, Send], Corouti
         try:
             response = await handle(Request(scope, receive, send))
         except RequestValidationError as error:
-            raise problems.InvalidRequestError(field_errors(error.errors())) from None
+            raise problems.InvalidRequestError(make_field_errors(error.errors())) from None
         await response(scope, receive, send)
 
     return application

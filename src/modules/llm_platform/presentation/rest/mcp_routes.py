@@ -164,7 +164,7 @@ class McpEndpoint:
         return self._server.platform
 
 
-def mcp_route(endpoint: McpEndpoint) -> Route:
+def make_mcp_route(endpoint: McpEndpoint) -> Route:
     """Return the route. It is not in the OpenAPI document, which cannot describe MCP."""
     return Route(PATH, endpoint, methods=METHODS, include_in_schema=False)
 

@@ -10,9 +10,9 @@ from modules.llm_platform.domain.dtos.request_dtos import MAX_CONTEXT_CHARS, MAX
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES, MAX_FILES_BYTES
 from modules.llm_platform.domain.dtos.web_search_dtos import MAX_QUERY_CHARS, SourceKind
 from modules.llm_platform.domain.urls.site_names import MAX_SITES
-from modules.llm_platform.presentation.rest.http.problems import problem_responses
-from modules.llm_platform.presentation.rest.http.request_scope import services
-from modules.llm_platform.presentation.rest.http.responses import json_response
+from modules.llm_platform.presentation.rest.http.problems import declare_problems
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
+from modules.llm_platform.presentation.rest.http.responses import make_json_response
 
 router = APIRouter(prefix="/research/options", tags=["research"])
 
@@ -54,13 +54,13 @@ class ResearchChoices(BaseModel):
     "",
     summary="What a request of POST /research can choose on this server",
     response_model=ResearchChoices,
-    responses=problem_responses(),
+    responses=declare_problems(),
 )
 async def research_options(request: Request) -> Response:
-    return json_response(await _options(services(request)))
+    return make_json_response(await _list_choices(get_services(request)))
 
 
-async def _options(platform: LLMPlatform) -> ResearchChoices:
+async def _list_choices(platform: LLMPlatform) -> ResearchChoices:
     sources = platform.source_kinds
     return ResearchChoices(
         sources=sources,

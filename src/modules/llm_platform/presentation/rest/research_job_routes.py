@@ -18,9 +18,9 @@ from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED, JobEvent, ResearchJobDetail, ResearchJobPage
 from modules.llm_platform.domain.dtos.sealed_dtos import SEALED_SUFFIX
 from modules.llm_platform.presentation.rest.http.access import HEADERS
-from modules.llm_platform.presentation.rest.http.openapi import event_stream_response
-from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_responses
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state, services
+from modules.llm_platform.presentation.rest.http.openapi import declare_event_stream
+from modules.llm_platform.presentation.rest.http.problems import OverloadedError, declare_problems
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_server_state, get_services
 from modules.llm_platform.presentation.rest.http.responses import know_questions, make_stored_response
 from modules.llm_platform.presentation.rest.http.sse import EventStream
 
@@ -49,8 +49,8 @@ ResearchId = Annotated[str, Path(alias="request_id", description="`id` of a back
 
 async def submit(request: Request, body: ResearchRequest, webhook: str | None, thread_id: str | None) -> Response:
     """Queue a research run: 202 with its state and Location."""
-    jobs = services(request).research_jobs
-    job = await jobs.submit(body, webhook=webhook, owner=caller_id(request), thread_id=thread_id)
+    jobs = get_services(request).research_jobs
+    job = await jobs.submit(body, webhook=webhook, owner=get_caller_id(request), thread_id=thread_id)
     return make_stored_response(
         request, job, status=202, headers={"Location": f"{quote(request.scope['path'])}/{job.id}"}
     )
@@ -60,7 +60,7 @@ async def submit(request: Request, body: ResearchRequest, webhook: str | None, t
     "",
     summary="The background runs of the caller, newest first",
     response_model=ResearchJobPage,
-    responses=problem_responses(422),
+    responses=declare_problems(422),
 )
 async def list_researches(
     request: Request,
@@ -68,7 +68,8 @@ async def list_researches(
     before: Annotated[str | None, Query(description="`next` of the page before")] = None,
 ) -> Response:
     return make_stored_response(
-        request, await services(request).research_jobs.list(owner=caller_id(request), limit=limit, before=before)
+        request,
+        await get_services(request).research_jobs.list(owner=get_caller_id(request), limit=limit, before=before),
     )
 
 
@@ -76,11 +77,11 @@ async def list_researches(
     "/{request_id:research_id}",
     summary="A background run: its state, and its answer when it is done",
     response_model=ResearchJobDetail,
-    responses=problem_responses(404, 405, 422),
+    responses=declare_problems(404, 405, 422),
 )
 async def get_research(request: Request, research_id: ResearchId) -> Response:
     return make_stored_response(
-        request, await services(request).research_jobs.get(research_id, owner=caller_id(request))
+        request, await get_services(request).research_jobs.get(research_id, owner=get_caller_id(request))
     )
 
 
@@ -88,11 +89,11 @@ async def get_research(request: Request, research_id: ResearchId) -> Response:
     "/{request_id:research_id}",
     summary="Cancel a background run unless it has ended",
     response_model=ResearchJobDetail,
-    responses=problem_responses(404, 405, 422),
+    responses=declare_problems(404, 405, 422),
 )
 async def cancel_research(request: Request, research_id: ResearchId) -> Response:
     return make_stored_response(
-        request, await services(request).research_jobs.cancel(research_id, owner=caller_id(request))
+        request, await get_services(request).research_jobs.cancel(research_id, owner=get_caller_id(request))
     )
 
 
@@ -100,10 +101,10 @@ async def cancel_research(request: Request, research_id: ResearchId) -> Response
     "/{request_id:research_id}/finish",
     summary="Let a background run end its search and write from what it has found",
     response_model=ResearchJobDetail,
-    responses=problem_responses(404, 405, 409, 422),
+    responses=declare_problems(404, 405, 409, 422),
 )
 async def finish_research(request: Request, research_id: ResearchId) -> Response:
-    job = await services(request).research_jobs.finish_early(research_id, owner=caller_id(request))
+    job = await get_services(request).research_jobs.finish_early(research_id, owner=get_caller_id(request))
     return make_stored_response(request, job)
 
 
@@ -113,11 +114,11 @@ async def finish_research(request: Request, research_id: ResearchId) -> Response
     response_class=Response,
     responses={
         200: {"content": {SEALED_TYPE: {"schema": {"type": "string", "format": "binary"}}}},
-        **problem_responses(404, 405, 409, 422, 503),
+        **declare_problems(404, 405, 409, 422, 503),
     },
 )
 async def get_sealed_research(request: Request, research_id: ResearchId) -> Response:
-    data = await services(request).seals.seal_stored(research_id, owner=caller_id(request))
+    data = await get_services(request).seals.seal_stored(research_id, owner=get_caller_id(request))
     return Response(data, media_type=SEALED_TYPE, headers=dict(SEALED_HEADERS))
 
 
@@ -126,16 +127,16 @@ async def get_sealed_research(request: Request, research_id: ResearchId) -> Resp
     summary="The events of a background run, after `Last-Event-ID` if it is sent",
     response_class=Response,
     responses={
-        **event_stream_response(*EVENT_TYPES.values()),
+        **declare_event_stream(*EVENT_TYPES.values()),
         204: {"description": "The research has ended, and there are no events after Last-Event-ID"},
-        **problem_responses(404, 405, 422),
+        **declare_problems(404, 405, 422),
     },
 )
 async def research_events(request: Request, research_id: ResearchId) -> Response:
     # The number of Last-Event-ID; 0 without a valid one, as if nothing had been received.
     sent = request.scope[HEADERS].get(b"last-event-id", b"").strip()
     after = int(sent) if sent.isdigit() and len(sent) <= MAX_EVENT_DIGITS else 0
-    jobs, owner = services(request).research_jobs, caller_id(request)
+    jobs, owner = get_services(request).research_jobs, get_caller_id(request)
     know_questions(request, await jobs.get(research_id, owner=owner))
     events = follow(request, research_id, after)
     if not await jobs.has_events(research_id, owner=owner, after=after):
@@ -149,21 +150,23 @@ def follow(request: Request, research_id: str, after: int = 0) -> AsyncGenerator
     Raises OverloadedError if the caller follows MAX_STREAMS runs.
     """
     check_streams(request)
-    return _until_draining(
-        request, services(request).research_jobs.events(research_id, owner=caller_id(request), after=after)
+    return _stream_until_draining(
+        request, get_services(request).research_jobs.events(research_id, owner=get_caller_id(request), after=after)
     )
 
 
 def check_streams(request: Request) -> None:
     """Raise OverloadedError if the caller follows MAX_STREAMS runs."""
-    if server_state(request).streams[caller_id(request)] >= MAX_STREAMS:
+    if get_server_state(request).streams[get_caller_id(request)] >= MAX_STREAMS:
         raise OverloadedError("Too many event streams of this client are open: close some, or read GET /research/{id}.")
 
 
-async def _until_draining(request: Request, events: AsyncGenerator[JobEvent, None]) -> AsyncGenerator[JobEvent, None]:
+async def _stream_until_draining(
+    request: Request, events: AsyncGenerator[JobEvent, None]
+) -> AsyncGenerator[JobEvent, None]:
     """Yield the events until the server stops: a client that waits for the next one must not delay that."""
-    draining = asyncio.create_task(server_state(request).requests.draining.wait())
-    streams, caller = server_state(request).streams, caller_id(request)
+    draining = asyncio.create_task(get_server_state(request).requests.draining.wait())
+    streams, caller = get_server_state(request).streams, get_caller_id(request)
     streams[caller] += 1
     async with aclosing(events):
         try:

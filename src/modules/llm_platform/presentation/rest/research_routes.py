@@ -27,16 +27,21 @@ from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import MAX_BODY_BYTES, BodyLimit, read_body, read_declared_length
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields
-from modules.llm_platform.presentation.rest.http.openapi import describe_body, event_stream_response
+from modules.llm_platform.presentation.rest.http.openapi import declare_event_stream, describe_body
 from modules.llm_platform.presentation.rest.http.problems import (
     BODY_STATUSES,
     UPSTREAM_STATUSES,
     BodyTooLargeError,
     NotFoundError,
-    problem_responses,
+    declare_problems,
 )
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, server_state, services
-from modules.llm_platform.presentation.rest.http.responses import json_response
+from modules.llm_platform.presentation.rest.http.request_scope import (
+    get_caller_id,
+    get_server_state,
+    get_services,
+    request_id,
+)
+from modules.llm_platform.presentation.rest.http.responses import make_json_response
 from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.research_job_routes import submit
 
@@ -157,8 +162,8 @@ class JsonLines(Response):
     summary="Answer a question from sources",
     response_model=ResearchResponse,
     responses={
-        **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES, 404),
-        **event_stream_response(*EVENT_TYPES.values()),
+        **declare_problems(*BODY_STATUSES, *UPSTREAM_STATUSES, 404),
+        **declare_event_stream(*EVENT_TYPES.values()),
         202: {"model": ResearchJobDetail, "description": "With `background`: the queued research, at `Location`"},
     },
     openapi_extra=describe_body(ResearchApiRequest, note=FILES_NOTE),
@@ -167,8 +172,8 @@ async def research(request: Request) -> Response:
     body = await _read(request)
     if body.background:
         return await submit(request, body, body.webhook, body.thread_id)
-    owner = caller_id(request)
-    record = partial(_record, services(request).research_jobs, owner, body) if body.store else None
+    owner = get_caller_id(request)
+    record = partial(_record, get_services(request).research_jobs, owner, body) if body.store else None
     if sse.accepts_event_stream(request, body.stream):
         return await sse.stream_research(request, body, record=record, owner=owner)
     events: list[ResearchEvent] = []
@@ -177,14 +182,14 @@ async def research(request: Request) -> Response:
         done = Done(request_id=request_id(request), response=response)
         if not_stored := await record([*events, done]):
             response = response.with_degraded(not_stored)
-    return json_response(response)
+    return make_json_response(response)
 
 
 async def _read(request: Request) -> ResearchApiRequest:
     """Return the body. Only a body with files may exceed MAX_BODY_BYTES, and only a few of these are received at once."""
     if read_declared_length(request.scope[HEADERS]) <= MAX_BODY_BYTES:
         return await read_body(request, ResearchApiRequest)
-    async with server_state(request).uploads.slot():
+    async with get_server_state(request).uploads.slot():
         body = await read_body(request, ResearchApiRequest, limit=WITH_FILES)
     if not body.files:
         raise BodyTooLargeError
@@ -207,27 +212,27 @@ async def _record(
     "/plan",
     summary="Split a question into sub-questions, for the `plan` of a report",
     response_model=ResearchPlan,
-    responses=problem_responses(*BODY_STATUSES, 404),
+    responses=declare_problems(*BODY_STATUSES, 404),
     openapi_extra=describe_body(PlanApiRequest),
 )
 async def plan(request: Request) -> Response:
     body = await read_body(request, PlanApiRequest)
-    async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
-        response = await services(request).research.plan(body, owner=caller_id(request))
-    return json_response(tell_ignored_fields(request, response))
+    async with CancelOnDisconnect(request.receive), get_server_state(request).researches.slot():
+        response = await get_services(request).research.plan(body, owner=get_caller_id(request))
+    return make_json_response(tell_ignored_fields(request, response))
 
 
 @router.get(
     "/{request_id}/evidence",
     summary="The ledger of a research: for each question the quotes that answer it, as JSON lines",
     response_class=JsonLines,
-    responses={200: {"description": EVIDENCE_NOTE}, **problem_responses(404, 422)},
+    responses={200: {"description": EVIDENCE_NOTE}, **declare_problems(404, 422)},
 )
 async def evidence(
     request: Request,
     research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
 ) -> Response:
-    lines = await services(request).research.evidence(research_id, owner=caller_id(request))
+    lines = await get_services(request).research.evidence(research_id, owner=get_caller_id(request))
     return JsonLines("".join(f"{line.model_dump_json()}\n" for line in lines))
 
 
@@ -235,29 +240,31 @@ async def evidence(
     "/{request_id}/sources/{index}",
     summary="The stored text that quotes point into",
     response_model=HeldSource,
-    responses=problem_responses(404, 422),
+    responses=declare_problems(404, 422),
 )
 async def source(
     request: Request,
     research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
     index: Annotated[int, Path(ge=1, le=MAX_SOURCE_INDEX, description="The source's number in the answer")],
 ) -> Response:
-    return json_response(await services(request).research.source(research_id, index, owner=caller_id(request)))
+    return make_json_response(
+        await get_services(request).research.source(research_id, index, owner=get_caller_id(request))
+    )
 
 
 @router.get(
     "/{request_id}/sources/{index}/icon",
     summary="The icon of the site of a source, with PAGE_FAVICONS",
     response_class=Response,
-    responses={200: ICON_CONTENT, **problem_responses(404, 422)},
+    responses={200: ICON_CONTENT, **declare_problems(404, 422)},
 )
 async def source_icon(
     request: Request,
     research_id: Annotated[str, Path(alias="request_id", description="`metadata.request_id` of the answer")],
     index: Annotated[int, Path(ge=1, le=MAX_SOURCE_INDEX, description="The source's number in the answer")],
 ) -> Response:
-    platform = services(request)
-    source = await platform.research.source(research_id, index, owner=caller_id(request))
+    platform = get_services(request)
+    source = await platform.research.source(research_id, index, owner=get_caller_id(request))
     icon = await platform.icons.read(source.url) if platform.icons else None
     if icon is None:
         raise NotFoundError

@@ -13,9 +13,13 @@ from modules.llm_platform.presentation.rest.http.body import read_body, validate
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
 from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields
 from modules.llm_platform.presentation.rest.http.openapi import describe_body, describe_query
-from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
-from modules.llm_platform.presentation.rest.http.request_scope import services
-from modules.llm_platform.presentation.rest.http.responses import find_excluded_fields, json_response, raw_json_response
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, declare_problems
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
+from modules.llm_platform.presentation.rest.http.responses import (
+    find_excluded_fields,
+    make_json_response,
+    make_raw_json_response,
+)
 
 router = APIRouter(tags=["search"])
 
@@ -75,24 +79,24 @@ PASS_THROUGH = describe_query(
     "/llm-platform/web-search",
     summary="Search the web",
     response_model=WebSearchApiResponse,
-    responses=problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
+    responses=declare_problems(*BODY_STATUSES, *UPSTREAM_STATUSES),
     openapi_extra=describe_body(WebSearchApiRequest),
 )
 async def web_search(request: Request) -> Response:
     body = await read_body(request, WebSearchApiRequest)
     response = await search_web(request, body)
-    return json_response(tell_ignored_fields(request, response), exclude=HIDDEN_FIELDS)
+    return make_json_response(tell_ignored_fields(request, response), exclude=HIDDEN_FIELDS)
 
 
 async def search_web(request: Request, search: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
-    return await run_until_disconnect(request, services(request).web_search.search(search))
+    return await run_until_disconnect(request, get_services(request).web_search.search(search))
 
 
 @router.get(
     "/search",
     summary="Search in the format of SearXNG",
     response_model=searxng_shape.SearxngAnswer,
-    responses=problem_responses(422, *UPSTREAM_STATUSES),
+    responses=declare_problems(422, *UPSTREAM_STATUSES),
     openapi_extra=PASS_THROUGH,
 )
 async def search_by_query(request: Request) -> Response:
@@ -105,7 +109,7 @@ async def search_by_query(request: Request) -> Response:
     "/search",
     summary="Search in the format of SearXNG",
     response_model=searxng_shape.SearxngAnswer,
-    responses=problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
+    responses=declare_problems(*BODY_STATUSES, *UPSTREAM_STATUSES),
     openapi_extra=describe_body(searxng_shape.SearchApiRequest, form=PASS_THROUGH),
 )
 async def search_by_body(request: Request) -> Response:
@@ -115,4 +119,4 @@ async def search_by_body(request: Request) -> Response:
 
 
 async def search_passed_through(request: Request, search: searxng_shape.SearchApiRequest) -> Response:
-    return raw_json_response(searxng_shape.to_searxng(await search_web(request, search)))
+    return make_raw_json_response(searxng_shape.to_searxng(await search_web(request, search)))

@@ -51,7 +51,7 @@ def _split(value: Any) -> Any:
     return value
 
 
-def _sources(value: Any) -> Any:
+def _choose_sources(value: Any) -> Any:
     """Return the sources for the categories, for providers other than SearXNG. Validation of `categories` reports errors."""
     names = _split(value)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
@@ -59,11 +59,11 @@ def _sources(value: Any) -> Any:
     return list(dict.fromkeys(SOURCE_OF_CATEGORY[name] for name in names if name in SOURCE_OF_CATEGORY)) or ["web"]
 
 
-def _none_if_any_language(value: Any) -> Any:
+def _drop_any_language(value: Any) -> Any:
     return None if isinstance(value, str) and value.strip().lower() in ANY_LANGUAGE else value
 
 
-def _none_if_empty(value: Any) -> Any:
+def _drop_empty(value: Any) -> Any:
     return None if value == "" else value
 
 
@@ -78,17 +78,17 @@ class SearchApiRequest(dtos.VerbatimWebSearchRequest, frozen=True):
     engines: Annotated[tuple[dtos.Engine, ...], BeforeValidator(_split), NAMES] = Field(
         default=(), max_length=dtos.MAX_ENGINES
     )
-    sources: Annotated[tuple[dtos.SourceKind, ...], BeforeValidator(_sources), NAMES] = Field(
+    sources: Annotated[tuple[dtos.SourceKind, ...], BeforeValidator(_choose_sources), NAMES] = Field(
         default=("web",), validation_alias="categories"
     )
     categories: Annotated[tuple[dtos.Category, ...], BeforeValidator(_split), NAMES] = Field(
         default=(), max_length=dtos.MAX_ENGINES
     )
-    safesearch: Annotated[
-        dtos.SafeSearch | None, BeforeValidator(_none_if_empty), WithJsonSchema(SAFESEARCH_OR_NULL)
-    ] = None
-    language: Annotated[dtos.Language | None, BeforeValidator(_none_if_any_language)] = None
-    time_range: Annotated[dtos.TimeRange | None, BeforeValidator(_none_if_empty), TIME_RANGE_OR_NULL] = None
+    safesearch: Annotated[dtos.SafeSearch | None, BeforeValidator(_drop_empty), WithJsonSchema(SAFESEARCH_OR_NULL)] = (
+        None
+    )
+    language: Annotated[dtos.Language | None, BeforeValidator(_drop_any_language)] = None
+    time_range: Annotated[dtos.TimeRange | None, BeforeValidator(_drop_empty), TIME_RANGE_OR_NULL] = None
 
 
 class SearxngAnswer(BaseModel, extra="allow"):
@@ -186,7 +186,9 @@ def _is_unsafe_address(value: Any, name: str) -> bool:
 def _in_searxng_format(response: dtos.WebSearchResponse) -> dict[str, Any]:
     return {
         "query": response.query,
-        "results": [_result(position, item, response.provider) for position, item in enumerate(response.results, 1)],
+        "results": [
+            _make_result(position, item, response.provider) for position, item in enumerate(response.results, 1)
+        ],
         "answers": [],
         "corrections": [response.correction] if response.correction else [],
         "infoboxes": [],
@@ -195,7 +197,7 @@ def _in_searxng_format(response: dtos.WebSearchResponse) -> dict[str, Any]:
     }
 
 
-def _result(position: int, item: dtos.WebSearchResultItem, provider: str) -> dict[str, Any]:
+def _make_result(position: int, item: dtos.WebSearchResultItem, provider: str) -> dict[str, Any]:
     engine = item.source or provider
     return {
         "title": item.title,

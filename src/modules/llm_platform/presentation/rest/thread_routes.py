@@ -7,8 +7,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import describe_body
-from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, problem_responses
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, declare_problems
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_services
 from modules.llm_platform.presentation.rest.http.responses import make_stored_response
 
 router = APIRouter(prefix="/research/threads", tags=["research"])
@@ -22,7 +22,7 @@ RunId = Annotated[str, Path(alias="request_id", description="`id` of the thread,
     "",
     summary="The threads of the caller, the one with the newest run first",
     response_model=dtos.ResearchThreadPage,
-    responses=problem_responses(422),
+    responses=declare_problems(422),
 )
 async def list_threads(
     request: Request,
@@ -33,9 +33,9 @@ async def list_threads(
         Query(max_length=dtos.MAX_SEARCH_CHARS, description="a text that the title, a question or an answer contains"),
     ] = "",
 ) -> Response:
-    jobs = services(request).research_jobs
+    jobs = get_services(request).research_jobs
     return make_stored_response(
-        request, await jobs.threads(owner=caller_id(request), limit=limit, before=before, text=q)
+        request, await jobs.threads(owner=get_caller_id(request), limit=limit, before=before, text=q)
     )
 
 
@@ -43,32 +43,34 @@ async def list_threads(
     "/{request_id}",
     summary="A thread with its research runs, the oldest first",
     response_model=dtos.ResearchThreadDetail,
-    responses=problem_responses(404, 422),
+    responses=declare_problems(404, 422),
 )
 async def get_thread(request: Request, run_id: RunId) -> Response:
-    return make_stored_response(request, await services(request).research_jobs.thread(run_id, owner=caller_id(request)))
+    return make_stored_response(
+        request, await get_services(request).research_jobs.thread(run_id, owner=get_caller_id(request))
+    )
 
 
 @router.patch(
     "/{request_id}",
     summary="Rename a thread",
     response_model=dtos.ResearchThreadDetail,
-    responses=problem_responses(*BODY_STATUSES, 404),
+    responses=declare_problems(*BODY_STATUSES, 404),
     openapi_extra=describe_body(dtos.ThreadChange),
 )
 async def rename_thread(request: Request, run_id: RunId) -> Response:
     change = await read_body(request, dtos.ThreadChange)
-    jobs = services(request).research_jobs
-    return make_stored_response(request, await jobs.rename_thread(run_id, change.title, owner=caller_id(request)))
+    jobs = get_services(request).research_jobs
+    return make_stored_response(request, await jobs.rename_thread(run_id, change.title, owner=get_caller_id(request)))
 
 
 @router.delete(
     "/{request_id}",
     summary="Delete a thread: its runs are stopped, and all that is stored of them is removed",
     response_model=dtos.ResearchThreadDetail,
-    responses=problem_responses(404, 422),
+    responses=declare_problems(404, 422),
 )
 async def delete_thread(request: Request, run_id: RunId) -> Response:
     return make_stored_response(
-        request, await services(request).research_jobs.delete_thread(run_id, owner=caller_id(request))
+        request, await get_services(request).research_jobs.delete_thread(run_id, owner=get_caller_id(request))
     )

@@ -19,16 +19,16 @@ from modules.llm_platform.presentation.rest.http import sse
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields, tell_in_last_event
-from modules.llm_platform.presentation.rest.http.openapi import describe_body, event_stream_response
-from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, problem_responses
+from modules.llm_platform.presentation.rest.http.openapi import declare_event_stream, describe_body
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, declare_problems
 from modules.llm_platform.presentation.rest.http.request_scope import (
     ANSWER,
-    caller_id,
+    get_caller_id,
+    get_server_state,
+    get_services,
     request_id,
-    server_state,
-    services,
 )
-from modules.llm_platform.presentation.rest.http.responses import json_response, know_questions
+from modules.llm_platform.presentation.rest.http.responses import know_questions, make_json_response
 from modules.llm_platform.presentation.rest.research_job_routes import ResearchId
 
 router = APIRouter(tags=["verify"])
@@ -70,60 +70,62 @@ class VerifyAgainApiRequest(BaseModel):
     summary="Check the sentences of a text against the sources that it cites",
     response_model=VerifiedText,
     responses={
-        **problem_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
-        **event_stream_response(*VERIFICATION_EVENT_TYPES.values()),
+        **declare_problems(*BODY_STATUSES, *UPSTREAM_STATUSES),
+        **declare_event_stream(*VERIFICATION_EVENT_TYPES.values()),
         202: {"model": VerificationJob, "description": "With `background`: the queued verification, at `Location`"},
     },
     openapi_extra=describe_body(VerificationApiRequest),
 )
 async def verify(request: Request) -> Response:
     body = await read_body(request, VerificationApiRequest)
-    verification, slots = services(request).verification, server_state(request).researches
-    number, owner = request_id(request), caller_id(request)
+    verification, slots = get_services(request).verification, get_server_state(request).researches
+    number, owner = request_id(request), get_caller_id(request)
     if body.background:
-        job = await services(request).research_jobs.submit_verification(body, webhook=body.webhook, owner=owner)
+        job = await get_services(request).research_jobs.submit_verification(body, webhook=body.webhook, owner=owner)
         location = f"{quote(request.scope['path'])}/{job.id}"
-        return json_response(job, status=202, headers={"Location": location})
+        return make_json_response(job, status=202, headers={"Location": location})
     if sse.accepts_event_stream(request, body.stream):
         events = tell_in_last_event(request, verification.stream(body, request_id=number, owner=owner))
         return await sse.EventStream.start(request, slots.admit(events))
     async with CancelOnDisconnect(request.receive), slots.slot():
         verified = tell_ignored_fields(request, await verification.run(body, request_id=number, owner=owner))
     request.scope[ANSWER] = verified
-    return json_response(verified)
+    return make_json_response(verified)
 
 
 @router.get(
     "/verify/{request_id}",
     summary="A verification in the background: its state, and its result when it is done",
     response_model=VerificationJob,
-    responses=problem_responses(404, 422),
+    responses=declare_problems(404, 422),
 )
 async def get_verification(
     request: Request,
     verification_id: Annotated[str, Path(alias="request_id", description="`id` of a background verification")],
 ) -> Response:
-    return json_response(await services(request).research_jobs.verification(verification_id, owner=caller_id(request)))
+    return make_json_response(
+        await get_services(request).research_jobs.verification(verification_id, owner=get_caller_id(request))
+    )
 
 
 @router.post(
     "/research/{request_id:research_id}/verify",
     summary="Compare a stored answer with what its sources say now",
     response_model=VerifiedAgain,
-    responses=problem_responses(404, 405, *BODY_STATUSES, *UPSTREAM_STATUSES),
+    responses=declare_problems(404, 405, *BODY_STATUSES, *UPSTREAM_STATUSES),
     openapi_extra=describe_body(VerifyAgainApiRequest, is_required=False),
 )
 async def verify_again(request: Request, research_id: ResearchId) -> Response:
     body = await read_body(request, VerifyAgainApiRequest, if_empty=VerifyAgainApiRequest())
-    platform, owner = services(request), caller_id(request)
+    platform, owner = get_services(request), get_caller_id(request)
     if body.webhook is not None:
         await platform.research_jobs.check_webhook(body.webhook)
     research = await platform.research_jobs.get(research_id, owner=owner)
     know_questions(request, research)
-    async with CancelOnDisconnect(request.receive), server_state(request).researches.slot():
+    async with CancelOnDisconnect(request.receive), get_server_state(request).researches.slot():
         verified = await platform.verification.verify_again(research, request_id=request_id(request), owner=owner)
         if body.webhook is not None and verified.changed:
             await platform.research_jobs.report_changes(verified, body.webhook, owner=owner)
     verified = tell_ignored_fields(request, verified)
     request.scope[ANSWER] = verified
-    return json_response(verified)
+    return make_json_response(verified)

@@ -33,7 +33,7 @@ def render_feed(watch: Watch, changes: Sequence[FoundChange], address: str) -> s
     return (
         '<?xml version="1.0" encoding="utf-8"?>\n<feed xmlns="http://www.w3.org/2005/Atom">'
         f"<id>urn:llm-platform:watch:{escape(watch.id)}</id><title>{_clean(watch.query)}</title>"
-        f"<updated>{_time(updated)}</updated><author><name>llm-platform</name></author>"
+        f"<updated>{_format_time(updated)}</updated><author><name>llm-platform</name></author>"
         f'<link rel="self" href={quoteattr(address)}/>{entries}</feed>\n'
     )
 
@@ -43,7 +43,7 @@ def _render_entry(watch: Watch, change: FoundChange) -> str:
     quotes = "\n".join(f"{name} ({side.at:%Y-%m-%d}, {side.source}): {side.quote}" for name, side in sides)
     return (
         f"<entry><id>urn:llm-platform:watch:{escape(watch.id)}:{change.number}</id>"
-        f"<title>{_TITLES[change.kind]}: {_clean(change.fact)}</title><updated>{_time(change.at)}</updated>"
+        f"<title>{_TITLES[change.kind]}: {_clean(change.fact)}</title><updated>{_format_time(change.at)}</updated>"
         f'<link href={_address(sides[-1][1].source)}/><content type="text">{_clean(quotes)}</content></entry>'
     )
 
@@ -52,7 +52,7 @@ def _render_pause(watch: Watch, at: datetime, address: str) -> str:
     why = "\n".join(filter(None, (watch.problem, watch.remedy)))
     return (
         f"<entry><id>urn:llm-platform:watch:{escape(watch.id)}:paused:{watch.runs}</id><title>Paused</title>"
-        f"<updated>{_time(at)}</updated><link href={quoteattr(address)}/>"
+        f"<updated>{_format_time(at)}</updated><link href={quoteattr(address)}/>"
         f'<content type="text">{_clean(why)}</content></entry>'
     )
 
@@ -74,5 +74,5 @@ def _is_of_xml(char: str) -> bool:
     return char in "\t\n" or not (is_non_character or unicodedata.category(char) in ("Cc", "Cs"))
 
 
-def _time(at: datetime) -> str:
+def _format_time(at: datetime) -> str:
     return at.isoformat(timespec="seconds")

@@ -11,9 +11,9 @@ from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.research_job_dtos import MAX_LISTED
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.openapi import describe_body
-from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, problem_responses
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
-from modules.llm_platform.presentation.rest.http.responses import json_response, make_stored_response
+from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, declare_problems
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_services
+from modules.llm_platform.presentation.rest.http.responses import make_json_response, make_stored_response
 from modules.llm_platform.presentation.rest.watch_feed import ATOM_TYPE, render_feed
 
 router = APIRouter(prefix="/watches", tags=["watches"])
@@ -31,12 +31,12 @@ WatchId = Annotated[str, Path(alias="watch_id", description="`id` of a watched q
     status_code=201,
     summary="Watch a question: it is asked again, and changes of its facts are told",
     response_model=dtos.WatchDetail,
-    responses=problem_responses(*BODY_STATUSES, 409, 503),
+    responses=declare_problems(*BODY_STATUSES, 409, 503),
     openapi_extra=describe_body(dtos.WatchRequest),
 )
 async def add_watch(request: Request) -> Response:
     body = await read_body(request, dtos.WatchRequest)
-    watch = await services(request).watches.add(body, owner=caller_id(request))
+    watch = await get_services(request).watches.add(body, owner=get_caller_id(request))
     location = f"{quote(request.scope['path'])}/{watch.id}"
     return make_stored_response(request, watch, status=201, headers={"Location": location})
 
@@ -45,14 +45,14 @@ async def add_watch(request: Request) -> Response:
     "",
     summary="The watched questions of the caller, newest first",
     response_model=dtos.WatchPage,
-    responses=problem_responses(422),
+    responses=declare_problems(422),
 )
 async def list_watches(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = LISTED_WATCHES,
     before: Annotated[str | None, Query(pattern=dtos.WATCH_ID_PATTERN, description="`next` of the page before")] = None,
 ) -> Response:
-    page = await services(request).watches.list(owner=caller_id(request), limit=limit, before=before)
+    page = await get_services(request).watches.list(owner=get_caller_id(request), limit=limit, before=before)
     return make_stored_response(request, page)
 
 
@@ -60,10 +60,12 @@ async def list_watches(
     "/{watch_id}",
     summary="A watched question: when it is asked next, what it takes at most, and its newest runs",
     response_model=dtos.WatchDetail,
-    responses=problem_responses(404, 422),
+    responses=declare_problems(404, 422),
 )
 async def get_watch(request: Request, watch_id: WatchId) -> Response:
-    return make_stored_response(request, await services(request).watches.get(watch_id, owner=caller_id(request)))
+    return make_stored_response(
+        request, await get_services(request).watches.get(watch_id, owner=get_caller_id(request))
+    )
 
 
 @router.delete(
@@ -71,10 +73,10 @@ async def get_watch(request: Request, watch_id: WatchId) -> Response:
     status_code=204,
     summary="Remove a watched question with its runs and changes",
     response_class=Response,
-    responses=problem_responses(404, 422),
+    responses=declare_problems(404, 422),
 )
 async def remove_watch(request: Request, watch_id: WatchId) -> Response:
-    await services(request).watches.remove(watch_id, owner=caller_id(request))
+    await get_services(request).watches.remove(watch_id, owner=get_caller_id(request))
     return Response(status_code=204)
 
 
@@ -83,10 +85,10 @@ async def remove_watch(request: Request, watch_id: WatchId) -> Response:
     status_code=202,
     summary="Ask a watched question now, and resume it if it is paused",
     response_model=dtos.WatchDetail,
-    responses=problem_responses(404, 409, 422),
+    responses=declare_problems(404, 409, 422),
 )
 async def run_watch(request: Request, watch_id: WatchId) -> Response:
-    watch = await services(request).watches.run_now(watch_id, owner=caller_id(request))
+    watch = await get_services(request).watches.run_now(watch_id, owner=get_caller_id(request))
     return make_stored_response(request, watch, status=202)
 
 
@@ -94,7 +96,7 @@ async def run_watch(request: Request, watch_id: WatchId) -> Response:
     "/{watch_id}/changes",
     summary="The changes of a watched question, newest first",
     response_model=dtos.ChangePage,
-    responses=problem_responses(404, 422),
+    responses=declare_problems(404, 422),
 )
 async def list_changes(
     request: Request,
@@ -102,18 +104,18 @@ async def list_changes(
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = LISTED_CHANGES,
     before: Annotated[int | None, Query(ge=1, le=MAX_CHANGE_NUMBER, description="`next` of the page before")] = None,
 ) -> Response:
-    watches = services(request).watches
-    return json_response(await watches.changes(watch_id, owner=caller_id(request), limit=limit, before=before))
+    watches = get_services(request).watches
+    return make_json_response(await watches.changes(watch_id, owner=get_caller_id(request), limit=limit, before=before))
 
 
 @router.get(
     "/{watch_id}/feed.atom",
     summary="The newest changes of a watched question as an Atom feed",
     response_class=Response,
-    responses={200: {"content": {ATOM_TYPE: {"schema": {"type": "string"}}}}, **problem_responses(404, 422)},
+    responses={200: {"content": {ATOM_TYPE: {"schema": {"type": "string"}}}}, **declare_problems(404, 422)},
 )
 async def get_feed(request: Request, watch_id: WatchId) -> Response:
-    watches, owner = services(request).watches, caller_id(request)
+    watches, owner = get_services(request).watches, get_caller_id(request)
     watch = await watches.get(watch_id, owner=owner)
     page = await watches.changes(watch_id, owner=owner, limit=FEED_CHANGES)
     feed = render_feed(watch, page.changes, str(request.url.replace(query="")))

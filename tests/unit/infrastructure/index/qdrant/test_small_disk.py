@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.small_disk import in_a_mount_namespace
 
-from modules.llm_platform.infrastructure.index.qdrant.generations import folder_size
+from modules.llm_platform.infrastructure.index.qdrant.generations import measure_folder
 
 SRC = Path(__file__).resolve().parents[5] / "src"
 INDEX = """
@@ -64,7 +64,7 @@ def test_a_disk_without_room_for_the_index_kills_nobody(
         folder.mkdir()
     unshare = in_a_mount_namespace(disk)
     index(made, dimension)
-    assert folder_size(made).unfilled > 20_000_000
+    assert measure_folder(made).unfilled > 20_000_000
     found: dict[tuple[str, int], str] = {}
     for order, source in (("read", made), ("change", made), ("make", empty)):
         for size in (small_mb, large_mb):

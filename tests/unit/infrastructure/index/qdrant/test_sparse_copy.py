@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.infrastructure.index.qdrant.generations import CHUNK_BYTES, copy_folder, folder_size
+from modules.llm_platform.infrastructure.index.qdrant.generations import CHUNK_BYTES, copy_folder, measure_folder
 
 COPIES = 200
 
@@ -73,7 +73,7 @@ def test_a_folder_that_is_not_there_is_no_empty_one(tmp_path: Path) -> None:
 def test_a_folder_that_vanishes_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A temporary folder that is removed after its parent was listed neither counts nor fails the measurement."""
     (tmp_path / "stays").write_bytes(b"x" * 5000)
-    expected = folder_size(tmp_path)
+    expected = measure_folder(tmp_path)
     vanishing = tmp_path / ".atomicwrite8oZD9p"
     vanishing.mkdir()
     scandir = os.scandir
@@ -84,6 +84,6 @@ def test_a_folder_that_vanishes_is_not_measured(tmp_path: Path, monkeypatch: pyt
         return scandir(folder)
 
     monkeypatch.setattr(os, "scandir", removed_before_listed)
-    measured = folder_size(tmp_path)
+    measured = measure_folder(tmp_path)
     assert not vanishing.exists()
     assert measured.allocated >= expected.allocated > 0

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from modules.llm_platform.presentation.cli.commands.worker import uvloop_factory
+from modules.llm_platform.presentation.cli.commands.worker import get_loop_factory
 from modules.llm_platform.presentation.cli.exit_codes import run_async
 
 
@@ -17,11 +17,11 @@ async def _loop_module() -> str:
 
 def test_uvloop_is_used_if_installed() -> None:
     """What the command runs on is the loop that the server has, not Python's own."""
-    assert run_async(_loop_module(), uvloop_factory()) == "uvloop"
+    assert run_async(_loop_module(), get_loop_factory()) == "uvloop"
 
 
 def test_python_loop_is_used_without_uvloop(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is no condition: the worker runs on Python's own loop."""
     monkeypatch.setitem(sys.modules, "uvloop", None)
-    assert uvloop_factory() is None
-    assert run_async(_loop_module(), uvloop_factory()) == "asyncio"
+    assert get_loop_factory() is None
+    assert run_async(_loop_module(), get_loop_factory()) == "asyncio"

@@ -8,12 +8,12 @@ import pytest
 from tests.unit.presentation.cli.fakes import ANSWER
 
 from modules.llm_platform.domain.dtos.evidence_dtos import StopReason
-from modules.llm_platform.presentation.cli.render.terminal import STOP_REASONS, cost_line
+from modules.llm_platform.presentation.cli.render.terminal import STOP_REASONS, describe_cost
 
 
 def line_of(rounds: int, stopped: StopReason | None) -> str:
     metadata = ANSWER.metadata.model_copy(update={"rounds": rounds, "stopped": stopped})
-    return cost_line(ANSWER.model_copy(update={"metadata": metadata}))
+    return describe_cost(ANSWER.model_copy(update={"metadata": metadata}))
 
 
 @pytest.mark.parametrize("stopped", get_args(StopReason))
@@ -30,8 +30,8 @@ def test_an_answer_of_one_search_tells_no_rounds() -> None:
 def test_a_writer_is_named_in_words() -> None:
     """A model by its name; quotes are said to be quotes, and not to be written by something that no reader knows."""
     written = ANSWER.metadata.model_copy(update={"synthesizer": "openai/m"})
-    assert "written by openai/m" in cost_line(ANSWER.model_copy(update={"metadata": written}))
+    assert "written by openai/m" in describe_cost(ANSWER.model_copy(update={"metadata": written}))
     quoted = ANSWER.metadata.model_copy(update={"synthesizer": "extractive"})
-    line = cost_line(ANSWER.model_copy(update={"metadata": quoted}))
+    line = describe_cost(ANSWER.model_copy(update={"metadata": quoted}))
     assert " · made of quotes, without a language model" in line
-    assert " · without a language model" in cost_line(ANSWER.model_copy(update={"metadata": quoted, "sources": ()}))
+    assert " · without a language model" in describe_cost(ANSWER.model_copy(update={"metadata": quoted, "sources": ()}))

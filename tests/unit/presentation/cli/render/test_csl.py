@@ -13,7 +13,7 @@ from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
-from modules.llm_platform.presentation.cli.render.csl import csl_json
+from modules.llm_platform.presentation.cli.render.csl import render_csl_json
 
 DAY = date(2026, 3, 14)
 ENGLISH = "The event loop runs the callbacks that are ready, one after the other."
@@ -40,7 +40,7 @@ def raw(published: str | None = None, content: str = ENGLISH) -> tuple[RawResult
 
 
 def items(response: ResearchResponse, accessed: date | None = DAY) -> list[dict[str, Any]]:
-    return json.loads(csl_json(response, accessed))
+    return json.loads(render_csl_json(response, accessed))
 
 
 def is_date(value: Any) -> bool:
@@ -123,7 +123,7 @@ def test_source_without_title_is_named_by_its_url() -> None:
 @given(st.text(), st.text(), st.text())
 def test_hostile_text_keeps_the_json_valid(title: str, content: str, published: str) -> None:
     """Foreign words come out as strings of one valid item, and nothing in the file steers a terminal."""
-    text = csl_json(answer(source(title=title), raw=raw(published, content)), DAY)
+    text = render_csl_json(answer(source(title=title), raw=raw(published, content)), DAY)
     (item,) = json.loads(text)
     check(item)
     assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]", text)

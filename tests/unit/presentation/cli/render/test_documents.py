@@ -23,14 +23,14 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.output import OutputOptions, file_format, replace_file, write_file
+from modules.llm_platform.presentation.cli.output import OutputOptions, get_file_format, replace_file, write_file
 from modules.llm_platform.presentation.cli.render.document import (
     research_html,
     research_markdown,
     search_html,
     search_markdown,
 )
-from modules.llm_platform.presentation.cli.render.json import json_text, model_json, search_json
+from modules.llm_platform.presentation.cli.render.json import search_json, write_json, write_model_json
 from modules.llm_platform.presentation.cli.render.terminal import ABSENT, mark_unsupported, render_sources
 
 OF_THE_PAGE = frozenset(
@@ -87,7 +87,7 @@ class TestFileNames:
     def test_json_keeps_the_url(self) -> None:
         """JSON keeps the URL, which can be sent back."""
         source = SourceRef(index=1, title="Menu", url=CAFE)
-        assert json.loads(model_json(with_synthesis("Words. [1]", source)))["sources"][0]["url"] == CAFE
+        assert json.loads(write_model_json(with_synthesis("Words. [1]", source)))["sources"][0]["url"] == CAFE
 
     @for_each("show", [research_html, research_markdown, on_screen])
     def test_web_url_is_not_decoded(self, show: Callable[[ResearchResponse], str]) -> None:
@@ -241,7 +241,7 @@ class TestMarkdown:
 class TestJson:
     def test_control_characters_are_escaped_and_round_trip(self) -> None:
         """JSON for a terminal is safe, and says the same."""
-        text = json_text({"a": "x\x9b\u202e\x7f\ud800é中"})
+        text = write_json({"a": "x\x9b\u202e\x7f\ud800é中"})
         assert not set(text) & set("\x9b\u202e\x7f\ud800")
         assert "é中" in text
         assert json.loads(text) == {"a": "x\x9b\u202e\x7f\ud800é中"}
@@ -260,7 +260,7 @@ class TestOutputFile:
     )
     def test_suffix_selects_the_format(self, name: str, kind: str, tmp_path: Path) -> None:
         """No option says what the name says already."""
-        assert file_format(tmp_path / name) == kind
+        assert get_file_format(tmp_path / name) == kind
 
     def test_a_format_may_be_of_bytes(self, tmp_path: Path) -> None:
         """An archive is written as it is, and a text ends with a line break."""
@@ -389,7 +389,7 @@ class TestUnsupported:
         """Behind the marker of the source that fails; behind all of them where every source of the sentence does."""
         answer = self.answer(synthesis, *verdicts)
         assert mark_unsupported(answer) == marked.replace("@", ABSENT)
-        assert json.loads(model_json(answer))["synthesis"] == synthesis
+        assert json.loads(write_model_json(answer))["synthesis"] == synthesis
 
     def test_html_colours_the_mark(self) -> None:
         """And the marker before it still leads to its source."""

@@ -15,12 +15,12 @@ from modules.llm_platform.presentation.kafka.worker.clients import (
     REQUIRED_CONSUMER,
     REQUIRED_PRODUCER,
     ClientErrorLog,
-    admin_config,
-    consumer_config,
     make_admin,
+    make_admin_config,
     make_consumer,
+    make_consumer_config,
     make_producer,
-    producer_config,
+    make_producer_config,
 )
 from modules.llm_platform.presentation.kafka.worker.worker import WorkerOptions
 from shared.config import SettingsError
@@ -45,9 +45,9 @@ OTHERWISE = {
 def test_required_setting_cannot_be_changed(name: str) -> None:
     """Each setting that it needs: another value stops the start and is named, the same value is no harm."""
     with pytest.raises(SettingsError, match=rf"KAFKA_CONFIG sets {name}.*delivery guarantee"):
-        consumer_config(BROKERS, "g", {name: OTHERWISE[name]})
-    consumer_config(BROKERS, "g", {name: REQUIRED[name]})
-    producer_config(BROKERS, {name: REQUIRED[name]})
+        make_consumer_config(BROKERS, "g", {name: OTHERWISE[name]})
+    make_consumer_config(BROKERS, "g", {name: REQUIRED[name]})
+    make_producer_config(BROKERS, {name: REQUIRED[name]})
 
 
 @for_each(
@@ -65,7 +65,10 @@ def test_required_setting_cannot_be_changed(name: str) -> None:
 )
 def test_aliases_of_reserved_settings_are_refused(name: str, value: str | int, said: str) -> None:
     """librdkafka has two names for some settings, and some belong to other variables."""
-    for make in (lambda: consumer_config(BROKERS, "g", {name: value}), lambda: admin_config(BROKERS, {name: value})):
+    for make in (
+        lambda: make_consumer_config(BROKERS, "g", {name: value}),
+        lambda: make_admin_config(BROKERS, {name: value}),
+    ):
         with pytest.raises(SettingsError, match=said):
             make()
 
@@ -73,14 +76,14 @@ def test_aliases_of_reserved_settings_are_refused(name: str, value: str | int, s
 @for_each("acks", ["all", "-1", -1, "ALL"])
 def test_acks_all_has_equivalent_values(acks: str | int) -> None:
     """-1 is what librdkafka calls all."""
-    assert producer_config(BROKERS, {"acks": acks})["acks"] == "all"
+    assert make_producer_config(BROKERS, {"acks": acks})["acks"] == "all"
 
 
 def test_config_overrides_defaults() -> None:
     """Except for what the delivery guarantee requires."""
-    assert producer_config(BROKERS, {"linger.ms": 50})["linger.ms"] == 50
+    assert make_producer_config(BROKERS, {"linger.ms": 50})["linger.ms"] == 50
     given = {"client.id": "mine", "session.timeout.ms": 7000, "partition.assignment.strategy": "range"}
-    config = consumer_config(BROKERS, "team", given)
+    config = make_consumer_config(BROKERS, "team", given)
     assert config.items() >= given.items()
     assert config["group.id"] == "team"
     assert config["bootstrap.servers"] == "127.0.0.1:9092,localhost:9093"
@@ -89,14 +92,14 @@ def test_config_overrides_defaults() -> None:
 def test_library_accepts_settings_of_the_other_client() -> None:
     """It ignores them, so that all clients get the same KAFKA_CONFIG."""
     config: clients.Config = {"session.timeout.ms": 7000, "linger.ms": 50, "security.protocol": "PLAINTEXT"}
-    make_consumer(consumer_config(BROKERS, "g", config), {}).close()
-    make_producer(producer_config(BROKERS, config), {}).poll(0)
-    make_admin(admin_config(BROKERS, config))
+    make_consumer(make_consumer_config(BROKERS, "g", config), {}).close()
+    make_producer(make_producer_config(BROKERS, config), {}).poll(0)
+    make_admin(make_admin_config(BROKERS, config))
 
 
 def test_kip_848_removes_classic_group_settings() -> None:
     """librdkafka refuses them."""
-    config = consumer_config(BROKERS, "g", {"group.protocol": "consumer"})
+    config = make_consumer_config(BROKERS, "g", {"group.protocol": "consumer"})
     assert "partition.assignment.strategy" not in config
     make_consumer(config, {}).close()
 
@@ -105,24 +108,24 @@ def test_settings_of_the_classic_protocol_are_refused_with_kip_848() -> None:
     """librdkafka names the setting that does not fit."""
     config: clients.Config = {"group.protocol": "consumer", "session.timeout.ms": 7000}
     with pytest.raises(SettingsError, match=r"session\.timeout\.ms"):
-        make_consumer(consumer_config(BROKERS, "g", config), {})
+        make_consumer(make_consumer_config(BROKERS, "g", config), {})
 
 
 def test_kip_848_uses_the_range_assignor() -> None:
     """It balances each topic. The operator's choice wins; the classic protocol does not know the setting."""
     new = {"group.protocol": "consumer"}
-    assert consumer_config(BROKERS, "g", new)["group.remote.assignor"] == "range"
+    assert make_consumer_config(BROKERS, "g", new)["group.remote.assignor"] == "range"
     given = {**new, "group.remote.assignor": "uniform"}
-    assert consumer_config(BROKERS, "g", given)["group.remote.assignor"] == "uniform"
-    assert "group.remote.assignor" not in consumer_config(BROKERS, "g", {})
+    assert make_consumer_config(BROKERS, "g", given)["group.remote.assignor"] == "uniform"
+    assert "group.remote.assignor" not in make_consumer_config(BROKERS, "g", {})
 
 
 def test_library_accepts_the_defaults(caplog: pytest.LogCaptureFixture) -> None:
     """None is unknown or belongs to the other client."""
-    make_consumer(consumer_config(BROKERS, "g", {}), {}).close()
-    producer = make_producer(producer_config(BROKERS, {}), {})
+    make_consumer(make_consumer_config(BROKERS, "g", {}), {}).close()
+    producer = make_producer(make_producer_config(BROKERS, {}), {})
     producer.poll(0)
-    make_admin(admin_config(BROKERS, {}))
+    make_admin(make_admin_config(BROKERS, {}))
     assert "CONFWARN" not in caplog.text
 
 
@@ -136,7 +139,7 @@ def test_library_accepts_the_defaults(caplog: pytest.LogCaptureFixture) -> None:
 def test_refused_setting_is_named_without_its_value(given: clients.Config, said: str) -> None:
     """The value may be a secret."""
     with pytest.raises(SettingsError, match="settings of the Kafka client cannot be used") as caught:
-        make_producer(producer_config(BROKERS, given), {})
+        make_producer(make_producer_config(BROKERS, given), {})
     assert said in str(caught.value)
     assert "geheim" not in str(caught.value)
 
@@ -145,15 +148,15 @@ def test_refused_setting_is_named_without_its_value(given: clients.Config, said:
 def test_callbacks_are_refused(name: str) -> None:
     """JSON cannot hold one, and the worker's own would be replaced."""
     with pytest.raises(SettingsError, match=f"KAFKA_CONFIG sets {name}.*leave it out"):
-        consumer_config(BROKERS, "g", {name: "x"})
+        make_consumer_config(BROKERS, "g", {name: "x"})
 
 
 def test_message_size_below_an_outcome_is_refused() -> None:
     """A higher limit is allowed."""
     with pytest.raises(SettingsError, match=r"message\.max\.bytes below the 1000000 bytes"):
-        producer_config(BROKERS, {"message.max.bytes": "2000"})
-    assert producer_config(BROKERS, {"message.max.bytes": 2_000_000})["message.max.bytes"] == 2_000_000
-    producer_config(BROKERS, {"message.max.bytes": "many"})  # librdkafka refuses it, see above
+        make_producer_config(BROKERS, {"message.max.bytes": "2000"})
+    assert make_producer_config(BROKERS, {"message.max.bytes": 2_000_000})["message.max.bytes"] == 2_000_000
+    make_producer_config(BROKERS, {"message.max.bytes": "many"})  # librdkafka refuses it, see above
 
 
 def test_value_of_the_wrong_type_is_reported() -> None:

@@ -28,9 +28,9 @@ from modules.llm_platform.presentation.kafka.worker import dependencies as modul
 from modules.llm_platform.presentation.kafka.worker.dependencies import (
     Dependencies,
     Dependency,
-    model_dependency,
-    outcome_store_dependency,
-    retrieval_dependencies,
+    make_model_dependency,
+    make_outcome_store_dependency,
+    make_retrieval_dependencies,
 )
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerOptions, RagHandler, build_rag_handler
 from modules.llm_platform.testing import FakeLLM
@@ -87,8 +87,8 @@ class World:
         self.world, self.store = world, MemoryOutcomeStore()
         self.model = model or ScriptedProbe()
         watched = [
-            outcome_store_dependency(self.store),
-            *retrieval_dependencies(world.retrieval, world.embedder, is_paid=False),
+            make_outcome_store_dependency(self.store),
+            *make_retrieval_dependencies(world.retrieval, world.embedder, is_paid=False),
         ]
         self.dependencies = Dependencies(
             [*watched, Dependency("model", self.model, self.model, stages=frozenset({"answer"}))]
@@ -284,7 +284,7 @@ async def test_dependencies_are_restricted_to_stages() -> None:
 )
 async def test_model_probe_accepts_an_empty_answer(given: Any, needs_operator: bool | None) -> None:
     """Only the key, the name and the connection are probed."""
-    dependency = model_dependency(FakeLLM([given]), {})
+    dependency = make_model_dependency(FakeLLM([given]), {})
     if needs_operator is None:
         assert await dependency.call()
         return
@@ -296,7 +296,7 @@ async def test_paid_embedder_is_called_at_the_start(monkeypatch: pytest.MonkeyPa
     """Later errors show in requests."""
     world = await RagWorld().indexed()
     monkeypatch.setattr(world.embedder, "_error", EmbeddingConfigError("the key is refused"))
-    index, embedder = retrieval_dependencies(world.retrieval, world.embedder, is_paid=True)
+    index, embedder = make_retrieval_dependencies(world.retrieval, world.embedder, is_paid=True)
     assert index.check is not None
     assert await index.check() == await index.call()
     assert embedder.check is None

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from modules.llm_platform.presentation.kafka.worker import http
 from modules.llm_platform.presentation.kafka.worker.consumer import ConsumerState
 from modules.llm_platform.presentation.kafka.worker.handler import HandlerCounters
-from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp, metrics_text
+from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp, render_metrics
 from shared.config import SettingsError
 
 HOST = "127.0.0.1"
@@ -198,7 +198,7 @@ def test_all_metrics_are_exported() -> None:
     counters.duplicates["search"] = 3
     counters.reused_ids["search"] = 1
     counters.store_waits = 4
-    assert samples(metrics_text(worker(), counters)) == {  # type: ignore[arg-type]
+    assert samples(render_metrics(worker(), counters)) == {  # type: ignore[arg-type]
         ("ready", ()): 1,
         ("brokers_up", ()): 2,
         ("in_flight", ()): 5,
@@ -218,7 +218,7 @@ def test_all_metrics_are_exported() -> None:
 
 def test_each_metric_has_help_and_type() -> None:
     """Once, also without samples."""
-    text = metrics_text(worker("stopping"), HandlerCounters())  # type: ignore[arg-type]
+    text = render_metrics(worker("stopping"), HandlerCounters())  # type: ignore[arg-type]
     helped = re.findall(r"(?m)^# HELP (\S+) \S.*$", text)
     assert len(helped) == len(set(helped)) == 12
     assert re.findall(r"(?m)^# TYPE (\S+) (?:gauge|counter)$", text) == helped
@@ -229,5 +229,5 @@ def test_counter_is_exact() -> None:
     """Whatever it counters up to."""
     counters = HandlerCounters()
     counters.outcomes["search", "ok"] = 12_345_678
-    text = metrics_text(worker(), counters)  # type: ignore[arg-type]
+    text = render_metrics(worker(), counters)  # type: ignore[arg-type]
     assert samples(text)["outcomes_total", (("code", "ok"), ("stage", "search"))] == 12_345_678

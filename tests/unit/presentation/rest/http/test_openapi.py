@@ -26,7 +26,7 @@ from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatc
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.compat.table import DIALECT_OF_PREFIX
 from modules.llm_platform.presentation.rest.examples import EXAMPLES, add_examples
-from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, first_segment
+from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, get_first_segment
 from shared.config import Settings
 
 Node = dict[str, Any]
@@ -138,7 +138,7 @@ def test_all_error_statuses_are_documented() -> None:
             asks_upstream = "requestBody" in operation and not path.startswith(local)
             assert "502" in statuses or not asks_upstream, f"{path} needs UPSTREAM_STATUSES in `responses`"
             for status, response in operation["responses"].items():
-                if first_segment(path) in DIALECT_OF_PREFIX:  # their clients read JSON of their own
+                if get_first_segment(path) in DIALECT_OF_PREFIX:  # their clients read JSON of their own
                     media_types = {
                         "application/json",
                         "text/event-stream",

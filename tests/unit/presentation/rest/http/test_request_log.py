@@ -149,7 +149,7 @@ def test_steps_are_quiet_unless_debugging() -> None:
     try:
         for level, expected in ((logging.INFO, logging.ERROR), (logging.DEBUG, logging.DEBUG)):
             root.setLevel(level)
-            request_log.quiet_steps()
+            request_log.mute_steps()
             assert {logger.level for logger in loggers} == {expected}
             background = (research_job_worker.log, webhook_service.log, store_service.log)  # not part of a request
             assert all(logger.getEffectiveLevel() == level for logger in background)

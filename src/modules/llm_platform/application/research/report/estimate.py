@@ -27,7 +27,9 @@ def estimate_report(
     tools: ReportTools, request: PlanRequest, language: str, questions: Sequence[str]
 ) -> ReportEstimate:
     """Return what a report over these sub-questions takes at most, excluding retries and failover."""
-    now, one_more = (_amounts(tools, request, language, count) for count in (len(questions), len(questions) + 1))
+    now, one_more = (
+        _estimate_amounts(tools, request, language, count) for count in (len(questions), len(questions) + 1)
+    )
     cost = None if now.cost_usd is None or one_more.cost_usd is None else one_more.cost_usd - now.cost_usd
     return ReportEstimate(
         at_most=now,
@@ -42,7 +44,7 @@ def estimate_report(
     )
 
 
-def _amounts(tools: ReportTools, request: PlanRequest, language: str, questions: int) -> ReportAmounts:
+def _estimate_amounts(tools: ReportTools, request: PlanRequest, language: str, questions: int) -> ReportAmounts:
     options, kinds = tools.options, len(select_source_kinds(request))
     searches = questions * len(choose_query_languages(language, options.query_languages)) * QUERIES_PER_LANGUAGE * kinds
     wanted = REPORT.rounds if request.rounds is None else request.rounds
@@ -61,10 +63,10 @@ def _amounts(tools: ReportTools, request: PlanRequest, language: str, questions:
         (1, (context - options.max_tokens, options.max_tokens)),
         (1 if tools.judge else 0, (max(0, context - JUDGE_TOKENS), JUDGE_TOKENS)),
     )
-    return sum_calls(calls, tools.price).model_copy(update={"searches": all_searches, "pages": pages})
+    return add_up_calls(calls, tools.price).model_copy(update={"searches": all_searches, "pages": pages})
 
 
-def sum_calls(calls: Iterable[Calls], price: Callable[[int, int], float] | None) -> ReportAmounts:
+def add_up_calls(calls: Iterable[Calls], price: Callable[[int, int], float] | None) -> ReportAmounts:
     """Return the calls with their tokens and their cost, which is None without a price."""
     calls = tuple(calls)
     prompt = sum(count * tokens for count, (tokens, _) in calls)

@@ -25,9 +25,9 @@ from modules.llm_platform.application.research.report.read import PageRequest, R
 from modules.llm_platform.application.research.report.run import ReportRun, Shortfall, is_timed_out
 from modules.llm_platform.application.research.report.sources import (
     ReportSources,
-    from_pages,
-    from_results,
     list_raw_results,
+    make_sources_from_pages,
+    make_sources_from_results,
 )
 from modules.llm_platform.application.research.report.stored_writer import StoredWriter
 from modules.llm_platform.application.research.response import build_response
@@ -119,7 +119,7 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
     collected = await search_open_questions(run, rounds, explorer, reader, collected, page_limit)
     run.early_finish.close()
     explored, best, pages = collected.explored, collected.best, collected.pages
-    numbered = from_pages(pages, best) if pages else from_results(best, run.options.pages)
+    numbered = make_sources_from_pages(pages, best) if pages else make_sources_from_results(best, run.options.pages)
     if not numbered.sources and not explored.answers:
         raise reader.failure  # no search, and none of the requested pages could be read
     return ReportFound(
@@ -157,7 +157,7 @@ async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[Re
     if len(pages) <= count:
         return pages
     run.budget.expect_calls("rank", -(-len(pages) // BATCH))
-    summaries = await reader.summaries(run.budget.compute_phase_end("collect_summaries"))
+    summaries = await reader.collect_summaries(run.budget.compute_phase_end("collect_summaries"))
     summarized = [read_page for read_page in pages if read_page.page.url in summaries]
     texts = [summaries[read_page.page.url] for read_page in summarized]
     key = run.make_stage_key(
@@ -228,7 +228,7 @@ class _CheckpointedVerdicts(ICache[StoredVerdicts]):
 async def _summarize_remaining(run: ReportRun, reader: ReadScheduler, pages: Sequence[ReadPage]) -> list[Summary]:
     """Return the summaries that are finished within SUMMARY_WAIT_S; the others are reported as degraded."""
     soon = asyncio.get_running_loop().time() + SUMMARY_WAIT_S
-    summaries = await reader.summaries(min(soon, run.budget.compute_phase_end("write")))
+    summaries = await reader.collect_summaries(min(soon, run.budget.compute_phase_end("write")))
     missing = {read_page.page.url for read_page in pages} - summaries.keys()
     if missing and not run.early_finish.is_due:
         run.add_degraded(Degraded(component="summarize", reason=SUMMARIES_LATE.format(count=len(missing))))
@@ -238,7 +238,7 @@ async def _summarize_remaining(run: ReportRun, reader: ReadScheduler, pages: Seq
 def _finish(run: ReportRun, found: ReportFound, draft: Draft | None, summaries: Sequence[Summary]) -> FinishedReport:
     """Return the response, with paragraphs below the text that say what the report lacks."""
     short = _find_shortfall(run, found, draft)
-    run.add_degraded(*found.numbered.degraded, *short.degraded())
+    run.add_degraded(*found.numbered.degraded, *short.list_degraded())
     if cut := sum(summary.cut_tokens > 0 for summary in summaries):
         run.add_degraded(Degraded(component="summarize", reason=CUT_SUMMARIES.format(count=cut)))
     if run.checkpoints.failure:

@@ -114,7 +114,7 @@ class Planner:
         plan = AcceptedPlan(query=request.query, questions=tuple(questions), accepted_at=datetime.now(UTC))
         await checkpoints.put("search_queries", self._make_accepted_key(checkpoints, request), plan)
 
-    async def accepted(self, request: PlanRequest) -> AcceptedPlan | None:
+    async def load_accepted(self, request: PlanRequest) -> AcceptedPlan | None:
         """Return the plan that was accepted last; None when there is none or it has expired."""
         checkpoints = self._open_checkpoints(request)
         return await checkpoints.get("search_queries", self._make_accepted_key(checkpoints, request), AcceptedPlan)

@@ -106,7 +106,7 @@ class ReadScheduler:
         self._cancel_late([requests[position] for position in running.values()])
         return [pages[position] for position in sorted(pages)]
 
-    async def summaries(self, deadline: float) -> dict[str, Summary]:
+    async def collect_summaries(self, deadline: float) -> dict[str, Summary]:
         """Return the summaries that are finished at `deadline` (event loop time) or at an early finish, by address."""
         if self._summaries:
             await self._run.early_finish.wait(self._summaries.values(), deadline)

@@ -170,7 +170,7 @@ class Shortfall:
         """True if a run with higher limits would contain more."""
         return bool(self.left_out) or self.late or self.fewer_rounds
 
-    def degraded(self) -> tuple[Degraded, ...]:
+    def list_degraded(self) -> tuple[Degraded, ...]:
         left_out = [Degraded(component=stage, reason=LEFT_OUT.format(calls=n)) for stage, n in self.left_out.items()]
         unscored = Degraded(
             component="rank", reason=FALLBACK_SCORES.format(count=self.fallback_scores, all=self.results)
@@ -178,7 +178,7 @@ class Shortfall:
         return (*left_out, unscored) if self.fallback_scores else tuple(left_out)
 
     def write_message(self, language: str) -> str:
-        """Return a paragraph to append to the text; empty when the time sufficed. `degraded` has what concerns operators."""
+        """Return a paragraph to append to the text; empty when the time sufficed. `list_degraded` has what concerns operators."""
         return f"\n\n{get_messages(language).late}" if self.late else ""
 
 

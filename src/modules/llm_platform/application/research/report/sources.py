@@ -34,7 +34,7 @@ class ReportSources:
     degraded: tuple[Degraded, ...] = ()
 
 
-def from_pages(pages: Sequence[ReadPage], best: Sequence[RankedCandidate]) -> ReportSources:
+def make_sources_from_pages(pages: Sequence[ReadPage], best: Sequence[RankedCandidate]) -> ReportSources:
     """Return the pages as sources, each cut to MAX_SOURCE_CHARS. `best` are the search results, which may date them."""
     items = {canonical_url(ranked.candidate.item.url): ranked.candidate.item for ranked in best}
     cut = [read_page.page for read_page in pages if len(read_page.page.text) > MAX_SOURCE_CHARS]
@@ -50,7 +50,7 @@ def from_pages(pages: Sequence[ReadPage], best: Sequence[RankedCandidate]) -> Re
     )
 
 
-def from_results(best: Sequence[RankedCandidate], count: int) -> ReportSources:
+def make_sources_from_results(best: Sequence[RankedCandidate], count: int) -> ReportSources:
     """Return the texts of the best search results as sources, where no page could be read."""
     items = [ranked.candidate.item for ranked in best if ranked.candidate.item.text][:count]
     sources = tuple(

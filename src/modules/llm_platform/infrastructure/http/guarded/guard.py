@@ -76,7 +76,7 @@ class AllowedHosts:
             if "/" in entry:
                 self._networks.append(ip_network(entry, strict=False))
             else:
-                self._hosts.add(_host_and_port(entry))
+                self._hosts.add(_split_host_and_port(entry))
 
     @property
     def has_networks(self) -> bool:
@@ -90,7 +90,7 @@ class AllowedHosts:
         return any(ip in network for network in self._networks)
 
 
-def _host_and_port(entry: str) -> tuple[str, int | None]:
+def _split_host_and_port(entry: str) -> tuple[str, int | None]:
     entry = entry.lower()
     if parse_ip(entry):  # IPv6 without brackets and without a port
         return str(parse_ip(entry)), None

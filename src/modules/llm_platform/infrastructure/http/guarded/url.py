@@ -138,7 +138,7 @@ def parse_address(url: str) -> PageAddress:
             "The address cannot be read: it must begin with http:// or https:// and name a public host"
         )
     scheme, authority, path, query = shape[1].lower(), shape[2], shape[3] or "/", shape[4] or ""
-    host, ip, port = _authority(authority)
+    host, ip, port = _split_authority(authority)
     target = quote(path, safe=_UNQUOTED) + quote(query, safe=_UNQUOTED)
     address = PageAddress(scheme, host, port or DEFAULT_PORTS[scheme], target, ip)
     if len(address.url) > PAGE_URL_CHARS:
@@ -162,7 +162,7 @@ def follow(base: PageAddress, location: str) -> PageAddress:
     return parse_address(urljoin(page, location))
 
 
-def _authority(authority: str) -> tuple[str, IPAddress | None, int | None]:
+def _split_authority(authority: str) -> tuple[str, IPAddress | None, int | None]:
     if "@" in authority:
         raise PageRequestError("The address holds a user name or password: leave it out")
     parts = _AUTHORITY.fullmatch(authority)

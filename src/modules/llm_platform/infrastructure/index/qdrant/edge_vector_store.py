@@ -24,7 +24,7 @@ from modules.llm_platform.infrastructure.files.private_files import PRIVATE_FOLD
 from modules.llm_platform.infrastructure.index import payloads
 from modules.llm_platform.infrastructure.index.embedded_vector_store import EmbeddedVectorStore
 from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, build_hybrid_query, select_active_filters
-from modules.llm_platform.infrastructure.index.qdrant.generations import Generations, Stamp, folder_size
+from modules.llm_platform.infrastructure.index.qdrant.generations import Generations, Stamp, measure_folder
 
 if TYPE_CHECKING:
     import qdrant_edge
@@ -53,7 +53,7 @@ class translate_errors:  # noqa: N801  The name reads well in a `with` statement
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, OSError):
-            raise payloads.file_error(error) from error
+            raise payloads.make_file_error(error) from error
         if isinstance(error, KeyError | ValidationError):
             # A payload lacks a field, or has a value of another type.
             raise VectorStoreError("the index holds a point that llm-platform did not write: index again") from error
@@ -61,7 +61,7 @@ class translate_errors:  # noqa: N801  The name reads well in a `with` statement
             raise VectorStoreError(payloads.DAMAGED) from error
 
 
-def engine() -> Any:
+def load_engine() -> Any:
     """Return the module of the engine. Raises VectorStoreConfigError if it is not installed."""
     try:
         import qdrant_edge
@@ -73,7 +73,7 @@ def engine() -> Any:
     return qdrant_edge
 
 
-def config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
+def make_config(edge: Any, dimension: int) -> qdrant_edge.EdgeConfig:
     """Return the configuration of a collection. `dimension` is 0 for a collection without vectors.
 
     Vectors are compared one by one, without a graph. That is fast enough for some hundred thousand passages.
@@ -107,7 +107,7 @@ def delete_operation(edge: Any, doc_ids: Sequence[str]) -> qdrant_edge.UpdateOpe
     return operation
 
 
-def vectors(edge: Any, vector: list[float] | None, words: SparseVector) -> dict[str, Any]:
+def make_vectors(edge: Any, vector: list[float] | None, words: SparseVector) -> dict[str, Any]:
     """Return the named vectors of a point. Vectors that are missing or empty are left out."""
     dense = {} if vector is None else {payloads.DENSE: vector}
     return {**dense, payloads.WORDS: edge.SparseVector(words.indices, words.values)} if words else dense
@@ -145,7 +145,7 @@ class EdgeCollection:
     def search(
         self, text: str, vector: dtos.Vector | None, filters: dtos.Filters, limit: int
     ) -> list[dtos.FoundPassage]:
-        edge = engine()
+        edge = load_engine()
         with translate_errors():
             current = self._require()
             query = build_hybrid_query(current.facts, text, vector)
@@ -154,7 +154,7 @@ class EdgeCollection:
             fields = build_filter(
                 edge,
                 [
-                    (payloads.FIELDS, payloads.field_texts(key, values))
+                    (payloads.FIELDS, payloads.make_field_texts(key, values))
                     for key, values in select_active_filters(filters)
                 ],
             )
@@ -182,7 +182,7 @@ class EdgeCollection:
     def lookup(self, doc_ids: Sequence[str]) -> dict[str, dtos.IndexedDocument]:
         with translate_errors():
             records = self._require().shard.retrieve(
-                [payloads.document_point(doc_id) for doc_id in doc_ids], True, False
+                [payloads.make_document_point(doc_id) for doc_id in doc_ids], True, False
             )
             found = {
                 record.payload[payloads.DOC_ID]: payloads.parse_document(record.payload)
@@ -198,7 +198,7 @@ class EdgeCollection:
 
         The second value is None at the end.
         """
-        edge = engine()
+        edge = load_engine()
         with translate_errors():
             documents = build_filter(edge, [(payloads.KIND, [payloads.DOCUMENT])])
             records, following = self._require().shard.scroll(
@@ -209,7 +209,7 @@ class EdgeCollection:
             return [payloads.parse_document(record.payload) for record in records if record.payload], following
 
     def passages(self, doc_id: str) -> list[dtos.Passage]:
-        edge = engine()
+        edge = load_engine()
         with translate_errors():
             shard = self._require().shard
             fields = build_filter(
@@ -237,21 +237,23 @@ class EdgeCollection:
 
         If several have the same id, the last one is stored.
         """
-        edge = engine()
+        edge = load_engine()
         with translate_errors():
             work = self._begin_work()
-            new = {payloads.document_point(document.doc_id): (document, passages) for document, passages in documents}
+            new = {
+                payloads.make_document_point(document.doc_id): (document, passages) for document, passages in documents
+            }
             self._require_room(work)
             stored = {str(record.id) for record in work.shard.retrieve(list(new), False, False)}
             if stored:
                 replaced = [document.doc_id for point, (document, _) in new.items() if point in stored]
                 work.shard.update(delete_operation(edge, replaced))
             points = [
-                edge.Point(point.id, vectors(edge, point.vector, point.words), point.payload)
+                edge.Point(point.id, make_vectors(edge, point.vector, point.words), point.payload)
                 for point in payloads.prepare_points(work.facts, *(passages for _, passages in new.values()))
             ]
             points += [
-                edge.Point(point, {}, payloads.document_payload(document)) for point, (document, _) in new.items()
+                edge.Point(point, {}, payloads.make_document_payload(document)) for point, (document, _) in new.items()
             ]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
 
@@ -260,7 +262,7 @@ class EdgeCollection:
 
         New passages would leave the old ones behind as deleted points.
         """
-        edge = engine()
+        edge = load_engine()
         with translate_errors():
             work = self._begin_work()
             self._require_room(work)
@@ -274,7 +276,7 @@ class EdgeCollection:
             if new_vectors:
                 work.shard.update(edge.UpdateOperation.update_vectors(new_vectors))
             points = [
-                edge.Point(payloads.document_point(document.doc_id), {}, payloads.document_payload(document))
+                edge.Point(payloads.make_document_point(document.doc_id), {}, payloads.make_document_payload(document))
                 for document, _ in documents
             ]
             work.shard.update(edge.UpdateOperation.upsert_points(points))
@@ -282,7 +284,7 @@ class EdgeCollection:
     def remove(self, doc_ids: Sequence[str]) -> None:
         with translate_errors():
             if self.lookup(doc_ids):
-                self._begin_work().shard.update(delete_operation(engine(), doc_ids))
+                self._begin_work().shard.update(delete_operation(load_engine(), doc_ids))
 
     def finish(self) -> None:
         with translate_errors():
@@ -306,7 +308,7 @@ class EdgeCollection:
         """Write the shard to the disk and close it. If many of its points are deleted, it is rewritten without them."""
         shard.flush()
         # To rewrite the shard, the engine needs as much space again.
-        require_free_space(self._generations.work, folder_size(self._generations.work).allocated)
+        require_free_space(self._generations.work, measure_folder(self._generations.work).allocated)
         if shard.optimize():
             logger.info("index_vacuumed", extra={"collection": self._name})
             shard.flush()
@@ -337,8 +339,8 @@ class EdgeCollection:
         path, lock = shared
         opened = None
         try:
-            require_free_space(path, folder_size(path).unfilled)
-            shard = engine().EdgeShard.load(str(path))
+            require_free_space(path, measure_folder(path).unfilled)
+            shard = load_engine().EdgeShard.load(str(path))
             opened = _Open(shard, self._read_facts(shard), lock, stamp)
             return opened
         finally:
@@ -355,7 +357,7 @@ class EdgeCollection:
     def _read_facts(self, shard: EdgeShard) -> dtos.Collection:
         records = shard.retrieve([payloads.FACTS_ID], True, False)
         if not records or not records[0].payload:
-            raise payloads.unknown_collection(self._name)
+            raise payloads.make_unknown_collection(self._name)
         return payloads.parse_facts(self._name, records[0].payload)
 
     def _check(self, facts: dtos.Collection) -> None:
@@ -365,11 +367,11 @@ class EdgeCollection:
             return
         stored = current.facts
         if (stored.embedder, stored.dimension) != (facts.embedder, facts.dimension):
-            raise payloads.embedder_mismatch(stored, facts)
+            raise payloads.make_embedder_mismatch(stored, facts)
 
     def _take(self) -> None:
         if not self._generations.take():
-            raise payloads.busy_collection(self._name)
+            raise payloads.make_busy_collection(self._name)
 
     def _begin_work(self) -> _Open:
         """Return the shard that is being written. The first call copies the newest generation.
@@ -381,7 +383,7 @@ class EdgeCollection:
             self._take()
             self._close_reading()
             self._generations.copy_newest()
-            shard = engine().EdgeShard.load(str(self._generations.work))
+            shard = load_engine().EdgeShard.load(str(self._generations.work))
             self._work = _Open(shard, self._read_facts(shard))
         return self._work
 
@@ -390,14 +392,14 @@ class EdgeCollection:
         require_free_space(self._generations.work, VECTORS_BYTES if work.facts.dimension else 0)
 
     def _create(self, facts: dtos.Collection) -> None:
-        edge = engine()
+        edge = load_engine()
         require_free_space(self._generations.folder, NEW_SHARD_BYTES + (VECTORS_BYTES if facts.dimension else 0))
         self._generations.work.mkdir(PRIVATE_FOLDER)
-        shard = edge.EdgeShard.create(str(self._generations.work), config(edge, facts.dimension))
+        shard = edge.EdgeShard.create(str(self._generations.work), make_config(edge, facts.dimension))
         for field in payloads.FILTERABLE:
             shard.update(edge.UpdateOperation.create_field_index(field, edge.PayloadSchemaType.Keyword))
         shard.update(
-            edge.UpdateOperation.upsert_points([edge.Point(payloads.FACTS_ID, {}, payloads.facts_payload(facts))])
+            edge.UpdateOperation.upsert_points([edge.Point(payloads.FACTS_ID, {}, payloads.make_facts_payload(facts))])
         )
         self._work = _Open(shard, facts)
 

@@ -49,7 +49,7 @@ def _copy_file(source: Path, target: Path) -> None:
         return
     with (
         source.open("rb", buffering=0) as read,
-        open(target, "wb", buffering=0, opener=private_files.private_opener) as write,
+        open(target, "wb", buffering=0, opener=private_files.open_privately) as write,
     ):
         size = os.fstat(read.fileno()).st_size
         write.truncate(size)
@@ -86,7 +86,7 @@ class FolderSize:
     unfilled: int
 
 
-def folder_size(folder: Path) -> FolderSize:
+def measure_folder(folder: Path) -> FolderSize:
     """Measure a shard. Files and folders that vanish meanwhile are skipped: opening a shard writes temporary ones."""
     allocated = unfilled = 0
     for parent, folders, files in os.walk(folder, onerror=_raise_unless_vanished):
@@ -162,7 +162,7 @@ class Generations:
         """Copy the newest generation to `work`. Only the writer calls this. Raises OSError if the disk has too little space."""
         newest = self._find_newest()
         if newest is not None:
-            size = folder_size(newest)
+            size = measure_folder(newest)
             private_files.require_free_space(self.folder, size.allocated + size.unfilled)
             copy_folder(newest, self.work)
 
@@ -175,7 +175,7 @@ class Generations:
         private_files.restrict_to_owner(self.work)  # the engine creates its files by the umask
         self.work.rename(path)
         written = self.folder / f"{CURRENT}.new"
-        with open(written, "w", opener=private_files.private_opener) as file:
+        with open(written, "w", opener=private_files.open_privately) as file:
             file.write(path.name)
             file.flush()
             os.fsync(file.fileno())

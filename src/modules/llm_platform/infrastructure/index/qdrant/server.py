@@ -50,7 +50,7 @@ def replace_operations(new: list[PointStruct], replaced: FilterSelector, last: P
     return operations
 
 
-def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
+def make_query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
     from qdrant_client import models
 
     lists: list[Any] = []
@@ -66,7 +66,7 @@ def query(hybrid: HybridQuery, fields: Filter | None) -> dict[str, Any]:
     }
 
 
-def passage_point(point: payloads.PreparedPoint) -> PointStruct:
+def make_passage_point(point: payloads.PreparedPoint) -> PointStruct:
     from qdrant_client import models
 
     vectors: dict[str, Any] = {} if point.vector is None else {payloads.DENSE: point.vector}
@@ -75,7 +75,7 @@ def passage_point(point: payloads.PreparedPoint) -> PointStruct:
     return models.PointStruct(id=point.id, vector=vectors, payload=point.payload)
 
 
-def bare_point(point_id: str, payload: dict[str, Any]) -> PointStruct:
+def make_bare_point(point_id: str, payload: dict[str, Any]) -> PointStruct:
     """Return a point without vectors, found by its id only."""
     from qdrant_client import models
 
@@ -107,15 +107,15 @@ def translate_errors(collection: str) -> Iterator[None]:
     except (JSONDecodeError, UnicodeDecodeError, AssertionError) as error:  # the client asserts the shape of an answer
         raise VectorStoreConfigError(NOT_QDRANT) from error
     except (KeyError, ValidationError) as error:  # a payload is damaged
-        raise payloads.unknown_collection(collection) from error
-    except _client_errors() as error:
+        raise payloads.make_unknown_collection(collection) from error
+    except _list_client_errors() as error:
         failure = _translate_error(error, collection)
     else:
         return
     raise failure  # outside the handler: the client's error would be its context
 
 
-def _client_errors() -> tuple[type[Exception], ...]:
+def _list_client_errors() -> tuple[type[Exception], ...]:
     exceptions: Any = sys.modules.get("qdrant_client.http.exceptions")
     common: Any = sys.modules.get("qdrant_client.common.client_exceptions")
     known: list[type[Exception]] = [] if exceptions is None else [exceptions.ApiException]

@@ -64,7 +64,7 @@ class QdrantVectorStore(IVectorStore):
                 if there is None:
                     await self._make(collection)
                 elif (there.embedder, there.dimension) != (collection.embedder, collection.dimension):
-                    raise payloads.embedder_mismatch(there, collection)
+                    raise payloads.make_embedder_mismatch(there, collection)
 
     async def replace(
         self, collection: str, document: dtos.IndexedDocument, passages: Sequence[dtos.EmbeddedPassage]
@@ -76,12 +76,12 @@ class QdrantVectorStore(IVectorStore):
         """
         with qdrant_server.translate_errors(collection):
             facts = await self._get_facts(collection)
-            points = [qdrant_server.passage_point(point) for point in payloads.prepare_points(facts, passages)]
+            points = [qdrant_server.make_passage_point(point) for point in payloads.prepare_points(facts, passages)]
             sent_before = max(0, (len(points) - 1) // BATCH_POINTS * BATCH_POINTS)
             for first in range(0, sent_before, BATCH_POINTS):
                 await self._upsert(collection, points[first : first + BATCH_POINTS])
-            document_itself = qdrant_server.bare_point(
-                payloads.document_point(document.doc_id), payloads.document_payload(document)
+            document_itself = qdrant_server.make_bare_point(
+                payloads.make_document_point(document.doc_id), payloads.make_document_payload(document)
             )
             others = qdrant_server.select_points(
                 [document.doc_id], payloads.PASSAGE, except_ids=[point.id for point in points]
@@ -104,7 +104,7 @@ class QdrantVectorStore(IVectorStore):
     async def documents(self, collection: str) -> AsyncIterator[dtos.IndexedDocument]:
         with qdrant_server.translate_errors(collection):
             await self._get_facts(collection)
-            async for record in self._records(
+            async for record in self._scroll_records(
                 collection, qdrant_server.build_filter([(payloads.KIND, [payloads.DOCUMENT])])
             ):
                 yield payloads.parse_document(record.payload or {})
@@ -115,7 +115,7 @@ class QdrantVectorStore(IVectorStore):
             await self._get_facts(collection)
             client = self._get_client()
             for first in range(0, len(doc_ids), PAGE_RECORDS):
-                ids = [payloads.document_point(doc_id) for doc_id in doc_ids[first : first + PAGE_RECORDS]]
+                ids = [payloads.make_document_point(doc_id) for doc_id in doc_ids[first : first + PAGE_RECORDS]]
                 async with asyncio.timeout(self._timeout):
                     records = await client.retrieve(collection, ids, with_payload=True)
                 found |= {
@@ -132,11 +132,14 @@ class QdrantVectorStore(IVectorStore):
             if not hybrid.lists:
                 return []
             fields = qdrant_server.build_filter(
-                [(payloads.FIELDS, payloads.field_texts(key, values)) for key, values in select_active_filters(filters)]
+                [
+                    (payloads.FIELDS, payloads.make_field_texts(key, values))
+                    for key, values in select_active_filters(filters)
+                ]
             )
             async with asyncio.timeout(self._timeout):
                 answer = await self._get_client().query_points(
-                    collection, **qdrant_server.query(hybrid, fields), limit=limit
+                    collection, **qdrant_server.make_query(hybrid, fields), limit=limit
                 )
             return [
                 dtos.FoundPassage(
@@ -151,7 +154,7 @@ class QdrantVectorStore(IVectorStore):
             fields = qdrant_server.build_filter(
                 [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]
             )
-            found = [(record.id, record.payload or {}) async for record in self._records(collection, fields)]
+            found = [(record.id, record.payload or {}) async for record in self._scroll_records(collection, fields)]
             return [payloads.parse_passage(*point) for point in sorted(found, key=lambda point: point[1]["place"])]
 
     async def finish(self, collection: str) -> None:
@@ -186,7 +189,7 @@ class QdrantVectorStore(IVectorStore):
             return None
         records = await client.retrieve(collection, [payloads.FACTS_ID], with_payload=True)
         if not records:
-            raise payloads.unknown_collection(collection)
+            raise payloads.make_unknown_collection(collection)
         facts = payloads.parse_facts(collection, records[0].payload or {})
         self._facts[collection] = time.monotonic(), facts
         return facts
@@ -203,7 +206,9 @@ class QdrantVectorStore(IVectorStore):
         )
         for field in payloads.FILTERABLE:
             await client.create_payload_index(facts.name, field, models.PayloadSchemaType.KEYWORD, wait=True)
-        await self._upsert(facts.name, [qdrant_server.bare_point(payloads.FACTS_ID, payloads.facts_payload(facts))])
+        await self._upsert(
+            facts.name, [qdrant_server.make_bare_point(payloads.FACTS_ID, payloads.make_facts_payload(facts))]
+        )
 
     async def _upsert(self, collection: str, points: list[PointStruct]) -> None:
         async with asyncio.timeout(self._timeout):
@@ -213,7 +218,7 @@ class QdrantVectorStore(IVectorStore):
         async with asyncio.timeout(self._timeout):
             await self._get_client().delete(collection, qdrant_server.select_points(doc_ids, kind), wait=True)
 
-    async def _records(self, collection: str, fields: Filter | None) -> AsyncIterator[Record]:
+    async def _scroll_records(self, collection: str, fields: Filter | None) -> AsyncIterator[Record]:
         following: Any = None
         while True:
             async with asyncio.timeout(self._timeout):

@@ -14,11 +14,11 @@ from modules.llm_platform.domain.ports.llm import BROKEN_OFF, ILLMProvider, LLMR
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.infrastructure.http.client import (
     Upstream,
-    body_chunks,
-    body_end,
+    get_body_end,
+    get_user_agent,
     make_client,
     read_body,
-    user_agent,
+    read_chunks,
 )
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection, find_configuration_error
@@ -226,9 +226,9 @@ class OpenAIProvider(ILLMProvider):
         """Read until the answer is complete, and yield after each read that adds deltas to the answer."""
         reader = streaming.StreamReader()
         tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
-        async with aclosing(gather_chunks(body_chunks(response), step_s, body_end(response))) as chunks:
+        async with aclosing(gather_chunks(read_chunks(response), step_s, get_body_end(response))) as chunks:
             while not reader.done and not answer.is_looping:
-                received = await self._next_chunk(chunks, answer, limit, tail, whole)
+                received = await self._receive_chunk(chunks, answer, limit, tail, whole)
                 has_new, known = answer.receive(received), answer.meter.chars
                 for delta in reader.feed(received) if received else reader.end():
                     answer.add(delta)
@@ -247,7 +247,7 @@ class OpenAIProvider(ILLMProvider):
         if not (reader.done or answer.is_looping) and answer.finish_reason is None:
             raise exceptions.LLMConnectionError(BROKEN_OFF.format(name=self.name))
 
-    async def _next_chunk(
+    async def _receive_chunk(
         self,
         chunks: AsyncIterator[bytes],
         answer: streaming.AnswerBuilder,
@@ -357,7 +357,7 @@ class OpenAIProvider(ILLMProvider):
             read_timeout=MAX_CALL_S,  # Each wait has a _TimeLimit.
             client=self._shared_client or self._own_client,
             headers={
-                "User-Agent": config.user_agent or config.traits.user_agent or user_agent(),
+                "User-Agent": config.user_agent or config.traits.user_agent or get_user_agent(),
                 "Accept-Encoding": "identity",  # A compressed stream may arrive late, and a compressed body may expand.
             },
             errors=errors.LLM_FAMILY,

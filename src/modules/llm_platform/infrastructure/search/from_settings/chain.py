@@ -14,7 +14,7 @@ from modules.llm_platform.infrastructure.limits.upstream_states import (
     MAX_REPORT_WAIT_S,
     RateLimiters,
     UpstreamStates,
-    upstream_states,
+    make_upstream_states,
 )
 from modules.llm_platform.infrastructure.resources import Resources, has_documents
 from modules.llm_platform.infrastructure.search import web_search_chain as web_search
@@ -70,7 +70,7 @@ def list_searxng_names(adapters: SearchAdapters) -> list[str]:
 
 def build_search_upstreams(adapters: SearchAdapters, metrics: IMetrics) -> UpstreamStates:
     """Return the circuits, retry budgets and call limits of all providers but the documents."""
-    return upstream_states((name for name in adapters if name != DOCUMENTS), metrics)
+    return make_upstream_states((name for name in adapters if name != DOCUMENTS), metrics)
 
 
 @dataclass(frozen=True, slots=True)

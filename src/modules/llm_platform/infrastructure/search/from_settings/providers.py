@@ -72,7 +72,7 @@ class SearchProviderSpec:
     fallback: bool = False
     named_only: bool = False
 
-    def missing_setting(self, settings: Settings) -> str | None:
+    def find_missing_setting(self, settings: Settings) -> str | None:
         """Return the required setting that is missing, if any. The documents provider reports that itself."""
         can_search = self.configured(settings) or self.fallback or self.name == DOCUMENTS
         return None if can_search else self.settings[0]

@@ -140,19 +140,19 @@ class SearXNGAnswer:
     def items(self, search_page: Callable[[], str]) -> Iterator[Fields]:
         """Yield direct answers and infoboxes, then the results. `search_page` returns the address for an answer without one."""
         for answer in read_list(self.raw.get("answers")):
-            yield from _direct_answer(answer, search_page())
+            yield from _read_direct_answer(answer, search_page())
         for box in read_list(self.raw.get("infoboxes")):
-            yield from _infobox(read_dict(box), search_page())
+            yield from _read_infobox(read_dict(box), search_page())
         for row in self.rows:
-            if isinstance(row, dict) and (item := _item(row)):
+            if isinstance(row, dict) and (item := _read_item(row)):
                 yield item
 
     def hints(self) -> Fields:
         if not (self.raw.get("corrections") or self.raw.get("suggestions")):
             return {}
         return {
-            "correction": next(_texts(self.raw.get("corrections")), None),
-            "suggestions": tuple(_texts(self.raw.get("suggestions")))[:MAX_SUGGESTIONS],
+            "correction": next(_list_texts(self.raw.get("corrections")), None),
+            "suggestions": tuple(_list_texts(self.raw.get("suggestions")))[:MAX_SUGGESTIONS],
         }
 
     def total(self) -> int | None:
@@ -161,7 +161,7 @@ class SearXNGAnswer:
         return int(number) if number and number > 0 else None
 
 
-def _item(row: Mapping[str, Any]) -> Fields | None:
+def _read_item(row: Mapping[str, Any]) -> Fields | None:
     url = read_text(row.get("url"))
     host = get_host(url)
     if not host:
@@ -179,7 +179,7 @@ def _item(row: Mapping[str, Any]) -> Fields | None:
     }
 
 
-def _direct_answer(answer: Any, search_page: str) -> Iterator[Fields]:
+def _read_direct_answer(answer: Any, search_page: str) -> Iterator[Fields]:
     """Yield an answer of a plugin or engine: an object since 2025, a string before."""
     fields = answer if isinstance(answer, dict) else {"answer": answer}
     text = read_text(fields.get("answer")).strip()
@@ -194,7 +194,7 @@ def _direct_answer(answer: Any, search_page: str) -> Iterator[Fields]:
         }
 
 
-def _infobox(box: Mapping[str, Any], search_page: str) -> Iterator[Fields]:
+def _read_infobox(box: Mapping[str, Any], search_page: str) -> Iterator[Fields]:
     text = read_text(box.get("content")).strip()
     if not text:
         pairs = [read_dict(pair) for pair in read_list(box.get("attributes"))]
@@ -226,14 +226,14 @@ def _read_failed_engine(pair: list[Any]) -> FailedEngine:
     )
 
 
-def _texts(values: Any) -> Iterator[str]:
+def _list_texts(values: Any) -> Iterator[str]:
     for value in read_list(values):
         text = read_line(value if isinstance(value, str) else read_dict(value).get("title"))
         if text:
             yield text
 
 
-def engines_not_called(requested: Iterable[str], pages: Sequence[SearXNGAnswer]) -> list[str]:
+def list_engines_not_called(requested: Iterable[str], pages: Sequence[SearXNGAnswer]) -> list[str]:
     """Return the requested engines that SearXNG did not call.
 
     Without the header, an engine that found nothing looks the same: then they only count when other engines answered and

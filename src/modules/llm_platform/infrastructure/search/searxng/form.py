@@ -95,16 +95,16 @@ def choose_engines(request: WebSearchRequest, by_kind: Mapping[SourceKind, Seque
     """Return the request's own engines, else the engines of its source kinds. A verbatim request gets no default."""
     if request.engines or isinstance(request, VerbatimWebSearchRequest):
         return request.engines
-    lists = filter(None, map(by_kind.get, _web_kinds(request.sources)))
+    lists = filter(None, map(by_kind.get, _list_web_kinds(request.sources)))
     return tuple(dict.fromkeys(chain.from_iterable(lists)))
 
 
 def choose_categories(request: WebSearchRequest) -> str:
     """Return SearXNG's categories for the source kinds, for a search without named engines."""
-    return ",".join(CATEGORIES[kind] for kind in _web_kinds(request.sources))
+    return ",".join(CATEGORIES[kind] for kind in _list_web_kinds(request.sources))
 
 
-def _web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
+def _list_web_kinds(sources: Sequence[SourceKind]) -> list[SourceKind]:
     return list(filter(CATEGORIES.__contains__, sources)) or ["web"]
 
 
@@ -123,18 +123,18 @@ def format_language(language: str | None) -> str:
 
 def explain_not_called(form: Mapping[str, str], subject: str) -> str:
     """Return why SearXNG calls a named engine neither now nor later: it skips engines that do not support the request."""
-    limits = _limits(form)
+    limits = _list_limits(form)
     return f"{subject} does not serve {' or '.join(limits)}, or {NOT_INSTALLED}" if limits else NOT_INSTALLED
 
 
 def make_no_engine_error(form: Mapping[str, str]) -> WebSearchRequestError:
-    limits = _limits(form)
+    limits = _list_limits(form)
     remedy = ", ".join([*limits.values(), "or name other engines"]) if limits else "name other engines"
     cause = explain_not_called(form, "such an engine")
     return WebSearchRequestError(NO_ENGINE_CALLED.format(engines=form["engines"], cause=cause, remedy=remedy))
 
 
-def _limits(form: Mapping[str, str]) -> dict[str, str]:
+def _list_limits(form: Mapping[str, str]) -> dict[str, str]:
     """Return the fields that not every engine supports, each with the remedy."""
     limits = {f"page {form['pageno']}": "ask for page 1"} if form["pageno"] != "1" else {}
     return limits | ({"a time range": "leave out the time range"} if "time_range" in form else {})

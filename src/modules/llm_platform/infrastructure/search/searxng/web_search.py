@@ -32,7 +32,7 @@ from modules.llm_platform.infrastructure.search.searxng.answer import (
     Fields,
     SearXNGAnswer,
     SearXNGConfig,
-    engines_not_called,
+    list_engines_not_called,
 )
 from modules.llm_platform.infrastructure.search.searxng.form import (
     CATEGORIES,
@@ -131,7 +131,7 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
             pages.degraded.extend(
                 self._list_not_called(engines, pages.form, pages.answers, every=bool(request.engines))
             )
-        return self._response(request, window, pages)
+        return self._make_response(request, window, pages)
 
     async def ping(self) -> str:
         """Raise the refusal of the last search while it lasts. Otherwise send a search without a query, which calls no engine.
@@ -243,13 +243,13 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         # All missing engines of the caller are reported. Those of the settings are reported only if the instance lacks all.
         if not every and any(row.get("engine") in engines for row in answers[0].rows if isinstance(row, dict)):
             return
-        missing = engines_not_called(engines, answers)
+        missing = list_engines_not_called(engines, answers)
         if every or len(missing) == len(engines):
             reason = NOT_CALLED.format(cause=explain_not_called(form, "it"))
             for engine in missing:
                 yield Degraded(component=f"{self.name}/{engine}", reason=reason)
 
-    def _response(
+    def _make_response(
         self, request: dtos.WebSearchRequest, window: Freshness | None, pages: _Pages
     ) -> dtos.WebSearchResponse:
         first = pages.answers[0]

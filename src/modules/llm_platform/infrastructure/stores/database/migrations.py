@@ -127,7 +127,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 LATEST: Final = len(MIGRATIONS)
 
 
-async def schema_version(connection: Connection) -> int:
+async def read_schema_version(connection: Connection) -> int:
     found = await connection.execute("SELECT to_regclass('llm_platform.migration') IS NOT NULL")
     row = await found.fetchone()
     if row is None or not row[0]:
@@ -145,7 +145,7 @@ async def check_schema(connection: Connection) -> None:
     from psycopg import Error
 
     try:
-        version = await schema_version(connection)
+        version = await read_schema_version(connection)
     except Error as error:
         raise DatabaseError(f"PostgreSQL does not show the tables ({read_reason(error)}): see DATABASE_URL") from error
     if version == 0:
@@ -186,7 +186,7 @@ async def migrate(url: str) -> tuple[int, int]:
 async def _migrate(connection: Connection) -> tuple[int, int]:
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
-        before = await schema_version(connection)
+        before = await read_schema_version(connection)
         _check_not_newer(before)
         for statement in _PREPARE if before == 0 else ():
             await connection.execute(statement)

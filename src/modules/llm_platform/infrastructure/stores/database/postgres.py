@@ -257,10 +257,10 @@ class Database:
     async def _make_pool(self) -> Pool:
         from psycopg_pool import AsyncConnectionPool
 
-        silence_pool_log()
+        mute_pool_log()
         pool: Pool = AsyncConnectionPool(
             self._url,
-            kwargs=connection_options(),
+            kwargs=make_connection_options(),
             min_size=0,
             max_size=POOL_SIZE,
             open=False,
@@ -277,7 +277,7 @@ class Database:
             await pool.close()
 
 
-def silence_pool_log() -> None:
+def mute_pool_log() -> None:
     """Silence psycopg_pool, which logs each use and each attempt to connect. The platform reports the same once."""
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
 
@@ -327,12 +327,12 @@ async def connect(url: str) -> Connection:
     from psycopg import AsyncConnection, Error
 
     try:
-        return await AsyncConnection.connect(url, **connection_options())
+        return await AsyncConnection.connect(url, **make_connection_options())
     except Error as error:
         raise DatabaseError(describe_unreachable(error)) from error
 
 
-def connection_options() -> dict[str, Any]:
+def make_connection_options() -> dict[str, Any]:
     """Return options of a connection. Prepared statements are off, because poolers such as PgBouncer may not support them."""
     return {"autocommit": True, "prepare_threshold": None, "application_name": "llm-platform", **_LIVENESS}
 

@@ -55,7 +55,7 @@ class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
         size = _ROW_BYTES + len(request.value) + len(request.key or b"") + len(headers)
         if size > self._max_bytes:
             return
-        key = _key(request)
+        key = _make_key(request)
         yield Statement(_FORGET, key)
         yield Statement(_KEEP, {**key, "size": size, "key": request.key, "headers": headers, "value": request.value})
         yield Statement(_TRIM, {"max_bytes": self._max_bytes})
@@ -68,14 +68,14 @@ class SqlFailedRequestStore(IFailedRequestStore, SqlStore):
     @operation()
     def remove(self, requests: Sequence[FailedRequest]) -> Operation[None]:
         for request in requests:
-            yield Statement(_REMOVE, {**_key(request), "seconds": request.stored_at})
+            yield Statement(_REMOVE, {**_make_key(request), "seconds": request.stored_at})
 
     @operation(empty=0)
     def clean(self) -> Operation[int]:
         return len((yield Statement(_CLEAN, {"ttl_s": self._ttl_s})))
 
 
-def _key(request: FailedRequest) -> dict[str, Any]:
+def _make_key(request: FailedRequest) -> dict[str, Any]:
     return {"stage": request.stage, "tenant": encode_id(request.tenant), "request_id": encode_id(request.request_id)}
 
 

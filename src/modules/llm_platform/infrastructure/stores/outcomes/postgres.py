@@ -102,7 +102,7 @@ class PostgresOutcomeStore(IOutcomeStore):
 
     async def scan(self, wanted: OutcomeFilter) -> AsyncIterator[StoredOutcome]:
         last: tuple[Any, Any] = (None, None)
-        while rows := await self._run(partial(_page, wanted=wanted, last=last)):
+        while rows := await self._run(partial(_fetch_page, wanted=wanted, last=last)):
             for digest, stored_at, seconds, stage, request_id, kind, body, request_sha256, tenant in rows:
                 last = stored_at, digest
                 outcome = Outcome(stage, decode_id(request_id), kind, bytes(body), request_sha256, decode_id(tenant))
@@ -189,7 +189,7 @@ def _fail(calls: Sequence[_Call], error: OutcomeStoreError) -> None:
 async def _insert(connection: Connection, outcomes: Sequence[Outcome]) -> list[Outcome]:
     """Store each outcome unless its request has one, and return the stored ones."""
     rows = sorted(
-        map(_row, outcomes), key=lambda row: row[0]
+        map(_make_row, outcomes), key=lambda row: row[0]
     )  # stable: of two outcomes of a request the first is stored
     columns = [list(column) for column in zip(*rows, strict=True)]
     keys = [(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes]
@@ -207,10 +207,10 @@ async def _select(connection: Connection, wanted: Sequence[tuple[RagStage, str, 
     digests = [_digest(*key) for key in wanted]
     found = await connection.execute(_SELECT, (list(dict.fromkeys(digests)),), binary=True)
     rows = {bytes(digest): rest for digest, *rest in await found.fetchall()}
-    return [_outcome(key, rows.get(digest)) for key, digest in zip(wanted, digests, strict=True)]
+    return [_make_outcome(key, rows.get(digest)) for key, digest in zip(wanted, digests, strict=True)]
 
 
-async def _page(connection: Connection, wanted: OutcomeFilter, last: tuple[Any, Any]) -> list[Any]:
+async def _fetch_page(connection: Connection, wanted: OutcomeFilter, last: tuple[Any, Any]) -> list[Any]:
     has_key = not (wanted.stage is None or wanted.request_id is None or wanted.tenant is None)
     fields = {
         **wanted._asdict(),
@@ -224,7 +224,7 @@ async def _page(connection: Connection, wanted: OutcomeFilter, last: tuple[Any, 
     return await (await connection.execute(_SCAN, fields)).fetchall()
 
 
-def _outcome(key: tuple[RagStage, str, str], row: Sequence[Any] | None) -> Outcome | None:
+def _make_outcome(key: tuple[RagStage, str, str], row: Sequence[Any] | None) -> Outcome | None:
     if row is None:
         return None
     (stage, request_id, tenant), (kind, body, request_sha256) = key, row
@@ -233,7 +233,7 @@ def _outcome(key: tuple[RagStage, str, str], row: Sequence[Any] | None) -> Outco
     )
 
 
-def _row(outcome: Outcome) -> tuple[bytes, str, bytes, bytes, str, bytes, str]:
+def _make_row(outcome: Outcome) -> tuple[bytes, str, bytes, bytes, str, bytes, str]:
     tenant, request_id = encode_id(outcome.tenant), encode_id(outcome.request_id)
     digest = _digest(outcome.stage, outcome.request_id, outcome.tenant)
     return digest, outcome.stage, tenant, request_id, outcome.kind, outcome.body, outcome.request_sha256

@@ -90,11 +90,11 @@ class OutcomeTable:
 
     def get_all(self, requests: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
         """Return the stored outcome, or None, for each (stage, request id, tenant), in the order of `requests`."""
-        connection = self._connection()
+        connection = self._get_connection()
         found: dict[tuple[RagStage, bytes], Outcome] = {}
-        keys = [(stage, _key(request_id, tenant)) for stage, request_id, tenant in requests]
+        keys = [(stage, _make_key(request_id, tenant)) for stage, request_id, tenant in requests]
         for stage in {stage for stage, _ in keys}:
-            for chunk in _chunks([key for key_stage, key in keys if key_stage == stage]):
+            for chunk in _split_chunks([key for key_stage, key in keys if key_stage == stage]):
                 for key, kind, body, sha256 in connection.execute(_GET_MANY[len(chunk)], (stage, *chunk)):
                     request_id, tenant = _read_key(key)
                     found[stage, key] = Outcome(
@@ -104,14 +104,14 @@ class OutcomeTable:
 
     def insert_all(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
         """Store each outcome in one transaction, unless its request has one. Return the outcomes that are stored then."""
-        connection = self._connection()
+        connection = self._get_connection()
         now = int(self._clock())
         written = 0
         with transaction(connection):
-            for chunk in _chunks(outcomes):
+            for chunk in _split_chunks(outcomes):
                 values: list[object] = []
                 for outcome in chunk:
-                    key = _key(outcome.request_id, outcome.tenant)
+                    key = _make_key(outcome.request_id, outcome.tenant)
                     values += (outcome.stage, key, outcome.kind, outcome.body, outcome.request_sha256, now)
                 written += connection.execute(_INSERT_MANY[len(chunk)], values).rowcount
             if written == len(outcomes):
@@ -121,7 +121,7 @@ class OutcomeTable:
 
     def clean(self, before: float) -> int:
         """Remove up to CLEANED_AT_ONCE outcomes from `before` this time (seconds since 1970). Return the number removed."""
-        connection = self._connection()
+        connection = self._get_connection()
         with transaction(connection):
             oldest = connection.execute(_OLDEST, (CLEANED_AT_ONCE,)).fetchall()
             old = [(number,) for number, kept_at in oldest if kept_at < before]
@@ -133,11 +133,13 @@ class OutcomeTable:
 
         If `wanted` has a request id without a tenant, or the reverse, the caller has to compare it.
         """
-        key = None if wanted.request_id is None or wanted.tenant is None else _key(wanted.request_id, wanted.tenant)
+        key = (
+            None if wanted.request_id is None or wanted.tenant is None else _make_key(wanted.request_id, wanted.tenant)
+        )
         now = self._clock()
         since = 0 if wanted.max_age_s is None else now - wanted.max_age_s
         optional = (value for field in (wanted.stage, wanted.kind, key) for value in (field, field))
-        rows = self._connection().execute(_SCAN, (below, *optional, now - wanted.min_age_s, since, SCANNED_AT_ONCE))
+        rows = self._get_connection().execute(_SCAN, (below, *optional, now - wanted.min_age_s, since, SCANNED_AT_ONCE))
         return [
             (number, StoredOutcome(Outcome(stage, request_id, kind, body, sha256, tenant), kept_at))
             for number, kept_at, stage, found, kind, body, sha256 in rows
@@ -146,11 +148,11 @@ class OutcomeTable:
 
     def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
         """Remove the outcomes in one transaction. The result tells for each whether it was stored with the same bytes."""
-        connection = self._connection()
+        connection = self._get_connection()
         with transaction(connection):
             return [
                 connection.execute(
-                    _REMOVE, (outcome.stage, _key(outcome.request_id, outcome.tenant), outcome.kind, outcome.body)
+                    _REMOVE, (outcome.stage, _make_key(outcome.request_id, outcome.tenant), outcome.kind, outcome.body)
                 ).rowcount
                 > 0
                 for outcome in outcomes
@@ -158,14 +160,14 @@ class OutcomeTable:
 
     def probe(self) -> None:
         """Write to the file, which raises if the disk is full or read-only."""
-        connection = self._connection()
+        connection = self._get_connection()
         require_free_space(self._file.parent)
         with transaction(connection):
             connection.execute("UPDATE about SET probed_at = ?", (int(self._clock()),))
 
     def identity(self) -> str:
         """Return the random id that the file got when it was created."""
-        found: str = self._connection().execute("SELECT id FROM about").fetchone()[0]
+        found: str = self._get_connection().execute("SELECT id FROM about").fetchone()[0]
         return found
 
     def close(self) -> None:
@@ -174,12 +176,12 @@ class OutcomeTable:
         if connection is not None:
             connection.close()
 
-    def _connection(self) -> sqlite3.Connection:
+    def _get_connection(self) -> sqlite3.Connection:
         if self._open is None:
-            self._open = self._get_connection()
+            self._open = self._open_connection()
         return self._open
 
-    def _get_connection(self) -> sqlite3.Connection:
+    def _open_connection(self) -> sqlite3.Connection:
         with ExitStack() as undo:
             connection = open_shared_file(self._file)
             undo.callback(connection.close)
@@ -204,7 +206,7 @@ class OutcomeTable:
                 connection.execute("INSERT OR IGNORE INTO about (only, id) VALUES (1, ?)", (uuid4().hex,))
 
 
-def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
+def _split_chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
     """Split the items into chunks of the lengths that have a statement, see LENGTHS."""
     start = 0
     while left := len(items) - start:
@@ -213,7 +215,7 @@ def _chunks(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
         start += length
 
 
-def _key(request_id: str, tenant: str) -> bytes:
+def _make_key(request_id: str, tenant: str) -> bytes:
     """Return the key of a request: its id as bytes, after a prefix if it has a tenant.
 
     The prefix is _TENANT_PREFIX, the length of the tenant in _LENGTH_BYTES, and the tenant, so that keys are unique. Keys are
@@ -288,13 +290,13 @@ class SqliteOutcomeStore(IOutcomeStore):
         return found
 
     async def get_many(self, requests: Sequence[tuple[RagStage, str, str]]) -> list[Outcome | None]:
-        answer: asyncio.Future[list[Outcome | None]] = self._future()
+        answer: asyncio.Future[list[Outcome | None]] = self._make_future()
         self._next.lookups.append(requests)
         self._next.lookup_futures.append(answer)
         return await answer
 
     async def put_if_absent(self, outcomes: Sequence[Outcome]) -> list[Outcome]:
-        answer: asyncio.Future[list[Outcome]] = self._future()
+        answer: asyncio.Future[list[Outcome]] = self._make_future()
         self._next.insertions.append(outcomes)
         self._next.insertion_futures.append(answer)
         return await answer
@@ -336,7 +338,7 @@ class SqliteOutcomeStore(IOutcomeStore):
             await asyncio.get_running_loop().run_in_executor(self._thread, self._table.close)
             self._thread.shutdown()
 
-    def _future(self) -> asyncio.Future[Any]:
+    def _make_future(self) -> asyncio.Future[Any]:
         """Return a future for a call of the next batch. Raises OutcomeStoreError after `aclose`.
 
         The batch starts when the running one has ended, or else in the next iteration of the event loop.
@@ -370,7 +372,7 @@ class SqliteOutcomeStore(IOutcomeStore):
             self._begin(loop)
         error = work.exception()
         if isinstance(error, _FILE_ERRORS):
-            translated = OutcomeStoreError(_message(error))
+            translated = OutcomeStoreError(_write_message(error))
             translated.__cause__ = error
             error = translated
         if error is not None:
@@ -386,7 +388,7 @@ class SqliteOutcomeStore(IOutcomeStore):
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, _run_in_table, self._table, work)
         except _FILE_ERRORS as error:
-            raise OutcomeStoreError(_message(error)) from error
+            raise OutcomeStoreError(_write_message(error)) from error
 
 
 def _run_batch(table: OutcomeTable, batch: _Batch) -> _BatchResult:
@@ -396,7 +398,7 @@ def _run_batch(table: OutcomeTable, batch: _Batch) -> _BatchResult:
         outcomes = list(chain.from_iterable(batch.insertions))
         stored = iter(table.insert_all(outcomes) if outcomes else ())
         found = iter(table.get_all(list(chain.from_iterable(batch.lookups))))
-        return _results_of_calls(found, batch.lookups), _results_of_calls(stored, batch.insertions)
+        return _group_results(found, batch.lookups), _group_results(stored, batch.insertions)
 
     return _run_in_table(table, run)
 
@@ -410,7 +412,7 @@ def _run_in_table(table: OutcomeTable, work: Callable[[], Result]) -> Result:
     return result
 
 
-def _results_of_calls(results: Iterator[Result], calls: Iterable[Sequence[object]]) -> list[list[Result]]:
+def _group_results(results: Iterator[Result], calls: Iterable[Sequence[object]]) -> list[list[Result]]:
     return [list(islice(results, len(call))) for call in calls]
 
 
@@ -427,7 +429,7 @@ def _fail(futures: Iterable[asyncio.Future[Any]], error: BaseException) -> None:
             future.set_exception(error)
 
 
-def _message(error: Exception) -> str:
+def _write_message(error: Exception) -> str:
     if isinstance(error, OtherFormatError):
         return "a newer version wrote the file of outcomes: use that one, or another LLM_PLATFORM_DATA_DIR"
     if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):

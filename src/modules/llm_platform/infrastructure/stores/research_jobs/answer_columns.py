@@ -33,7 +33,7 @@ class _LastEvent(BaseModel):
     response: _Answer = _Answer()
 
 
-def answer_columns(last: JobEvent) -> Mapping[str, str]:
+def make_answer_columns(last: JobEvent) -> Mapping[str, str]:
     """Return `answer_text` in lower case and `evidence` as JSON, for a run with this last event.
 
     Both are empty if the event has no answer.

@@ -23,7 +23,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
     list_marks,
     operation,
 )
-from modules.llm_platform.infrastructure.stores.research_jobs.answer_columns import answer_columns
+from modules.llm_platform.infrastructure.stores.research_jobs.answer_columns import make_answer_columns
 
 CLOCK_STEP_S: Final = 5.0  # a clock may be set back by this much, and leases still count
 LONGEST_DELAY_S: Final = 2.0 * DAY_S  # more than the longest wait for a retry of a webhook, 29 hours
@@ -40,7 +40,7 @@ _PUT_SOURCES: Final = (
     "INSERT INTO llm_platform.research_job_sources (job, data) VALUES (:job, :data) "
     "ON CONFLICT (job) DO UPDATE SET data = excluded.data"
 )
-# The columns of `_job`.
+# The columns of `_read_job`.
 _JOB: Final = (
     "id, status, request, created_at, started_at, finished_at, attempts, progress, webhook_attempts, "
     "CASE WHEN webhook IS NULL OR status = 'cancelled' THEN NULL ELSE coalesce(webhook_status, 'pending') END, api, thread"
@@ -133,13 +133,13 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             RETURNING {_JOB}
             """,  # noqa: S608  constants
             {
-                **_parameters_of_new(job),
+                **_make_parameters(job),
                 "max_queued": max_queued,
                 "webhook": job.webhook,
                 "traceparent": job.traceparent,
             },
         )
-        return _job(rows[0]) if rows else None
+        return _read_job(rows[0]) if rows else None
 
     @operation()
     def record(
@@ -158,8 +158,8 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             RETURNING number
             """,  # noqa: S608  constants
             {
-                **_parameters_of_new(job),
-                **answer_columns(events[-1]),
+                **_make_parameters(job),
+                **make_answer_columns(events[-1]),
                 "took_s": took_s,
                 "last": events[-1].number,
                 "webhook": job.webhook,
@@ -183,10 +183,10 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         if not rows:
             return None
         number, client_request, *row = rows[0]
-        job, request = _job(row), ResearchRequest.model_validate_json(row[2])
+        job, request = _read_job(row), ResearchRequest.model_validate_json(row[2])
         result: Mapping[str, Any] = {}
         if job.finished_at is not None:
-            result = _data_of_event((yield Statement(_LAST_EVENT, {"job": number})))
+            result = _make_event_data((yield Statement(_LAST_EVENT, {"job": number})))
         return dtos.ResearchJobDetail.model_validate(
             {
                 **dict(job),
@@ -211,7 +211,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             """,  # noqa: S608  constants
             {"owner": owner, "limit": limit, "before": before, "api": api},
         )
-        return tuple(map(_job, rows))
+        return tuple(map(_read_job, rows))
 
     @operation(empty=(), is_read=True)
     def threads(
@@ -231,7 +231,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             """,  # noqa: S608  constants
             {"owner": owner, "limit": limit, "before": before, "pattern": pattern},
         )
-        return tuple(map(_thread, rows))
+        return tuple(map(_read_thread, rows))
 
     @operation(empty=None, is_read=True)
     def thread(self, owner: str, job_id: str) -> Operation[dtos.ResearchThreadDetail | None]:
@@ -243,7 +243,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         if not rows:
             return None
         [about] = yield Statement(f"{_THREADS} AND {_IS_THREAD}", key)
-        return dtos.ResearchThreadDetail(**dict(_thread(about)), researches=tuple(map(_job, reversed(rows))))
+        return dtos.ResearchThreadDetail(**dict(_read_thread(about)), researches=tuple(map(_read_job, reversed(rows))))
 
     @operation(empty=False)
     def rename_thread(self, owner: str, job_id: str, title: str) -> Operation[bool]:
@@ -406,7 +406,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             status=status,
             progress=progress.model_dump_json(),
             last=events[-1].number,
-            **answer_columns(events[-1]),
+            **make_answer_columns(events[-1]),
         )
         yield from _insert_events(job.number, events)
 
@@ -427,8 +427,8 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         if not rows:
             return None
         [(number, url, *row)] = rows
-        job = _job(row)
-        result = _data_of_event((yield Statement(_LAST_EVENT, {"job": number})))
+        job = _read_job(row)
+        result = _make_event_data((yield Statement(_LAST_EVENT, {"job": number})))
         return dtos.WebhookDelivery(number, url, job.webhook.attempts if job.webhook else 1, job, result)
 
     @operation()
@@ -468,7 +468,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         return removed
 
 
-def _parameters_of_new(job: dtos.NewResearchJob) -> dict[str, Any]:
+def _make_parameters(job: dtos.NewResearchJob) -> dict[str, Any]:
     """Return the parameters that `add` and `record` have in common."""
     return {
         "owner": job.owner,
@@ -525,7 +525,7 @@ def _insert_events(job: int, new: Sequence[dtos.JobEvent]) -> Operation[None]:
         yield Statement(_INSERT_EVENT, {"job": job, "number": event.number, "type": event.type, "data": event.data})
 
 
-def _job(row: Row) -> dtos.ResearchJob:
+def _read_job(row: Row) -> dtos.ResearchJob:
     job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook, api, thread_id = (
         row
     )
@@ -535,9 +535,9 @@ def _job(row: Row) -> dtos.ResearchJob:
         status=status,
         query=asked["query"],
         depth=asked.get("depth", "shallow"),
-        created_at=_time(created_at),
-        started_at=None if started_at is None else _time(started_at),
-        finished_at=None if finished_at is None else _time(finished_at),
+        created_at=_read_time(created_at),
+        started_at=None if started_at is None else _read_time(started_at),
+        finished_at=None if finished_at is None else _read_time(finished_at),
         attempts=attempts,
         progress=dtos.ResearchProgress.model_validate_json(progress),
         webhook=None if webhook is None else dtos.WebhookState(status=webhook, attempts=sent),
@@ -547,25 +547,25 @@ def _job(row: Row) -> dtos.ResearchJob:
     )
 
 
-def _thread(row: Row) -> dtos.ResearchThread:
+def _read_thread(row: Row) -> dtos.ResearchThread:
     """Return the thread of a row of `_THREADS`. A thread of an earlier version has no title: its question stands in."""
     thread_id, title, status, updated_at, request, created_at, runs, open_runs, evidence = row
     return dtos.ResearchThread(
         id=thread_id,
         title=title or json.loads(request)["query"],
         status=status,
-        created_at=_time(created_at),
-        updated_at=_time(updated_at),
+        created_at=_read_time(created_at),
+        updated_at=_read_time(updated_at),
         runs=runs,
         running=open_runs,
         evidence=dtos.AnswerEvidence.model_validate_json(evidence) if evidence else None,
     )
 
 
-def _time(seconds: float) -> datetime:
+def _read_time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _data_of_event(rows: Sequence[Row]) -> Mapping[str, Any]:
+def _make_event_data(rows: Sequence[Row]) -> Mapping[str, Any]:
     """Return the data of the event that the rows of `_LAST_EVENT` hold, empty without one."""
     return json.loads(rows[0][0]) if rows else {}

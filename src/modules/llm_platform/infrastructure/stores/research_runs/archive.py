@@ -45,7 +45,7 @@ def write_archive(file: Path, entries: Iterable[tuple[entry_files.EntryLocation,
     try:
         return _write_draft(draft, target, entries)
     except OSError as error:
-        raise StoreError(f"the archive cannot be written ({_reason(error)}): name another file") from error
+        raise StoreError(f"the archive cannot be written ({_explain(error)}): name another file") from error
     finally:
         with suppress(OSError):
             draft.unlink()
@@ -82,7 +82,7 @@ def read_archive(file: Path) -> Iterator[tuple[entry_files.EntryHeader, bytes]]:
             for info, location in _check_members(archive):
                 yield _verify_entry(location, zip_bounds.read_member(archive, info))
     except OSError as error:
-        raise StoreError(f"that file cannot be read ({_reason(error)})") from error
+        raise StoreError(f"that file cannot be read ({_explain(error)})") from error
     except zip_bounds.BROKEN as error:
         raise StoreError(_INVALID) from error
 
@@ -110,7 +110,7 @@ def _check_members(archive: zipfile.ZipFile) -> list[tuple[zipfile.ZipInfo, entr
     members = [info for info in infos if not _is_folder(info)]
     if any(not zip_bounds.is_regular(info) for info in members):
         raise StoreError(_UNEXPECTED)
-    locations = [_location(info.filename) for info in members]
+    locations = [_read_location(info.filename) for info in members]
     if len(set(locations)) != len(locations):
         raise StoreError(_UNEXPECTED)
     if (
@@ -136,7 +136,7 @@ def _exceeds_limits(info: zipfile.ZipInfo) -> bool:
     return zip_bounds.is_bomb(info) or info.file_size > entry_files.MAX_ENTRY_BYTES
 
 
-def _location(name: str) -> entry_files.EntryLocation:
+def _read_location(name: str) -> entry_files.EntryLocation:
     folder, *rest = name.split("/")
     stage = next((stage for stage in STAGES if stage == folder), None)
     topic, key = rest if len(rest) == 2 else ("", "")
@@ -161,5 +161,5 @@ def _verify_entry(location: entry_files.EntryLocation, data: bytes) -> tuple[ent
     return header, value
 
 
-def _reason(error: OSError) -> str:
+def _explain(error: OSError) -> str:
     return error.strerror or type(error).__name__

@@ -83,7 +83,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
         location = entry_files.EntryLocation(stage, topic.name, key)
         try:
-            is_large = location.is_valid and self._folder.size(location) > THREAD_BYTES
+            is_large = location.is_valid and self._folder.measure_size(location) > THREAD_BYTES
         except OSError:
             is_large = False
         value = await asyncio.to_thread(self._read, location, kind) if is_large else self._read(location, kind)
@@ -105,7 +105,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
             log.warning("an entry could not be stored", extra={"stage": stage, "error": str(error)})
 
     async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
-        return await asyncio.to_thread(self._values, topic, stage, kind)
+        return await asyncio.to_thread(self._load_values, topic, stage, kind)
 
     async def topics(self) -> tuple[dtos.StoredTopic, ...]:
         return list_topics(await _run_in_thread(self._list_files))
@@ -122,7 +122,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
     async def stats(self) -> dtos.StoreStats:
         found = await _run_in_thread(self._list_files)
         counts = await _run_in_thread(self._counters.counts)
-        return compute_stats(found, counts, await _run_in_thread(self._folder.damaged))
+        return compute_stats(found, counts, await _run_in_thread(self._folder.count_damaged))
 
     async def export(self, file: Path, name: str | None = None) -> int:
         return await _run_in_thread(self._export, file, name)
@@ -146,12 +146,12 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     def _read(self, location: entry_files.EntryLocation, kind: type[Value]) -> Value | None:
-        entry = self._entry(location)
+        entry = self._load_entry(location)
         return None if entry is None else entry_files.parse_value(entry[1], kind)
 
-    def _values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
+    def _load_values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         try:
-            files = list(self._folder.files(topic.name, stage)) if is_topic_name(topic.name) else []
+            files = list(self._folder.list_files(topic.name, stage)) if is_topic_name(topic.name) else []
         except OSError:  # unreadable entries count as missing
             files = []
         values = tuple(value for file in files if (value := self._read(file.location, kind)) is not None)
@@ -162,7 +162,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         """Return all files, valid or not. Raises TopicNotFoundError for a topic without files, and OSError."""
         if name is not None and not is_topic_name(name):
             raise TopicNotFoundError
-        files = list(self._folder.files(name))
+        files = list(self._folder.list_files(name))
         if name is not None and not files:
             raise TopicNotFoundError
         return files
@@ -174,14 +174,16 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         return removed
 
     def _clean(self) -> int:
-        removed = sum(self._folder.remove(file.location) for file in self._folder.files() if self._is_old(file.made_at))
+        removed = sum(
+            self._folder.remove(file.location) for file in self._folder.list_files() if self._is_old(file.made_at)
+        )
         self._folder.sweep(self._clock() - self._ttl_s)
         return removed
 
     def _export(self, file: Path, name: str | None) -> int:
         from modules.llm_platform.infrastructure.stores.research_runs.archive import write_archive
 
-        entries = ((file.location, self._entry(file.location)) for file in self._list_files(name))
+        entries = ((file.location, self._load_entry(file.location)) for file in self._list_files(name))
         return write_archive(
             file, ((location, entry_files.seal(*entry)) for location, entry in entries if entry is not None)
         )
@@ -193,7 +195,7 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
         skipped = expired = 0
         with self._folder.stage_writes() as drafts:
             for head, value in read_archive(file):
-                own = self._entry(head.location)
+                own = self._load_entry(head.location)
                 if self._is_old(head.made_at):
                     expired += 1
                 elif own is not None and own[0].made_at >= head.made_at:
@@ -201,11 +203,13 @@ class DiskResearchStore(IResearchStore, IHealthProbe):
                 else:
                     # A time in the future becomes now, or else the entry would outlive all others.
                     dated = replace(head, made_at=min(head.made_at, self._clock()))
-                    drafts.append((self._folder.draft(head.location, entry_files.seal(dated, value)), head.location))
+                    drafts.append(
+                        (self._folder.write_draft(head.location, entry_files.seal(dated, value)), head.location)
+                    )
             added = len(drafts)
         return dtos.Imported(added=added, skipped=skipped, expired=expired)
 
-    def _entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
+    def _load_entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
         if not location.is_valid:
             return None
         try:

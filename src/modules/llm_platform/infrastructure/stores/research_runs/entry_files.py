@@ -113,17 +113,17 @@ def unseal(data: bytes) -> tuple[EntryHeader, bytes]:
     if tail != b"".join((_SEAL, hashlib.sha256(body).hexdigest().encode(), _END)):
         raise DamagedEntryError
     head, _, value = body.partition(_VALUE)
-    return _head(head), value
+    return _read_head(head), value
 
 
 def read_header(beginning: bytes) -> EntryHeader:
     """Return the unverified header, from the first ENTRY_HEAD_BYTES. Raises DamagedEntryError and OtherFormatError."""
     if not beginning.startswith(_BEGINNING):
         raise _format_error(beginning)
-    return _head(beginning.partition(_VALUE)[0])
+    return _read_head(beginning.partition(_VALUE)[0])
 
 
-def _head(text: bytes) -> EntryHeader:
+def _read_head(text: bytes) -> EntryHeader:
     try:
         fields: dict[str, Any] = json.loads(text + b"}")
         made = datetime.fromisoformat(fields["made_at"])

@@ -55,23 +55,23 @@ class StoreFolder:
         self._token = secrets.token_hex(8)
         self._drafts = count()
 
-    def size(self, location: entry_files.EntryLocation) -> int:
-        return os.lstat(self._path(location)).st_size
+    def measure_size(self, location: entry_files.EntryLocation) -> int:
+        return os.lstat(self._get_path(location)).st_size
 
     def read(self, location: entry_files.EntryLocation) -> bytes:
         """Return the bytes of the entry's file. Raises DamagedEntryError when it is no regular file or too large."""
-        return entry_files.read_regular_file(self._path(location), entry_files.MAX_ENTRY_BYTES)
+        return entry_files.read_regular_file(self._get_path(location), entry_files.MAX_ENTRY_BYTES)
 
     def write(self, location: entry_files.EntryLocation, data: bytes) -> None:
         """Write or replace the file atomically."""
-        draft = self.draft(location, data)
+        draft = self.write_draft(location, data)
         try:
             self.commit(draft, location)
         except OSError:
             self.discard(draft)
             raise
 
-    def draft(self, location: entry_files.EntryLocation, data: bytes) -> str:
+    def write_draft(self, location: entry_files.EntryLocation, data: bytes) -> str:
         """Write the file in its folder under a temporary name, and return its path."""
         folder = f"{self._root}/{location.stage}/{location.topic}"
         # Containers may share process ids, forks share the token.
@@ -86,7 +86,7 @@ class StoreFolder:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
 
     def commit(self, draft: str, location: entry_files.EntryLocation) -> None:
-        os.replace(draft, self._path(location))
+        os.replace(draft, self._get_path(location))
 
     def discard(self, draft: str) -> None:
         """Remove a draft, and its folder if it is empty then."""
@@ -106,18 +106,18 @@ class StoreFolder:
                 self.discard(draft)
 
     def set_aside(self, location: entry_files.EntryLocation) -> None:
-        """Move a damaged file to the folder `damaged`."""
+        """Move a damaged file to the folder `count_damaged`."""
         aside = f"{self._root}/{_DAMAGED}"
         os.makedirs(aside, _PRIVATE_FOLDER, exist_ok=True)
-        os.replace(self._path(location), f"{aside}/{location.stage}-{location.key}-{secrets.token_hex(4)}{SUFFIX}")
+        os.replace(self._get_path(location), f"{aside}/{location.stage}-{location.key}-{secrets.token_hex(4)}{SUFFIX}")
 
     def remove(self, location: entry_files.EntryLocation) -> bool:
         """Remove the entry, and its folder if that is empty, and return whether the entry existed."""
-        existed = entry_files.unlink(self._path(location))
+        existed = entry_files.unlink(self._get_path(location))
         entry_files.remove_if_empty(f"{self._root}/{location.stage}/{location.topic}")
         return existed
 
-    def files(self, topic: str | None = None, stage: StoreStage | None = None) -> Iterator[StoredFile]:
+    def list_files(self, topic: str | None = None, stage: StoreStage | None = None) -> Iterator[StoredFile]:
         """Yield the files of a topic, of a stage or all, in the order of the stages, oldest first."""
         try:
             os.listdir(self._root)
@@ -130,7 +130,7 @@ class StoreFolder:
                     found = _list_files(f"{at}/{name}", stage_name, name)
                     yield from sorted(found, key=lambda file: (file.made_at, file.location.key))
 
-    def damaged(self) -> int:
+    def count_damaged(self) -> int:
         return len(entry_files.list_names(f"{self._root}/{_DAMAGED}"))
 
     def sweep(self, before: float) -> None:
@@ -142,7 +142,7 @@ class StoreFolder:
                 if entry_files.is_folder(folder):
                     entry_files.remove_older(folder, DRAFT, time.time() - DRAFT_TTL_S)
 
-    def _path(self, location: entry_files.EntryLocation) -> str:
+    def _get_path(self, location: entry_files.EntryLocation) -> str:
         return f"{self._root}/{location.stage}/{location.topic}/{location.key}{SUFFIX}"
 
     def _make(self, folder: str) -> None:

@@ -14,7 +14,9 @@ from modules.llm_platform.infrastructure.stores.research_runs.folder import STAG
 def list_topics(found: Iterable[StoredFile]) -> tuple[StoredTopic, ...]:
     """Return the topics, the most recently changed first."""
     entries = sorted(_select_readable(found), key=lambda entry: (entry[0].location.topic, entry[0].made_at))
-    topics = [_topic(name, list(group)) for name, group in groupby(entries, key=lambda entry: entry[0].location.topic)]
+    topics = [
+        _make_topic(name, list(group)) for name, group in groupby(entries, key=lambda entry: entry[0].location.topic)
+    ]
     return tuple(sorted(topics, key=lambda topic: topic.newest, reverse=True))
 
 
@@ -42,7 +44,7 @@ def _select_readable(found: Iterable[StoredFile]) -> list[tuple[EntryHeader, Sto
     return [(file.head, file) for file in found if file.head is not None]
 
 
-def _topic(name: str, entries: list[tuple[EntryHeader, StoredFile]]) -> StoredTopic:
+def _make_topic(name: str, entries: list[tuple[EntryHeader, StoredFile]]) -> StoredTopic:
     """Return a topic from its entries, oldest first, with its latest query."""
     return StoredTopic(
         name=name,

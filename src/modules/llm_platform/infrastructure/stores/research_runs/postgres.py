@@ -76,7 +76,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         self._misses: Counter[dtos.StoreStage] = Counter()
 
     async def get(self, topic: dtos.Topic, stage: dtos.StoreStage, key: str, kind: type[Value]) -> Value | None:
-        entry = await self._entry(entry_files.EntryLocation(stage, topic.name, key))
+        entry = await self._load_entry(entry_files.EntryLocation(stage, topic.name, key))
         value = None if entry is None else entry_files.parse_value(entry[1], kind)
         self._count(stage, hits=int(value is not None))
         return value
@@ -93,7 +93,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
         except entry_files.UnstorableError as error:
             log.warning("an entry could not be stored", extra={"stage": stage, "error": str(error)})
             return
-        await self._run(lambda connection: _execute(connection, _PUT, _row(head, data)))
+        await self._run(lambda connection: _execute(connection, _PUT, _make_row(head, data)))
 
     async def values(self, topic: dtos.Topic, stage: dtos.StoreStage, kind: type[Value]) -> tuple[Value, ...]:
         rows = []
@@ -147,7 +147,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
             for location in locations:
                 if cancelled.is_set():
                     raise StoreError("the export was cancelled")
-                entry = asyncio.run_coroutine_threadsafe(self._entry(location), loop).result()
+                entry = asyncio.run_coroutine_threadsafe(self._load_entry(location), loop).result()
                 if entry is not None:
                     yield location, entry_files.seal(*entry)
 
@@ -181,7 +181,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
                 head, value = replace(entry[0], made_at=min(entry[0].made_at, self._clock())), entry[1]
                 if self._is_old(head):
                     expired += 1
-                elif await _execute(connection, _PUT_NEWER, _row(head, entry_files.seal(head, value))):
+                elif await _execute(connection, _PUT_NEWER, _make_row(head, entry_files.seal(head, value))):
                     added += 1
                 else:
                     skipped += 1
@@ -198,7 +198,7 @@ class PostgresResearchStore(IResearchStore, IHealthProbe):
             raise TopicNotFoundError
         return sorted(found, key=lambda file: (STAGES.index(file.location.stage), file.made_at, file.location.key))
 
-    async def _entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
+    async def _load_entry(self, location: entry_files.EntryLocation) -> tuple[entry_files.EntryHeader, bytes] | None:
         if not location.is_valid:
             return None
         rows = await self._run(
@@ -256,7 +256,7 @@ async def _execute(connection: Connection, statement: str, parameters: Sequence[
     return int((await connection.execute(statement.encode(), parameters)).rowcount)
 
 
-def _row(head: entry_files.EntryHeader, data: bytes) -> tuple[str, str, str, float, bytes]:
+def _make_row(head: entry_files.EntryHeader, data: bytes) -> tuple[str, str, str, float, bytes]:
     """Return the values of _PUT. The time is the time of the header, which is rounded to microseconds."""
     return head.location.stage, head.location.topic, head.location.key, head.made.timestamp(), data
 

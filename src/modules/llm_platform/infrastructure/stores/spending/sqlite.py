@@ -10,7 +10,7 @@ from typing import Final
 
 from modules.llm_platform.domain.exceptions import SpendingStoreError
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
-from modules.llm_platform.infrastructure.files.private_files import make_private_folder, private_opener
+from modules.llm_platform.infrastructure.files.private_files import make_private_folder, open_privately
 
 BUSY_TIMEOUT_S: Final = 2.0  # another process writes
 _SCHEMA: Final = """
@@ -39,10 +39,10 @@ class SqliteSpendingStore(ISpendingStore):
     def _add(self, day: str, amounts: Mapping[str, float], seen: Mapping[str, float]) -> Mapping[str, float]:
         if not self._file.exists():
             make_private_folder(self._file.parent)
-            os.close(private_opener(str(self._file), os.O_RDWR | os.O_CREAT))
+            os.close(open_privately(str(self._file), os.O_RDWR | os.O_CREAT))
         with closing(sqlite3.connect(self._file, timeout=BUSY_TIMEOUT_S)) as database, database:
             database.execute(_SCHEMA)
-            sums = self._sums(database, day)
+            sums = self._sum_up(database, day)
             added = [
                 {"day": day, "account": account, "usd": usd, "seen": seen.get(account, 0.0)}
                 for account, usd in amounts.items()
@@ -51,8 +51,8 @@ class SqliteSpendingStore(ISpendingStore):
             if added:
                 database.executemany(_ADD, added)
                 database.execute("DELETE FROM spending WHERE day < ?", (day,))
-                sums = self._sums(database, day)
+                sums = self._sum_up(database, day)
         return {account: sums.get(account, 0.0) for account in amounts}
 
-    def _sums(self, database: sqlite3.Connection, day: str) -> Mapping[str, float]:
+    def _sum_up(self, database: sqlite3.Connection, day: str) -> Mapping[str, float]:
         return dict(database.execute("SELECT account, usd FROM spending WHERE day = ?", (day,)).fetchall())

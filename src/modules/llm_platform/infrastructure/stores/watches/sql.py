@@ -71,7 +71,7 @@ WHERE number = (
 )
 RETURNING number, channel, attempts, watch, run
 """  # noqa: S608  constants
-_CHANGE: Final = "number, run, at, data"  # the columns of `_change`
+_CHANGE: Final = "number, run, at, data"  # the columns of `_read_change`
 
 
 class SqlWatchStore(IWatchStore, SqlStore):
@@ -145,7 +145,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
         rows = yield _select_page("watch_run", "data, at", owner, watch_id, limit, before)
         with _readable():
             return tuple(
-                dtos.WatchRun.model_validate_json(data).model_copy(update={"at": _time(at)}) for data, at in rows
+                dtos.WatchRun.model_validate_json(data).model_copy(update={"at": _read_time(at)}) for data, at in rows
             )
 
     @operation(empty=(), is_read=True)
@@ -154,7 +154,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
     ) -> Operation[tuple[dtos.FoundChange, ...]]:
         rows = yield _select_page("watch_change", _CHANGE, owner, watch_id, limit, before)
         with _readable():
-            return tuple(map(_change, rows))
+            return tuple(map(_read_change, rows))
 
     async def claim(self, token: str, lease_s: float, only: WatchSelection | None = None) -> dtos.ClaimedWatch | None:
         row = await self._claim(token, lease_s, only)
@@ -237,7 +237,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
         (number, channel, attempt, _, run), (url, *row), changes = found
         notice = dtos.WatchNotice(number, channel, attempt, _watch(row), run, (), url)
         try:
-            return replace(notice, changes=tuple(map(_change, changes)))
+            return replace(notice, changes=tuple(map(_read_change, changes)))
         except ValueError as error:
             raise NoticeUnreadableError(notice) from error
 
@@ -390,10 +390,10 @@ def _give_up_lease(watch: dtos.ClaimedWatch, changes: str, **parameters: Any) ->
     return int(rows[0][0])
 
 
-def _change(row: Row) -> dtos.FoundChange:
+def _read_change(row: Row) -> dtos.FoundChange:
     number, run, at, data = row
     change = dtos.WatchChange.model_validate_json(data)
-    return dtos.FoundChange(number=number, run=run, at=_time(at), **dict(change))
+    return dtos.FoundChange(number=number, run=run, at=_read_time(at), **dict(change))
 
 
 def _watch(row: Row) -> dtos.Watch:
@@ -405,7 +405,7 @@ def _watch(row: Row) -> dtos.Watch:
         query=asked.query,
         depth=asked.depth,
         every_s=every_s,
-        created_at=_time(created_at),
+        created_at=_read_time(created_at),
         sources=None if is_only_urls else asked.sources,
         urls=_read_urls(urls) or (),
         language=asked.language,
@@ -413,8 +413,8 @@ def _watch(row: Row) -> dtos.Watch:
         paused_because=paused,
         problem=problem,
         is_running=bool(asked_now),
-        next_at=_time(next_at) if paused is None else None,
-        last_run_at=None if last_at is None else _time(last_at),
+        next_at=_read_time(next_at) if paused is None else None,
+        last_run_at=None if last_at is None else _read_time(last_at),
         runs=runs,
         changes=changes,
         refusals=refusals,
@@ -424,5 +424,5 @@ def _watch(row: Row) -> dtos.Watch:
     )
 
 
-def _time(seconds: float) -> datetime:
+def _read_time(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)

@@ -20,9 +20,14 @@ from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.options import build_request, reject
 from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers, read_option_file
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
-from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.json import write_json
 from modules.llm_platform.presentation.cli.render.terminal import mark_unsupported, render_sources
-from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform, warn_about_jina
+from modules.llm_platform.presentation.cli.setup import (
+    configure,
+    get_command_context,
+    run_with_platform,
+    warn_about_jina,
+)
 from modules.llm_platform.presentation.kafka.contract import requests
 from modules.llm_platform.presentation.kafka.contract.requests import RequestError
 
@@ -79,7 +84,7 @@ def ask(
     yes: options.Yes = False,
 ) -> None:
     """Answer a question from the indexed documents."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
     output_options.check(console)
     try:
@@ -98,7 +103,7 @@ def ask(
     if any(item.url and not item.snippet for item in request.context):
         warn_about_jina(console, settings)
     console.print_progress("answering …")
-    timed = run_with_platform(wiring, settings, partial(_answer, request))
+    timed = run_with_platform(wiring, settings, partial(_find_answer, request))
     response = as_research(timed)
 
     def print_answer() -> None:
@@ -108,23 +113,23 @@ def ask(
         )
 
     renderers: Renderers = {
-        "json": partial(answer_json, timed),
+        "json": partial(write_answer_json, timed),
         "md": partial(research_markdown, response),
         "html": partial(research_html, response),
     }
     output_options.deliver(console, renderers, print_answer)
 
 
-async def _answer(request: RagQuestion, platform: LLMPlatform) -> TimedAnswer:
+async def _find_answer(request: RagQuestion, platform: LLMPlatform) -> TimedAnswer:
     started = time.monotonic()
     answer = await platform.answers.answer(request, use_fallback=True)
     return TimedAnswer(request, answer, round((time.monotonic() - started) * 1000))
 
 
-def answer_json(timed: TimedAnswer) -> str:
+def write_answer_json(timed: TimedAnswer) -> str:
     """Return the JSON of the answer stage without the fields of a request, with the duration."""
     answer = timed.answer
-    return json_text(
+    return write_json(
         {
             "answer": answer.answer,
             "citations": [citation.model_dump(mode="json", exclude_none=True) for citation in answer.citations],

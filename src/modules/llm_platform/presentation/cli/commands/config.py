@@ -9,7 +9,7 @@ from pydantic import SecretStr
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.output import print_result
-from modules.llm_platform.presentation.cli.setup import command_context
+from modules.llm_platform.presentation.cli.setup import get_command_context
 from shared.config import SECRET_MIN_CHARS, SECTIONS, Settings, setting_origin, unknown_variables
 from shared.setting_names import SettingOrigin, format_value
 
@@ -34,12 +34,12 @@ def config(
     as_json: options.PlainJson = False,
 ) -> None:
     """Show every setting and where it comes from."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     arguments = options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
     settings = Settings.load(**arguments)
     wiring.search_order(settings)  # Raises SettingsError for an unknown provider.
     values = [value._asdict() for value in list_setting_values(settings, arguments)]
-    print_result(console, {"settings": values}, _lines(settings, arguments), as_json=as_json)
+    print_result(console, {"settings": values}, _describe_settings(settings, arguments), as_json=as_json)
     for warning in list_setting_warnings(settings):
         console.warn(warning)
 
@@ -48,7 +48,7 @@ def list_setting_values(settings: Settings, arguments: Mapping[str, Any]) -> Ite
     """Yield the value of each setting, in the order of the documentation."""
     for name in Settings.model_fields:
         value = getattr(settings, name)
-        if secrets := _secrets(value):
+        if secrets := _find_secrets(value):
             text = SET if any(secret.get_secret_value() for secret in secrets) else ""
         else:
             text = "auto" if name == "SEARCH_PROVIDERS" and not value else format_value(value)
@@ -61,13 +61,13 @@ def list_setting_warnings(settings: Settings) -> list[str]:
     too_short = [
         f"{name} is shorter than {SECRET_MIN_CHARS} characters: it is not removed from answers and logs"
         for name in Settings.model_fields
-        for secret in _secrets(getattr(settings, name))
+        for secret in _find_secrets(getattr(settings, name))
         if 0 < len(secret.get_secret_value()) < SECRET_MIN_CHARS
     ]
     return [*unknown_variables(), *dict.fromkeys(too_short), *settings.api_key_warnings()]
 
 
-def _lines(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[Line]:
+def _describe_settings(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[Line]:
     for setting in list_setting_values(settings, arguments):
         if heading := SECTIONS.get(setting.name):
             yield Line()
@@ -77,6 +77,6 @@ def _lines(settings: Settings, arguments: Mapping[str, Any]) -> Iterator[Line]:
         yield Line(text, "dim" if setting.origin == "default" else "")
 
 
-def _secrets(value: Any) -> list[SecretStr]:
+def _find_secrets(value: Any) -> list[SecretStr]:
     values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple) else (value,)
     return [secret for secret in values if isinstance(secret, SecretStr)]

@@ -16,7 +16,7 @@ from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.commands.config import list_setting_warnings
 from modules.llm_platform.presentation.cli.commands.worker import check_brokers
 from modules.llm_platform.presentation.cli.output import print_check_results
-from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform
+from modules.llm_platform.presentation.cli.setup import configure, get_command_context, run_with_platform
 from shared.config import Settings
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def doctor(
     ] = False,
 ) -> None:
     """Check the configuration, and say how to repair it."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     settings = configure(
         console, options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
     )

@@ -11,9 +11,9 @@ import typer
 from modules.llm_platform.domain.dtos.document_dtos import MAX_LISTED_DOCUMENTS, DocumentList
 from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.console import Line
-from modules.llm_platform.presentation.cli.render.json import model_json
+from modules.llm_platform.presentation.cli.render.json import write_model_json
 from modules.llm_platform.presentation.cli.render.progress import report_folder_progress
-from modules.llm_platform.presentation.cli.render.terminal import plural, shorten
+from modules.llm_platform.presentation.cli.render.terminal import format_count, shorten
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
@@ -33,7 +33,7 @@ def documents(
     as_json: options.PlainJson = False,
 ) -> None:
     """List the documents that are searched, and the files that cannot be read."""
-    console, wiring = setup.command_context(ctx)
+    console, wiring = setup.get_command_context(ctx)
     settings = setup.configure(console, options.make_setting_arguments(documents=documents))
 
     async def list_them(platform: LLMPlatform) -> DocumentList:
@@ -44,14 +44,16 @@ def documents(
 
     found = setup.run_with_platform(wiring, settings, list_them)
     if as_json:
-        console.print_verbatim(model_json(found))
+        console.print_verbatim(write_model_json(found))
     else:
         console.print_lines(_render(found))
 
 
 def _render(found: DocumentList) -> Iterator[Line]:
     shown = len(found.documents)
-    yield Line(f"More than {shown:,} documents" if found.total is None else plural(found.total, "document"), "bold")
+    yield Line(
+        f"More than {shown:,} documents" if found.total is None else format_count(found.total, "document"), "bold"
+    )
     width = min(MAX_ADDRESS_CHARS, max((len(document.url) for document in found.documents), default=0))
     for document in found.documents:
         yield Line(f"  {document.url:<{width}}  {shorten(document.title)}")

@@ -16,8 +16,8 @@ from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.output import print_result
-from modules.llm_platform.presentation.cli.render.terminal import plural
-from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform
+from modules.llm_platform.presentation.cli.render.terminal import format_count
+from modules.llm_platform.presentation.cli.setup import configure, get_command_context, run_with_platform
 from shared.config import Settings
 
 if TYPE_CHECKING:
@@ -74,17 +74,17 @@ def index(
     as_json: options.PlainJson = False,
 ) -> None:
     """Index documents for search and answers; unchanged documents are skipped."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     settings = configure(console, options.make_setting_arguments(offline=offline, QDRANT_COLLECTION=collection))
     try:
-        with _progress_bar(console) as show_progress:
+        with _show_progress_bar(console) as show_progress:
             report = run_with_platform(
                 wiring, settings, partial(_index, settings, paths, prune, replaces_collection, show_progress)
             )
     except KeyboardInterrupt:
         console.warn(INTERRUPTED)
         raise
-    for warning in _warnings(report, settings, replaces_collection=replaces_collection):
+    for warning in _list_warnings(report, settings, replaces_collection=replaces_collection):
         console.warn(warning)
     print_result(console, report, _report_lines(report), as_json=as_json)
     if not report.documents:
@@ -110,7 +110,7 @@ async def _index(
 
 
 @contextmanager
-def _progress_bar(console: Console) -> Iterator[ShowProgress]:
+def _show_progress_bar(console: Console) -> Iterator[ShowProgress]:
     """Draw a progress bar on standard error if that is a terminal."""
     if not console.stderr_is_terminal:
         yield lambda step: None
@@ -123,13 +123,13 @@ def _progress_bar(console: Console) -> Iterator[ShowProgress]:
         task = bar.add_task("", total=None, status="reading …")
 
         def show_progress(step: IndexProgress) -> None:
-            status = f"{plural(step.documents, 'document')}, {plural(step.passages, 'passage')} written"
+            status = f"{format_count(step.documents, 'document')}, {format_count(step.passages, 'passage')} written"
             bar.update(task, total=step.total_bytes, completed=step.done_bytes, status=status)
 
         yield show_progress
 
 
-def _warnings(report: IndexReport, settings: Settings, *, replaces_collection: bool) -> Iterator[str]:
+def _list_warnings(report: IndexReport, settings: Settings, *, replaces_collection: bool) -> Iterator[str]:
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
         yield f"{problem.where}: {problem.reason}"
     if report.problem_count > MAX_PROBLEMS_SHOWN:
@@ -143,7 +143,7 @@ def _warnings(report: IndexReport, settings: Settings, *, replaces_collection: b
 
 
 def _report_lines(report: IndexReport) -> Iterator[Line]:
-    yield Line(f"{plural(report.documents, 'document')} in the collection {report.collection}", "bold")
+    yield Line(f"{format_count(report.documents, 'document')} in the collection {report.collection}", "bold")
     counts = {
         "new": report.added,
         "changed": report.changed,
@@ -152,4 +152,4 @@ def _report_lines(report: IndexReport) -> Iterator[Line]:
         "removed": report.removed,
     }
     yield Line(", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing to do")
-    yield Line(f"{plural(report.passages, 'passage')} written, by {report.embedder}", "dim")
+    yield Line(f"{format_count(report.passages, 'passage')} written, by {report.embedder}", "dim")

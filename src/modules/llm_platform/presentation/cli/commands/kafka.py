@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 import typer
 
 from modules.llm_platform.presentation.cli import options
-from modules.llm_platform.presentation.cli.commands.worker import kafka_errors, kafka_settings
+from modules.llm_platform.presentation.cli.commands.worker import kafka_errors, load_kafka_settings
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import reject
-from modules.llm_platform.presentation.cli.render.json import json_text
-from modules.llm_platform.presentation.cli.setup import command_context, load_settings
+from modules.llm_platform.presentation.cli.render.json import write_json
+from modules.llm_platform.presentation.cli.setup import get_command_context, load_settings
 from modules.llm_platform.presentation.kafka.contract.requests import MAX_PARSED_BYTES, Topics, parse_request
 from modules.llm_platform.presentation.kafka.contract.wire_format import without_header
 from shared.logging import configure_logging, printable
@@ -29,7 +29,7 @@ StageName = Literal["search", "answer"]
 TEXT_FIELDS: Final[Mapping[StageName, str]] = {"search": "query", "answer": "question"}
 DEFAULT_WAIT_S: Final = 60.0  # the partitions of a killed worker are reassigned after 45
 
-kafka_app = options.command_group("Try the Kafka contract: send a request, print outcomes, print the contract.")
+kafka_app = options.make_command_group("Try the Kafka contract: send a request, print outcomes, print the contract.")
 
 
 @kafka_app.command(cls=options.Command)
@@ -58,7 +58,7 @@ def send(
     ] = DEFAULT_WAIT_S,
 ) -> None:
     """Send one request, and print its outcome."""
-    console, _ = command_context(ctx)
+    console, _ = get_command_context(ctx)
     if text.lstrip().startswith("{"):
         _reject_options({"--id": request_id, "--top-k": top_k, "--filter": filters}, "a complete message has its own")
         message = text.encode("utf-8", "surrogateescape")
@@ -78,7 +78,7 @@ def send(
             outcome_id = sent_id or position.fallback_request_id
             for outcome in tail.outcomes(wait):
                 if is_outcome_of(outcome, cluster.topics, stage, outcome_id):
-                    console.print_verbatim(printable(_text(outcome)))
+                    console.print_verbatim(printable(_render_outcome(outcome)))
                     return
     raise CommandError(
         f"no outcome of {printable(outcome_id)} within {wait:g} s: is a worker running? Run `llm-platform worker --check`"
@@ -99,17 +99,17 @@ def tail(
     as_json: Annotated[bool, typer.Option("--json", help="Print only the messages, one on each line.")] = False,
 ) -> None:
     """Print outcomes as they arrive."""
-    console, _ = command_context(ctx)
+    console, _ = get_command_context(ctx)
     with _connect(console) as cluster:
         from modules.llm_platform.presentation.kafka.admin.dev_client import OutcomeTail
 
         with closing(OutcomeTail(cluster, from_start=from_start)) as outcome_tail:
             printed = 0
             for outcome in outcome_tail.outcomes(seconds):
-                if request_id is not None and _fields(outcome).get("request_id") != request_id:
+                if request_id is not None and _read_outcome_fields(outcome).get("request_id") != request_id:
                     continue
                 position = "" if as_json else f"{outcome.topic}/{outcome.partition}/{outcome.offset} "
-                console.print_verbatim(printable(position + _text(outcome)))
+                console.print_verbatim(printable(position + _render_outcome(outcome)))
                 console.out.flush()
                 printed += 1
                 if printed == count:
@@ -121,8 +121,8 @@ def asyncapi(ctx: typer.Context) -> None:
     """Print the AsyncAPI document of the contract, with the topics of KAFKA_CONFIG."""
     from modules.llm_platform.presentation.kafka.contract.schemas import asyncapi as document
 
-    console, _ = command_context(ctx)
-    console.print_verbatim(json_text(document(Topics(load_settings(console, {}).kafka_topics()))))
+    console, _ = get_command_context(ctx)
+    console.print_verbatim(write_json(document(Topics(load_settings(console, {}).kafka_topics()))))
 
 
 def _request_message(
@@ -153,13 +153,13 @@ def _reject_options(values: Mapping[str, object], message: str) -> None:
 
 @contextmanager
 def _connect(console: Console) -> Iterator[Cluster]:
-    settings = kafka_settings(console, {})
+    settings = load_kafka_settings(console, {})
     configure_logging("ERROR", settings.LOG_FORMAT, settings.secrets())
     with kafka_errors():
         from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
-        from modules.llm_platform.presentation.kafka.worker.clients import client_settings
+        from modules.llm_platform.presentation.kafka.worker.clients import make_client_settings
 
-        yield Cluster(settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings), Topics(settings.kafka_topics()))
+        yield Cluster(settings.KAFKA_BOOTSTRAP_SERVERS, make_client_settings(settings), Topics(settings.kafka_topics()))
 
 
 def is_outcome_of(outcome: IncomingRecord, topics: Topics, stage: StageName, request_id: str) -> bool:
@@ -167,17 +167,17 @@ def is_outcome_of(outcome: IncomingRecord, topics: Topics, stage: StageName, req
 
     The stages share the topic of failures, and each stage has its own ids.
     """
-    fields = _fields(outcome)
+    fields = _read_outcome_fields(outcome)
     if outcome.topic == topics.failed:
         return fields.get("stage") == stage and fields.get("request_id") == request_id
     return outcome.topic == topics.results[stage] and fields.get("request_id") == request_id
 
 
-def _text(outcome: IncomingRecord) -> str:
+def _render_outcome(outcome: IncomingRecord) -> str:
     return without_header(outcome.value or b"").decode("utf-8", "replace")
 
 
-def _fields(outcome: IncomingRecord) -> Mapping[str, Any]:
+def _read_outcome_fields(outcome: IncomingRecord) -> Mapping[str, Any]:
     try:
         message = json.loads(without_header(outcome.value or b""))
     except (ValueError, RecursionError):

@@ -8,7 +8,7 @@ import typer
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.setup import KEYLESS, command_context, load_settings, run_with_platform
+from modules.llm_platform.presentation.cli.setup import KEYLESS, get_command_context, load_settings, run_with_platform
 
 MCP_PACKAGES: Final = ("mcp",)  # packages of the extra
 NOT_INSTALLED: Final = 'MCP is not installed: pip install "llm-platform[mcp]"'
@@ -21,7 +21,7 @@ def mcp(
     offline: options.Offline = False,
 ) -> None:
     """Serve an MCP host, such as Claude Desktop, on standard input and output."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     settings = load_settings(
         console, options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
     )

@@ -18,8 +18,8 @@ from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError, run_async
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.output import print_result
-from modules.llm_platform.presentation.cli.render.terminal import plural
-from modules.llm_platform.presentation.cli.setup import CommandContext, command_context, configure
+from modules.llm_platform.presentation.cli.render.terminal import format_count
+from modules.llm_platform.presentation.cli.setup import CommandContext, configure, get_command_context
 from modules.llm_platform.presentation.kafka.contract.requests import Topics
 from modules.llm_platform.presentation.kafka.contract.wire_format import without_header
 from shared.config import Settings
@@ -40,7 +40,9 @@ NOT_STORED: Final = (
 )
 NEVER_STORED: Final = "requests with invalid_payload fail again and are not stored: their senders must correct them"
 
-outcomes_app = options.command_group("Show stored outcomes of the worker, forget them, and replay failed requests.")
+outcomes_app = options.make_command_group(
+    "Show stored outcomes of the worker, forget them, and replay failed requests."
+)
 
 Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids of requests; default: any.")]
 Status = Annotated[str | None, typer.Option("--status", metavar="KIND", help="Only result, or only failed.")]
@@ -59,7 +61,7 @@ All = Annotated[bool, typer.Option("--all", help="All outcomes, where no id and 
 
 
 def _configure(ctx: typer.Context) -> tuple[CommandContext, Settings]:
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     return context, configure(context.console, {})
 
 
@@ -104,11 +106,11 @@ def show(
     """List outcomes, the newest first; with ids, print them in full."""
     context, settings = _configure(ctx)
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
-    entries = _run(context, settings, lambda outcomes, failed: _entries(outcomes, failed, chosen, limit))
+    entries = _run(context, settings, lambda outcomes, failed: _find_entries(outcomes, failed, chosen, limit))
     _reject_unknown(chosen, entries)
     lines = []
     for entry in entries:
-        lines.append(_line(entry))
+        lines.append(_render_entry(entry))
         if chosen.ids:
             body = without_header(entry.stored.outcome.body).decode("utf-8", "replace")
             lines.append(Line(f"  {printable(body)}"))
@@ -135,7 +137,7 @@ def forget(
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than, everything=everything)
 
     async def work(outcomes: IOutcomeStore, failed: IFailedRequestStore) -> tuple[list[Entry], int]:
-        entries = await _entries(outcomes, failed, chosen)
+        entries = await _find_entries(outcomes, failed, chosen)
         removed = 0
         for start in range(0, len(entries) if yes else 0, REMOVED_AT_ONCE):
             batch = entries[start : start + REMOVED_AT_ONCE]
@@ -154,9 +156,9 @@ def forget(
     _reject_unknown(chosen, entries)
     changed = len(entries) - removed if yes else 0
     result = {"dry_run": not yes, "matched": len(entries), "removed": removed, "changed_meanwhile": changed}
-    lines = [Line(f"{plural(removed, 'outcome')} forgotten{_describe_changed(changed)}.")]
+    lines = [Line(f"{format_count(removed, 'outcome')} forgotten{_describe_changed(changed)}.")]
     if not yes:
-        lines = _dry_run_lines(entries, f"{plural(len(entries), 'outcome')} would be forgotten.")
+        lines = _describe_dry_run(entries, f"{format_count(len(entries), 'outcome')} would be forgotten.")
     print_result(context.console, result, lines, as_json=as_json)
 
 
@@ -182,17 +184,17 @@ def replay(
     async def work(
         outcomes: IOutcomeStore, failed: IFailedRequestStore
     ) -> tuple[list[Entry], list[FailedRequest], ReplayResult | None]:
-        entries = await _entries(outcomes, failed, chosen)
+        entries = await _find_entries(outcomes, failed, chosen)
         interrupted = await _find_interrupted(outcomes, failed, chosen)
         requests = [(entry.request, entry.stored.outcome) for entry in entries if entry.request is not None]
         if not yes:
             return entries, interrupted, None
         from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
         from modules.llm_platform.presentation.kafka.admin.replay import Replayer
-        from modules.llm_platform.presentation.kafka.worker.clients import client_settings
+        from modules.llm_platform.presentation.kafka.worker.clients import make_client_settings
 
         brokers, topics = settings.KAFKA_BOOTSTRAP_SERVERS, Topics(settings.kafka_topics())
-        replayer = Replayer(Cluster(brokers, client_settings(settings), topics), outcomes, failed)
+        replayer = Replayer(Cluster(brokers, make_client_settings(settings), topics), outcomes, failed)
         replayer.check_topics()
         return entries, interrupted, await replayer.replay([*((request, None) for request in interrupted), *requests])
 
@@ -228,8 +230,8 @@ def selection(
         wanted._replace(
             request_id=ids[0] if ids and len(ids) == 1 else None,
             tenant=tenant if tenant is not None or settings.KAFKA_TENANT_FIELD else "",
-            min_age_s=_age(older_than, "--older-than") or 0.0,
-            max_age_s=_age(newer_than, "--newer-than"),
+            min_age_s=_parse_age(older_than, "--older-than") or 0.0,
+            max_age_s=_parse_age(newer_than, "--newer-than"),
         ),
         tuple(ids or ()),
         code,
@@ -252,7 +254,7 @@ def _with_topic(wanted: OutcomeFilter, topic: str | None, topics: Topics) -> Out
     return wanted._replace(kind="failed")
 
 
-def _age(text: str | None, option: str) -> float | None:
+def _parse_age(text: str | None, option: str) -> float | None:
     """Return the seconds of an age such as 30m. Raises WrongUseError that names the option."""
     if text is None:
         return None
@@ -262,7 +264,7 @@ def _age(text: str | None, option: str) -> float | None:
     return float(match[1]) * SECONDS[match[2]]
 
 
-async def _entries(
+async def _find_entries(
     outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection, limit: int | None = None
 ) -> list[Entry]:
     requests = {(request.stage, request.tenant, request.request_id): request for request in await failed.list()}
@@ -324,7 +326,7 @@ def _as_json(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _line(entry: Entry) -> Line:
+def _render_entry(entry: Entry) -> Line:
     outcome = entry.stored.outcome
     when = datetime.fromtimestamp(entry.stored.stored_at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     owner = f"  tenant {printable(outcome.tenant)}" if outcome.tenant else ""
@@ -336,9 +338,9 @@ def _describe_changed(count: int) -> str:
     return f", {count} left that changed meanwhile" if count else ""
 
 
-def _dry_run_lines(entries: Sequence[Entry], text: str) -> list[Line]:
+def _describe_dry_run(entries: Sequence[Entry], text: str) -> list[Line]:
     more = [Line(f"… and {len(entries) - SHOWN} more")] if len(entries) > SHOWN else []
-    return [*map(_line, entries[:SHOWN]), *more, Line(text), Line("Nothing was changed. Add --yes to do it.")]
+    return [*map(_render_entry, entries[:SHOWN]), *more, Line(text), Line("Nothing was changed. Add --yes to do it.")]
 
 
 def _print_replay(
@@ -362,16 +364,16 @@ def _print_replay(
         "not_accepted": unsent,
         "not_stored": not_stored,
     }
-    lines = [Line(f"{plural(sent, 'request')} sent{_describe_changed(changed)}.")]
+    lines = [Line(f"{format_count(sent, 'request')} sent{_describe_changed(changed)}.")]
     if result is None:
-        again = f" and {plural(len(interrupted), 'request')} of an interrupted replay" if interrupted else ""
-        lines = _dry_run_lines(ready, f"{plural(len(ready), 'request')}{again} would be sent.")
+        again = f" and {format_count(len(interrupted), 'request')} of an interrupted replay" if interrupted else ""
+        lines = _describe_dry_run(ready, f"{format_count(len(ready), 'request')}{again} would be sent.")
     print_result(context.console, fields, lines, as_json=as_json)
     if unsent:
-        raise CommandError(f"the brokers did not accept {plural(unsent, 'request')}: replay again")
+        raise CommandError(f"the brokers did not accept {format_count(unsent, 'request')}: replay again")
     if not_stored:
         reason = NEVER_STORED if set(codes) == {INVALID} else NOT_STORED
-        raise CommandError(f"{plural(not_stored, 'failure')} cannot be replayed: {reason}")
+        raise CommandError(f"{format_count(not_stored, 'failure')} cannot be replayed: {reason}")
 
 
 def _reject_unknown(chosen: Selection, entries: Sequence[Entry], interrupted: Sequence[FailedRequest] = ()) -> None:

@@ -18,10 +18,10 @@ from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egres
 from modules.llm_platform.domain.text.language import choose_language
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import INTERRUPTED, CommandError, run_async
-from modules.llm_platform.presentation.cli.options import option_message, reject
+from modules.llm_platform.presentation.cli.options import reject, write_option_message
 from modules.llm_platform.presentation.cli.output import OutputOptions, read_option_file
-from modules.llm_platform.presentation.cli.render.json import model_json
-from modules.llm_platform.presentation.cli.render.terminal import degradation_notes, estimate_line
+from modules.llm_platform.presentation.cli.render.json import write_model_json
+from modules.llm_platform.presentation.cli.render.terminal import describe_degradations, estimate_line
 from modules.llm_platform.presentation.cli.setup import Wiring, run_with_platform
 from shared.config import Settings
 from shared.exceptions import AppException
@@ -45,7 +45,7 @@ def print_plan(
     else:
         plan = PlanReview(console, wiring, settings, request).make_plan()
     if as_json:
-        console.print_verbatim(model_json(plan))
+        console.print_verbatim(write_model_json(plan))
     else:
         console.print_lines(Line(question) for question in plan.questions)
 
@@ -87,7 +87,7 @@ class PlanReview:
         plan = run_with_platform(self._wiring, self._settings, lambda platform: platform.research.plan(plan_request))
         self._made = plan
         self._spent += plan.spent
-        for note in degradation_notes(plan.degraded):
+        for note in describe_degradations(plan.degraded):
             self._console.warn(note)
         return plan
 
@@ -221,7 +221,7 @@ class PlanEditor:
         """Return the accepted sub-questions, at least one. Raises CommandError if the user quits or closes the input."""
         self._show()
         while True:
-            word, _, rest = self._prompt(PROMPT).partition(" ")
+            word, _, rest = self._prompt_user(PROMPT).partition(" ")
             try:
                 action = ACTIONS.get(word.lower())
                 if action == "accept":
@@ -234,7 +234,7 @@ class PlanEditor:
             else:
                 self._show()
 
-    def _prompt(self, text: str) -> str:
+    def _prompt_user(self, text: str) -> str:
         """Return the typed line. Raises CommandError at the end of input, which is no consent to a report that costs money."""
         typed = self._console.prompt(text)
         if typed is None:
@@ -261,13 +261,13 @@ class PlanEditor:
     def _edit(self, rest: str) -> None:
         number, _, text = rest.partition(" ")
         index = self._index(number)
-        if typed := text.strip() or self._prompt(f"new text of {index + 1} (Enter keeps it):"):
+        if typed := text.strip() or self._prompt_user(f"new text of {index + 1} (Enter keeps it):"):
             self.questions[index] = self._validate(typed, replaced=index)
 
     def _add(self, rest: str) -> None:
         if len(self.questions) >= MAX_PLAN_QUESTIONS:
             raise _InputError(f"a plan has at most {MAX_PLAN_QUESTIONS} sub-questions: remove one first")
-        if typed := rest or self._prompt("another sub-question (Enter for none):"):
+        if typed := rest or self._prompt_user("another sub-question (Enter for none):"):
             self.questions.append(self._validate(typed))
 
     def _move(self, rest: str) -> None:
@@ -301,7 +301,7 @@ class PlanEditor:
             question = _QUESTION.validate_python(typed)
         except ValidationError as error:
             detail = error.errors(include_input=False)[0]
-            message = option_message(detail["type"], detail["msg"])
+            message = write_option_message(detail["type"], detail["msg"])
             raise _InputError(f"a sub-question {message}") from error
         others = {question.casefold() for index, question in enumerate(self.questions) if index != replaced}
         if question.casefold() in others:

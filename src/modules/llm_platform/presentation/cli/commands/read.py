@@ -8,10 +8,15 @@ import typer
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers
-from modules.llm_platform.presentation.cli.render.document import page_html, page_markdown
-from modules.llm_platform.presentation.cli.render.json import model_json
+from modules.llm_platform.presentation.cli.render.document import render_page_html, render_page_markdown
+from modules.llm_platform.presentation.cli.render.json import write_model_json
 from modules.llm_platform.presentation.cli.render.terminal import render_footer, render_heading
-from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform, warn_about_jina
+from modules.llm_platform.presentation.cli.setup import (
+    configure,
+    get_command_context,
+    run_with_platform,
+    warn_about_jina,
+)
 
 ReaderName = Literal["jina", "direct"]
 
@@ -29,7 +34,7 @@ def read(
     yes: options.Yes = False,
 ) -> None:
     """Read a page safely, and show its text."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     output_options = OutputOptions(as_json, output, prompts_enabled=not yes)
     output_options.check(console)
     address = url.strip()
@@ -47,8 +52,8 @@ def read(
         console.print_lines(render_footer(page))
 
     renderers: Renderers = {
-        "json": partial(model_json, page),
-        "md": partial(page_markdown, page),
-        "html": partial(page_html, page),
+        "json": partial(write_model_json, page),
+        "md": partial(render_page_markdown, page),
+        "html": partial(render_page_html, page),
     }
     output_options.deliver(console, renderers, print_page)

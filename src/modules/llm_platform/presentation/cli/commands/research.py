@@ -26,9 +26,9 @@ from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import build_request, reject
 from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers, read_option_file, write_file
 from modules.llm_platform.presentation.cli.render import terminal
-from modules.llm_platform.presentation.cli.render.csl import csl_json
+from modules.llm_platform.presentation.cli.render.csl import render_csl_json
 from modules.llm_platform.presentation.cli.render.document import research_html, research_markdown
-from modules.llm_platform.presentation.cli.render.json import evidence_json_lines, json_text, model_json
+from modules.llm_platform.presentation.cli.render.json import write_evidence_json_lines, write_json, write_model_json
 from modules.llm_platform.presentation.cli.render.progress import LiveAnswer, Progress, report_folder_progress
 from shared.config import Settings
 
@@ -171,7 +171,7 @@ def research(
     yes: options.Yes = False,
 ) -> None:
     """Answer a question, with citations that were checked."""
-    console, wiring = setup.command_context(ctx)
+    console, wiring = setup.get_command_context(ctx)
     arguments = options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
     output_options = OutputOptions(
         as_json, output, not yes, csl, evidence, show_sent, prints_object=schema is not None, can_seal=True
@@ -274,7 +274,7 @@ class _ResearchCommand:
                 accepted = {"plan": review.run(), **review.get_remaining_limits()}
                 request = build_request(ResearchRequest, {**self.fields, **accepted}, argument="QUESTION")
             with self._resume_hint(request):
-                work = partial(self._answer_for_delivery, request, store_plan=is_reviewed)
+                work = partial(self._make_delivery, request, store_plan=is_reviewed)
                 response, seal = setup.run_with_platform(self.wiring, self.settings, work)
         answer = review.add_planning_cost(response) if is_reviewed else response
         note = self.wiring.explain_missing_model(self.settings)
@@ -319,18 +319,20 @@ class _ResearchCommand:
         options = self.output_options
         return self.console.stdout_is_terminal and options.is_printed and not options.prints_object
 
-    async def _answer_for_delivery(
+    async def _make_delivery(
         self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool
     ) -> tuple[ResearchResponse, Seal | None]:
         """Run the research. For a sealed answer, also return what seals it: the platform has the texts of its sources."""
         if not self.output_options.is_sealed:
-            return await self._answer(request, platform, store_plan=store_plan), None
+            return await self._make_answer(request, platform, store_plan=store_plan), None
         platform.seals.check_signer()
-        response = await self._answer(request, platform, store_plan=store_plan)
+        response = await self._make_answer(request, platform, store_plan=store_plan)
         sources = await platform.seals.load_sources(response)
         return response, lambda answer: platform.seals.seal(answer, sources)
 
-    async def _answer(self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool) -> ResearchResponse:
+    async def _make_answer(
+        self, request: ResearchRequest, platform: LLMPlatform, *, store_plan: bool
+    ) -> ResearchResponse:
         """Run the research, and show its steps if a terminal is there to show them."""
         if store_plan:
             # Stored before the run, so that the plan survives a process that is killed.
@@ -420,7 +422,7 @@ def deliver_research(
             # A program parses standard output: without an object, nothing may be printed there.
             if response.output is None:
                 raise CommandError(f"{OutputError.of(response.degraded).message}; --json prints the text")
-            console.print_verbatim(json_text(response.output))
+            console.print_verbatim(write_json(response.output))
             return
         marked = terminal.mark_unsupported(response)
         if not is_live:
@@ -432,7 +434,7 @@ def deliver_research(
         console.print_lines(terminal.render_sources(response, missing_model_note))
 
     renderers: Renderers = {
-        "json": partial(model_json, response),
+        "json": partial(write_model_json, response),
         "md": partial(research_markdown, response),
         "html": partial(research_html, response),
     }
@@ -444,9 +446,9 @@ def deliver_research(
         replace(output_options, file=None).deliver(console, renderers, print_answer)
         raise
     if output_options.csl is not None:
-        write_file(console, output_options.csl, csl_json(response))
+        write_file(console, output_options.csl, render_csl_json(response))
     if output_options.evidence is not None:
-        write_file(console, output_options.evidence, evidence_json_lines(response))
+        write_file(console, output_options.evidence, write_evidence_json_lines(response))
     if output_options.show_sent:
         print_lines = console.print_lines if output_options.is_printed else console.print_notes
         print_lines(terminal.render_egress_log(response.metadata))

@@ -27,8 +27,8 @@ from modules.llm_platform.presentation.cli.commands.research import (
 )
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.output import OutputOptions, print_result
-from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
-from modules.llm_platform.presentation.cli.setup import command_context
+from modules.llm_platform.presentation.cli.render.terminal import format_count, format_local_minute
+from modules.llm_platform.presentation.cli.setup import get_command_context
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
@@ -43,7 +43,7 @@ KeyLabel = Annotated[
     ),
 ]
 
-researches_app = options.command_group(
+researches_app = options.make_command_group(
     "List, follow, finish and cancel background runs of the servers that share this store."
 )
 
@@ -57,21 +57,21 @@ def list_researches(
     as_json: options.AsJson = False,
 ) -> None:
     """List the background runs, newest first."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     page = context.run(
         lambda platform: platform.research_jobs.list(owner=owner_of_label(key), limit=limit, before=before)
     )
-    lines = [line for job in page.researches for line in _job_lines(job)]
+    lines = [line for job in page.researches for line in _describe_job(job)]
     print_result(context.console, page, lines or [Line("No background run is stored.")], as_json=as_json)
 
 
 @researches_app.command(cls=options.Command)
 def show(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Show the state of a background run."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     job = context.run(lambda platform: platform.research_jobs.get(research_id, owner=owner_of_label(key)))
     problem = [Line(f"  {job.problem['detail']}", "red")] if job.problem else []
-    print_result(context.console, job, [*_job_lines(job), *problem], as_json=as_json)
+    print_result(context.console, job, [*_describe_job(job), *problem], as_json=as_json)
 
 
 @researches_app.command(cls=options.Command)
@@ -87,7 +87,7 @@ def follow(
     yes: options.Yes = False,
 ) -> None:
     """Show the steps of a background run, from the first one on, and its answer when it is done."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     console = context.console
     output_options = OutputOptions(
         as_json, output, prompts_enabled=not yes, csl=csl, evidence=evidence, show_sent=show_sent, can_seal=True
@@ -125,17 +125,17 @@ def follow(
 @researches_app.command(cls=options.Command)
 def cancel(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Cancel a background run unless it has ended; a server that runs it stops within seconds."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     job = context.run(lambda platform: platform.research_jobs.cancel(research_id, owner=owner_of_label(key)))
-    print_result(context.console, job, _job_lines(job), as_json=as_json)
+    print_result(context.console, job, _describe_job(job), as_json=as_json)
 
 
 @researches_app.command(cls=options.Command)
 def finish(ctx: typer.Context, research_id: ResearchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Let a background run end its search and write from what it has found; a server that runs it does so within seconds."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     job = context.run(lambda platform: platform.research_jobs.finish_early(research_id, owner=owner_of_label(key)))
-    print_result(context.console, job, _job_lines(job), as_json=as_json)
+    print_result(context.console, job, _describe_job(job), as_json=as_json)
 
 
 @contextmanager
@@ -149,14 +149,14 @@ def _follow_hint(console: Console, research_id: str, key: str | None) -> Iterato
         raise
 
 
-def _job_lines(job: ResearchJob) -> Iterator[Line]:
+def _describe_job(job: ResearchJob) -> Iterator[Line]:
     yield Line(" ".join(job.query.split()), "bold")
     steps = (
         [
-            plural(job.progress.searched, "search", "searches"),
-            f"{plural(job.progress.read, 'page')} read",
+            format_count(job.progress.searched, "search", "searches"),
+            f"{format_count(job.progress.read, 'page')} read",
         ]
         if job.status == "running"
         else []
     )
-    yield Line(f"  {job.id}  {', '.join([job.depth, job.status, *steps, local_minute(job.created_at)])}", "dim")
+    yield Line(f"  {job.id}  {', '.join([job.depth, job.status, *steps, format_local_minute(job.created_at)])}", "dim")

@@ -43,7 +43,7 @@ def search(
     yes: options.Yes = False,
 ) -> None:
     """Search, and list the results."""
-    console, wiring = setup.command_context(ctx)
+    console, wiring = setup.get_command_context(ctx)
     arguments = options.make_setting_arguments(provider=provider, documents=documents, offline=offline)
     values = {
         "query": query,

@@ -6,7 +6,7 @@ import typer
 
 from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
-from modules.llm_platform.presentation.cli.setup import command_context, load_settings
+from modules.llm_platform.presentation.cli.setup import get_command_context, load_settings
 
 MAX_PORT = 65_535
 SERVER_PACKAGES = ("fastapi", "starlette", "throttled", "uvicorn")  # packages of the extra
@@ -31,7 +31,7 @@ def serve(
     offline: options.Offline = False,
 ) -> None:
     """Serve the HTTP interface until stopped."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     arguments = options.make_setting_arguments(
         provider=provider, documents=documents, offline=offline, LLM_PLATFORM_HOST=host, LLM_PLATFORM_PORT=port
     )

@@ -13,8 +13,8 @@ from modules.llm_platform.presentation.cli import options
 from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run_async
 from modules.llm_platform.presentation.cli.output import print_result
-from modules.llm_platform.presentation.cli.render.terminal import byte_size, local_minute, plural
-from modules.llm_platform.presentation.cli.setup import command_context, configure, run_with_platform
+from modules.llm_platform.presentation.cli.render.terminal import format_bytes, format_count, format_local_minute
+from modules.llm_platform.presentation.cli.setup import configure, get_command_context, run_with_platform
 
 Topic = Annotated[
     str,
@@ -22,38 +22,38 @@ Topic = Annotated[
 ]
 
 
-topics_app = options.command_group("Show and remove the topics of the research store.")
-cache_app = options.command_group("Manage the whole research store: statistics, removal, export, import.")
-store_app = options.command_group("Prepare a PostgreSQL database.")
+topics_app = options.make_command_group("Show and remove the topics of the research store.")
+cache_app = options.make_command_group("Manage the whole research store: statistics, removal, export, import.")
+store_app = options.make_command_group("Prepare a PostgreSQL database.")
 
 
 @topics_app.command("list", cls=options.Command)
 def list_topics(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     """List the topics, the most recent first."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     topics = context.run(lambda platform: platform.store.topics())
     result = {"topics": [topic.model_dump(mode="json") for topic in topics]}
-    lines = [line for topic in topics for line in _topic_lines(topic)]
+    lines = [line for topic in topics for line in _describe_topic(topic)]
     print_result(context.console, result, lines or [Line("The store is empty.")], as_json=as_json)
 
 
 @topics_app.command(cls=options.Command)
 def show(ctx: typer.Context, topic: Topic, as_json: options.PlainJson = False) -> None:
     """Show the entries of a topic."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     found, entries = context.run(lambda platform: platform.store.show(topic))
     result = {"topic": found.model_dump(mode="json"), "entries": [entry.model_dump(mode="json") for entry in entries]}
-    lines = [*_topic_lines(found), Line()]
+    lines = [*_describe_topic(found), Line()]
     for entry in entries:
-        size = byte_size(entry.bytes)
-        lines.append(Line(f"  {entry.stage:<16}  {local_minute(entry.made_at)}  {size:>8}  {entry.key}"))
+        size = format_bytes(entry.bytes)
+        lines.append(Line(f"  {entry.stage:<16}  {format_local_minute(entry.made_at)}  {size:>8}  {entry.key}"))
     print_result(context.console, result, lines, as_json=as_json)
 
 
 @topics_app.command("clear", cls=options.Command)
 def clear_topic(ctx: typer.Context, topic: Topic, as_json: options.PlainJson = False, yes: options.Yes = False) -> None:
     """Remove a topic: its next research starts from the beginning."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     _confirm(context.console, "Remove the entries of that topic?", prompts_enabled=not yes)
     removed = context.run(lambda platform: platform.store.clear(topic))
     _print_removed(context.console, removed, as_json=as_json)
@@ -62,15 +62,15 @@ def clear_topic(ctx: typer.Context, topic: Topic, as_json: options.PlainJson = F
 @cache_app.command(cls=options.Command)
 def stats(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     """Show entries, bytes, age and hits of each stage."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     found = context.run(lambda platform: platform.store.stats())
-    print_result(context.console, found, _stats_lines(found), as_json=as_json)
+    print_result(context.console, found, _describe_stats(found), as_json=as_json)
 
 
 @cache_app.command(cls=options.Command)
 def clean(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Yes = False) -> None:
     """Remove what is older than STORE_TTL_DAYS."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     settings = configure(console, {})
     _confirm(console, f"Remove what is older than {settings.STORE_TTL_DAYS:g} days?", prompts_enabled=not yes)
     removed = run_with_platform(wiring, settings, lambda platform: platform.store.clean())
@@ -80,7 +80,7 @@ def clean(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Y
 @cache_app.command("clear", cls=options.Command)
 def clear_all(ctx: typer.Context, as_json: options.PlainJson = False, yes: options.Yes = False) -> None:
     """Remove everything."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     _confirm(context.console, "Remove all stored research runs?", prompts_enabled=not yes)
     removed = context.run(lambda platform: platform.store.clear(None))
     _print_removed(context.console, removed, as_json=as_json)
@@ -100,12 +100,12 @@ def export(
     yes: options.Yes = False,
 ) -> None:
     """Write everything, or one topic, into a zip file."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     if file.exists():
         _confirm(context.console, f"{file} exists: replace it?", prompts_enabled=not yes)
     count = context.run(lambda platform: platform.store.export(file, topic))
     result = {"exported": count, "file": str(file)}
-    print_result(context.console, result, [Line(f"{_entries(count)} written to {file}")], as_json=as_json)
+    print_result(context.console, result, [Line(f"{_count_entries(count)} written to {file}")], as_json=as_json)
 
 
 @cache_app.command("import", cls=options.Command)
@@ -115,9 +115,9 @@ def import_archive(
     as_json: options.PlainJson = False,
 ) -> None:
     """Import an exported file; an entry is replaced only by a newer one."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     imported = context.run(lambda platform: platform.store.import_(file))
-    text = f"{_entries(imported.added)} imported"
+    text = f"{_count_entries(imported.added)} imported"
     if imported.skipped:
         text += f", {imported.skipped} skipped that are not newer than the stored ones"
     if imported.expired:
@@ -133,7 +133,7 @@ def _store_commands() -> None:
 @store_app.command(cls=options.Command)
 def migrate(ctx: typer.Context, as_json: options.PlainJson = False) -> None:
     """Create or upgrade the tables in the PostgreSQL database of DATABASE_URL."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     before, after = run_async(wiring.migrate_database(configure(console, {})))
     text = f"the tables have version {after}" + ("" if before == after else f" (before: {before or 'none'})")
     print_result(console, {"before": before, "after": after}, [Line(text)], as_json=as_json)
@@ -145,26 +145,30 @@ def _confirm(console: Console, question: str, *, prompts_enabled: bool) -> None:
 
 
 def _print_removed(console: Console, count: int, *, as_json: bool) -> None:
-    print_result(console, {"removed": count}, [Line(f"{_entries(count)} removed")], as_json=as_json)
+    print_result(console, {"removed": count}, [Line(f"{_count_entries(count)} removed")], as_json=as_json)
 
 
-def _topic_lines(topic: StoredTopic) -> Iterator[Line]:
+def _describe_topic(topic: StoredTopic) -> Iterator[Line]:
     yield Line(" ".join(topic.query.split()), "bold")
     state = "finished" if topic.finished else "unfinished"
-    size = f"{_entries(topic.entries)}, {byte_size(topic.bytes)}"
-    yield Line(f"  {topic.name}  {state}, {local_minute(topic.newest)}, {size}", "dim")
+    size = f"{_count_entries(topic.entries)}, {format_bytes(topic.bytes)}"
+    yield Line(f"  {topic.name}  {state}, {format_local_minute(topic.newest)}, {size}", "dim")
 
 
-def _stats_lines(found: StoreStats) -> Iterator[Line]:
+def _describe_stats(found: StoreStats) -> Iterator[Line]:
     yield Line(f"{'stage':<16}  {'entries':>7}  {'size':>8}  {'hits':>7}  {'misses':>7}  oldest to newest", "bold")
     for stage in found.stages:
-        age = f"{local_minute(stage.oldest)} to {local_minute(stage.newest)}" if stage.oldest and stage.newest else "-"
-        counts = f"{stage.entries:>7}  {byte_size(stage.bytes):>8}  {stage.hits:>7}  {stage.misses:>7}"
+        age = (
+            f"{format_local_minute(stage.oldest)} to {format_local_minute(stage.newest)}"
+            if stage.oldest and stage.newest
+            else "-"
+        )
+        counts = f"{stage.entries:>7}  {format_bytes(stage.bytes):>8}  {stage.hits:>7}  {stage.misses:>7}"
         yield Line(f"{stage.stage:<16}  {counts}  {age}")
     entries, size = sum(stage.entries for stage in found.stages), sum(stage.bytes for stage in found.stages)
     damaged = f", {found.damaged} damaged and set aside" if found.damaged else ""
-    yield Line(f"{plural(found.topics, 'topic')}, {_entries(entries)}, {byte_size(size)}{damaged}")
+    yield Line(f"{format_count(found.topics, 'topic')}, {_count_entries(entries)}, {format_bytes(size)}{damaged}")
 
 
-def _entries(count: int) -> str:
-    return plural(count, "entry", "entries")
+def _count_entries(count: int) -> str:
+    return format_count(count, "entry", "entries")

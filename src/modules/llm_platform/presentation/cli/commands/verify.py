@@ -30,8 +30,8 @@ from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import build_request, reject
 from modules.llm_platform.presentation.cli.output import OutputOptions, Renderers
 from modules.llm_platform.presentation.cli.render import verification as render
-from modules.llm_platform.presentation.cli.render.json import model_json
-from modules.llm_platform.presentation.verification_text import describe_unsupported, no_longer_hold_line
+from modules.llm_platform.presentation.cli.render.json import write_model_json
+from modules.llm_platform.presentation.verification_text import describe_no_longer_hold, describe_unsupported
 from shared.exceptions import AppException
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def verify(
     yes: options.Yes = False,
 ) -> None:
     """Check the sentences of a text against the sources that it cites."""
-    console, wiring = setup.command_context(ctx)
+    console, wiring = setup.get_command_context(ctx)
     if (file is None) == (research is None):
         reject("FILE", "name a file, or a stored answer with --research ID")
     sealed_options = SealedOptions(signed_by, refetch, strict, as_json, offline)
@@ -129,7 +129,7 @@ def verify(
     console.print_progress("reading the sources …")
 
     async def run(platform: LLMPlatform) -> tuple[str, VerifiedText]:
-        print_progress = _progress_printer(console)
+        print_progress = _make_progress_printer(console)
         if request is None:
             job = await platform.research_jobs.get(research or "")
             again = await platform.verification.verify_again(job, on_event=print_progress)
@@ -140,22 +140,22 @@ def verify(
     text, verified = setup.run_with_platform(wiring, settings, run)
     name = research or ("" if file in (None, STDIN) else str(file))
     renderers: Renderers = {
-        "json": partial(model_json, verified),
-        "md": partial(render.verification_markdown, text, verified, name),
-        "html": partial(render.verification_html, text, verified, name),
+        "json": partial(write_model_json, verified),
+        "md": partial(render.render_verification_markdown, text, verified, name),
+        "html": partial(render.render_verification_html, text, verified, name),
     }
 
     def print_answer() -> None:
         if isinstance(verified, VerifiedAgain):
-            console.print_lines(render.change_lines(text, verified, no_longer_hold_line(verified)))
+            console.print_lines(render.render_changes(text, verified, describe_no_longer_hold(verified)))
             return
-        lines = render.github_annotations if github else render.verification_lines
+        lines = render.render_github_annotations if github else render.render_verification_lines
         console.print_lines(lines(text, verified, name))
 
     output_options.deliver(console, renderers, print_answer)
     if strict and isinstance(verified, VerifiedAgain):
         if verified.no_longer_hold:
-            raise CommandError(no_longer_hold_line(verified))
+            raise CommandError(describe_no_longer_hold(verified))
     elif strict and verified.counts.unsupported:
         raise CommandError(describe_unsupported(verified))
 
@@ -218,7 +218,7 @@ def _list_files(folder: Path) -> list[Path]:
     return paths
 
 
-def _progress_printer(console: Console) -> Callable[[VerificationEvent], None]:
+def _make_progress_printer(console: Console) -> Callable[[VerificationEvent], None]:
     source_count = read_count = 0
 
     def print_progress(event: VerificationEvent) -> None:

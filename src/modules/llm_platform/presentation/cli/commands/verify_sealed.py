@@ -17,9 +17,9 @@ from modules.llm_platform.presentation.cli.console import Console, Line
 from modules.llm_platform.presentation.cli.exit_codes import WRONG_USE, CommandError
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.render import verification as render
-from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.json import write_json
 from modules.llm_platform.presentation.cli.render.seal import describe_seal_counts, render_seal_lines
-from modules.llm_platform.presentation.cli.render.terminal import plural
+from modules.llm_platform.presentation.cli.render.terminal import format_count
 from modules.llm_platform.presentation.verification_text import describe_comparison
 from shared.config import Settings
 from shared.exceptions import AppException
@@ -141,7 +141,7 @@ def _require_compared(answer: ResearchResponse, again: VerifiedAgain, *, strict:
         raise CommandError(_describe_today(answer, again))
     pages = {source.index for source in _select_web_sources(answer).sources}
     if unread := pages - _list_read(again):
-        raise CommandError(UNREAD_PAGES.format(count=len(unread), pages=plural(len(pages), "page")))
+        raise CommandError(UNREAD_PAGES.format(count=len(unread), pages=format_count(len(pages), "page")))
 
 
 def _describe_today(answer: ResearchResponse, again: VerifiedAgain) -> str:
@@ -155,7 +155,7 @@ def _render_today(answer: ResearchResponse, again: VerifiedAgain) -> Iterator[Li
     web = {source.index for source in _select_web_sources(answer).sources}
     tried = tuple(source for source in again.sources if source.index in web)
     yield Line()
-    yield from render.change_lines(
+    yield from render.render_changes(
         answer.synthesis, again.model_copy(update={"sources": tried}), _describe_today(answer, again)
     )
     if documents := [f"[{source.index}]" for source in answer.sources if source.index not in web]:
@@ -191,7 +191,7 @@ def _print(
 ) -> None:
     if options.as_json:
         today = {"refetched": again.model_dump(mode="json")} if again else {}
-        console.print_verbatim(json_text(checked.model_dump(mode="json") | today))
+        console.print_verbatim(write_json(checked.model_dump(mode="json") | today))
         return
     console.print_lines(render_seal_lines(answer.synthesis, checked))
     if again is not None:

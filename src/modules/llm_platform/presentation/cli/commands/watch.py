@@ -21,10 +21,10 @@ from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.exit_codes import CommandError
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.output import print_result
-from modules.llm_platform.presentation.cli.render.terminal import local_minute, plural
+from modules.llm_platform.presentation.cli.render.terminal import format_count, format_local_minute
 from modules.llm_platform.presentation.cli.setup import (
-    command_context,
     configure,
+    get_command_context,
     run_with_platform,
     warn_about_keyless_search,
 )
@@ -55,7 +55,7 @@ KeyLabel = Annotated[
 ]
 Changes = list[tuple[dtos.WatchDetail, dtos.ChangePage]]
 
-watch_app = options.command_group("Watch questions: ask them again, and tell only what has changed.")
+watch_app = options.make_command_group("Watch questions: ask them again, and tell only what has changed.")
 
 
 @watch_app.command(cls=options.Command)
@@ -103,14 +103,14 @@ def add(
         reject("--sources", "only documents are on this machine: leave out --offline, or name documents alone")
     if offline and request.urls:
         reject("--url", "a page is read over the network: leave out --offline or --url")
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
 
     async def store(platform: LLMPlatform) -> dtos.WatchDetail:
         set_api_key_label(key or "")  # the daily budget of this label pays for the runs
         return await platform.watches.add(request, owner=owner_of_label(key))
 
     watch = run_with_platform(wiring, configure(console, options.make_setting_arguments(offline=offline)), store)
-    print_result(console, watch, [*_watch_lines(watch), *_amount_lines(watch)], as_json=as_json)
+    print_result(console, watch, [*_watch_lines(watch), *_describe_amounts(watch)], as_json=as_json)
 
 
 @watch_app.command("list", cls=options.Command)
@@ -124,7 +124,7 @@ def list_watches(
     """List the watched questions, newest first."""
     if before is not None and not re.fullmatch(dtos.WATCH_ID_PATTERN, before):
         reject("--before", "must be the id of a watch, as `watch list` shows it")
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     page = context.run(lambda platform: platform.watches.list(owner=owner_of_label(key), limit=limit, before=before))
     lines = [line for watch in page.watches for line in _watch_lines(watch)]
     print_result(context.console, page, lines or [Line("No question is watched.")], as_json=as_json)
@@ -141,7 +141,7 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Show a watched question with its last changes, both quotes with their dates."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
 
     async def read(platform: LLMPlatform) -> tuple[dtos.WatchDetail, dtos.ChangePage]:
         watches = platform.watches
@@ -150,7 +150,11 @@ def show(
 
     watch, page = context.run(read)
     result = {"watch": watch.model_dump(mode="json"), **page.model_dump(mode="json")}
-    lines = [*_watch_lines(watch), *_amount_lines(watch), *(line for c in page.changes for line in change_lines(c))]
+    lines = [
+        *_watch_lines(watch),
+        *_describe_amounts(watch),
+        *(line for c in page.changes for line in describe_change(c)),
+    ]
     print_result(context.console, result, lines, as_json=as_json)
 
 
@@ -165,7 +169,7 @@ def run(
     offline: options.Offline = False,
 ) -> None:
     """Run the watches that are due, or one watch now, in this process; print what changed, and nothing otherwise."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     settings = configure(console, options.make_setting_arguments(offline=offline))
     if settings.MAX_BACKGROUND_RESEARCHES == 0:
         raise CommandError(NO_RUNS)
@@ -201,13 +205,13 @@ def run(
     else:
         console.print_progress(NOT_DUE if not finished else "Nothing has changed.")
     if failed := [watch for watch, _ in finished if watch.problem is not None]:
-        raise CommandError(f"{plural(len(failed), 'run')} of {len(finished)} failed: {failed[0].problem}")
+        raise CommandError(f"{format_count(len(failed), 'run')} of {len(finished)} failed: {failed[0].problem}")
 
 
 @watch_app.command(cls=options.Command)
 def remove(ctx: typer.Context, watch_id: WatchId, key: KeyLabel = None, as_json: options.AsJson = False) -> None:
     """Remove a watched question with its runs and changes."""
-    context = command_context(ctx)
+    context = get_command_context(ctx)
     context.run(lambda platform: platform.watches.remove(watch_id, owner=owner_of_label(key)))
     print_result(context.console, {"removed": watch_id}, [Line(f"Watch {watch_id} was removed.")], as_json=as_json)
 
@@ -228,17 +232,17 @@ def _write_every(seconds: int) -> str:
 
 def _watch_lines(watch: dtos.Watch) -> Iterator[Line]:
     yield Line(" ".join(watch.query.split()), "bold")
-    following = f"next {local_minute(watch.next_at)}" if watch.next_at else "paused"
+    following = f"next {format_local_minute(watch.next_at)}" if watch.next_at else "paused"
     state = [
         f"every {_write_every(watch.every_s)}",
         "running" if watch.is_running else following,
-        plural(watch.runs, "run"),
-        plural(watch.changes, "change"),
+        format_count(watch.runs, "run"),
+        format_count(watch.changes, "change"),
     ]
     if watch.cost_usd:
         state.append(f"${watch.cost_usd:.4f} in 30 days")
     if watch.undelivered:
-        state.append(f"{plural(watch.undelivered, 'notice')} not delivered")
+        state.append(f"{format_count(watch.undelivered, 'notice')} not delivered")
     yield Line(f"  {watch.id}  {', '.join(state)}", "dim")
     if watch.problem:
         yield Line(f"  {watch.problem}", "red")
@@ -246,20 +250,20 @@ def _watch_lines(watch: dtos.Watch) -> Iterator[Line]:
         yield Line(f"  Paused: {watch.remedy}", "yellow")
 
 
-def _amount_lines(watch: dtos.WatchDetail) -> Iterator[Line]:
+def _describe_amounts(watch: dtos.WatchDetail) -> Iterator[Line]:
     yield Line(f"  At most for each run: {_write_amounts(watch.at_most.run)}", "dim")
     yield Line(f"  At most in 30 days: {_write_amounts(watch.at_most.days_30)}", "dim")
 
 
 def _write_amounts(amounts: ReportAmounts) -> str:
-    parts = [plural(amounts.searches, "search", "searches"), plural(amounts.pages, "page")]
+    parts = [format_count(amounts.searches, "search", "searches"), format_count(amounts.pages, "page")]
     if amounts.llm_calls:
         cost = "cost unknown" if amounts.cost_usd is None else f"${amounts.cost_usd:.2f}"
-        parts += [plural(amounts.llm_calls, "model call"), cost]
+        parts += [format_count(amounts.llm_calls, "model call"), cost]
     return ", ".join(parts)
 
 
-def change_lines(change: dtos.WatchChange) -> Iterator[Line]:
+def describe_change(change: dtos.WatchChange) -> Iterator[Line]:
     """Yield a change: its kind and fact, and below it both quotes with their dates and addresses."""
     yield Line()
     yield Line(f"{MARKS[change.kind]}: {change.fact}", "yellow")
@@ -273,5 +277,5 @@ def _run_lines(watch: dtos.WatchDetail, page: dtos.ChangePage) -> Iterator[Line]
     if page.changes or watch.remedy:
         yield from _watch_lines(watch)
         for change in reversed(page.changes):
-            yield from change_lines(change)
+            yield from describe_change(change)
         yield Line()

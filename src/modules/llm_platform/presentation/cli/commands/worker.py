@@ -19,7 +19,7 @@ from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.exit_codes import CommandError, run_async
 from modules.llm_platform.presentation.cli.options import reject
 from modules.llm_platform.presentation.cli.output import print_check_results
-from modules.llm_platform.presentation.cli.setup import command_context, load_settings
+from modules.llm_platform.presentation.cli.setup import get_command_context, load_settings
 from modules.llm_platform.presentation.kafka.contract.requests import STAGES, Topics
 from shared.config import Settings, SettingsError, unknown_variables
 from shared.exceptions import AppException
@@ -94,26 +94,26 @@ def worker(
     as_json: Annotated[bool, typer.Option("--json", help="With --check: print JSON.")] = False,
 ) -> None:
     """Answer requests from Kafka until stopped."""
-    console, wiring = command_context(ctx)
+    console, wiring = get_command_context(ctx)
     arguments = options.make_setting_arguments(offline=offline)
     stage_list = parse_stages(stages)
     if check:
-        check_worker(console, wiring.worker_parts, kafka_settings(console, arguments), stage_list, as_json=as_json)
+        check_worker(console, wiring.worker_parts, load_kafka_settings(console, arguments), stage_list, as_json=as_json)
         return
     if as_json:
         reject("--json", "needs --check: a worker prints nothing")
     settings = Settings.load(**arguments)
     configure_logging(settings.LOG_LEVEL, settings.LOG_FORMAT, settings.secrets())
-    report = _reporter(console, settings)
+    report = _make_reporter(console, settings)
     for warning in unknown_variables():
         report(logging.WARNING, warning)
     require_brokers(settings)
     build_parts = partial(wiring.worker_parts, keep_failed=True) if keep_failed else wiring.worker_parts
     with kafka_errors():
-        run_async(run_worker(report, build_parts, settings, stage_list), uvloop_factory())
+        run_async(run_worker(report, build_parts, settings, stage_list), get_loop_factory())
 
 
-def kafka_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
+def load_kafka_settings(console: Console, arguments: Mapping[str, Any]) -> Settings:
     """Return the settings of a command that needs brokers. Raises SettingsError if they name no broker."""
     settings = load_settings(console, arguments)
     require_brokers(settings)
@@ -126,7 +126,7 @@ def require_brokers(settings: Settings) -> None:
         raise SettingsError("KAFKA_BOOTSTRAP_SERVERS names no broker. Example: KAFKA_BOOTSTRAP_SERVERS=localhost:9092")
 
 
-def _reporter(console: Console, settings: Settings) -> Report:
+def _make_reporter(console: Console, settings: Settings) -> Report:
     """Return a function that prints to standard error, or logs if the log is JSON, so that all its lines are JSON."""
     if logs_json(settings.LOG_FORMAT):
         console.error_handler = lambda text: log.error("the worker ends", extra={"reason": text})
@@ -161,7 +161,7 @@ def kafka_errors() -> Iterator[None]:
         raise CommandError(text) from error
 
 
-def uvloop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def get_loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """Return uvloop's event loop, which the server uses too, or None if it is not installed."""
     try:
         import uvloop
@@ -174,8 +174,8 @@ async def run_worker(report: Report, build_parts: BuildParts, settings: Settings
     """Run the worker, its HTTP endpoints and its background tasks until a signal stops it."""
     from modules.llm_platform.presentation.garbage_collection import tune_gc
     from modules.llm_platform.presentation.kafka.worker import worker as kafka_worker
-    from modules.llm_platform.presentation.kafka.worker.clients import client_settings
-    from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp, metrics_text
+    from modules.llm_platform.presentation.kafka.worker.clients import make_client_settings
+    from modules.llm_platform.presentation.kafka.worker.http import WorkerHttp, render_metrics
 
     async with build_parts(settings) as parts:
         worker = kafka_worker.Worker(
@@ -186,13 +186,13 @@ async def run_worker(report: Report, build_parts: BuildParts, settings: Settings
                 stages=stages,
                 concurrency=settings.KAFKA_CONCURRENCY,
                 drain_s=settings.DRAIN_TIMEOUT_S,
-                config=client_settings(settings),
+                config=make_client_settings(settings),
                 topics=Topics(settings.kafka_topics()),
                 schemas=parts.schemas,
             ),
             dependencies=parts.dependencies,
         )
-        http = WorkerHttp(worker.not_ready, partial(metrics_text, worker, parts.handler.counters, parts.metrics))
+        http = WorkerHttp(worker.not_ready, partial(render_metrics, worker, parts.handler.counters, parts.metrics))
         ports_tried = 1 if "WORKER_HTTP_PORT" in settings.model_fields_set else MAX_PORTS_TRIED
         async with http.listening(settings.LLM_PLATFORM_HOST, settings.WORKER_HTTP_PORT, ports_tried) as port:
             _report_start(report, parts, settings, stages, port)
@@ -293,17 +293,21 @@ def check_brokers(settings: Settings) -> list[CheckResult]:
 
 def _make_admin(settings: Settings) -> tuple[AdminClient, list[KafkaError]]:
     """Return an admin client, and the list to which its errors are appended."""
-    from modules.llm_platform.presentation.kafka.worker.clients import admin_config, client_settings, make_admin
+    from modules.llm_platform.presentation.kafka.worker.clients import (
+        make_admin,
+        make_admin_config,
+        make_client_settings,
+    )
 
     errors: list[KafkaError] = []
-    config = admin_config(settings.KAFKA_BOOTSTRAP_SERVERS, client_settings(settings))
+    config = make_admin_config(settings.KAFKA_BOOTSTRAP_SERVERS, make_client_settings(settings))
     return make_admin(config, {"error_cb": errors.append}), errors
 
 
 def _make_group_reader(settings: Settings, callbacks: Callbacks | None = None) -> Consumer:
-    from modules.llm_platform.presentation.kafka.worker.clients import client_settings, make_group_reader
+    from modules.llm_platform.presentation.kafka.worker.clients import make_client_settings, make_group_reader
 
-    config = client_settings(settings)
+    config = make_client_settings(settings)
     return make_group_reader(settings.KAFKA_BOOTSTRAP_SERVERS, settings.KAFKA_GROUP_ID, config, callbacks)
 
 
@@ -312,16 +316,16 @@ def _check_brokers(
 ) -> Iterator[CheckResult]:
     from modules.llm_platform.presentation.kafka.admin.check import WorkerRequirements, check_cluster, query_producer_id
     from modules.llm_platform.presentation.kafka.contract.outcomes import DEFAULT_RECORD_BYTES
-    from modules.llm_platform.presentation.kafka.worker.clients import client_settings, producer_config
+    from modules.llm_platform.presentation.kafka.worker.clients import make_client_settings, make_producer_config
 
-    config = client_settings(settings)
+    config = make_client_settings(settings)
     yield CheckResult("KAFKA_CONFIG", "ok", "changes nothing that the delivery guarantee requires")
     user = config.get("sasl.username")
     username = None if user is None else str(user)
     requirements = WorkerRequirements(
         settings.KAFKA_GROUP_ID, stages, DEFAULT_RECORD_BYTES, username, Topics(settings.kafka_topics())
     )
-    query = partial(query_producer_id, producer_config(settings.KAFKA_BOOTSTRAP_SERVERS, config))
+    query = partial(query_producer_id, make_producer_config(settings.KAFKA_BOOTSTRAP_SERVERS, config))
     yield from check_cluster(admin, requirements, query, errors)
 
 

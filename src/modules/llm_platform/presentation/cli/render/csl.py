@@ -12,7 +12,7 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.source_dtos import RawResult, SourceRef
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.text.language import detect
-from modules.llm_platform.presentation.cli.render.json import json_text
+from modules.llm_platform.presentation.cli.render.json import write_json
 from modules.llm_platform.presentation.cli.render.terminal import DOCUMENT_SCHEME
 
 # Types of CSL
@@ -27,7 +27,7 @@ _ARXIV_PATH = re.compile(
 )
 
 
-def csl_json(response: ResearchResponse, accessed: date | None = None) -> str:
+def render_csl_json(response: ResearchResponse, accessed: date | None = None) -> str:
     """Return one item for each cited source, with its number in the answer as id: `source-3`.
 
     `accessed` is the day of access, by default the day on which a stored report was finished, or today. Publication
@@ -37,46 +37,46 @@ def csl_json(response: ResearchResponse, accessed: date | None = None) -> str:
     day = accessed or (stored_at.date() if stored_at else datetime.now(UTC).date())
     results = {result.url: result for result in response.raw_results or ()}
     pages = list_cited_pdf_pages(response.citations)
-    items = [dict(_item(source, results.get(source.url), day)) for source in response.sources]
+    items = [dict(_list_fields(source, results.get(source.url), day)) for source in response.sources]
     for item, source in zip(items, response.sources, strict=True):
         if cited := format_pages(pages.get(source.index, ())):
             item["note"] = cited  # an item of CSL has no place for the pages of a citation
-    return json_text(items)
+    return write_json(items)
 
 
-def _item(source: SourceRef, result: RawResult | None, accessed: date) -> Iterator[tuple[str, Any]]:
+def _list_fields(source: SourceRef, result: RawResult | None, accessed: date) -> Iterator[tuple[str, Any]]:
     yield "id", f"source-{source.index}"
-    yield "type", _type(source, result)
+    yield "type", _choose_type(source, result)
     yield "title", " ".join(source.title.split()) or source.url
     yield "URL", source.url
-    if doi := _doi(source.url):
+    if doi := _find_doi(source.url):
         yield "DOI", doi
-    yield "accessed", _date(accessed.year, accessed.month, accessed.day)
+    yield "accessed", _make_date(accessed.year, accessed.month, accessed.day)
     if result is None:
         return
     if issued := read_date_parts(result.published):
-        yield "issued", _date(*issued)
+        yield "issued", _make_date(*issued)
     if language := detect(f"{result.title}\n{result.content}"):
         yield "language", language
 
 
-def _type(source: SourceRef, result: RawResult | None) -> str:
+def _choose_type(source: SourceRef, result: RawResult | None) -> str:
     """Return the type that the URL or the search provider shows. The text of the source is not trusted."""
     if source.url.startswith(DOCUMENT_SCHEME) or (result is not None and result.source == DOCUMENTS):
         return DOCUMENT
-    host, path = _host_and_path(source.url)
+    host, path = _split_address(source.url)
     if host in ARXIV_HOSTS and _ARXIV_PATH.fullmatch(path):
         return "article"  # a preprint: published, but not by a journal
-    return DOCUMENT if _doi(source.url) or path.lower().endswith(".pdf") else WEB_PAGE
+    return DOCUMENT if _find_doi(source.url) or path.lower().endswith(".pdf") else WEB_PAGE
 
 
-def _doi(url: str) -> str | None:
-    host, path = _host_and_path(url)
+def _find_doi(url: str) -> str | None:
+    host, path = _split_address(url)
     match = _DOI_PATH.fullmatch(unquote(path)) if host in DOI_HOSTS else None
     return match[1] if match else None
 
 
-def _host_and_path(url: str) -> tuple[str, str]:
+def _split_address(url: str) -> tuple[str, str]:
     """Return the host and the path of a URL, both empty if it is invalid."""
     try:
         parts = urlsplit(url)
@@ -85,5 +85,5 @@ def _host_and_path(url: str) -> tuple[str, str]:
         return "", ""
 
 
-def _date(*parts: int) -> dict[str, Any]:
+def _make_date(*parts: int) -> dict[str, Any]:
     return {"date-parts": [list(parts)]}

@@ -63,9 +63,9 @@ def research_markdown(response: ResearchResponse) -> str:
         )
     if response.citations:
         blocks.append("## Citations")
-        blocks.append("\n".join(_markdown_citation(citation, response) for citation in response.citations))
-    blocks += _markdown_notes(_notes(response))
-    return printable("\n\n".join([*blocks, f"*{escape_line(terminal.cost_line(response))}*"]) + "\n")
+        blocks.append("\n".join(_render_markdown_citation(citation, response) for citation in response.citations))
+    blocks += _render_markdown_notes(_list_notes(response))
+    return printable("\n\n".join([*blocks, f"*{escape_line(terminal.describe_cost(response))}*"]) + "\n")
 
 
 def search_markdown(response: WebSearchResponse) -> str:
@@ -76,7 +76,9 @@ def search_markdown(response: WebSearchResponse) -> str:
     ]
     blocks = [f"# {escape_line(response.query)}", "\n".join(items) or terminal.NOTHING_FOUND]
     return printable(
-        "\n\n".join([*blocks, *_markdown_notes(terminal.degradation_notes(response.degraded, response.correction))])
+        "\n\n".join(
+            [*blocks, *_render_markdown_notes(terminal.describe_degradations(response.degraded, response.correction))]
+        )
         + "\n"
     )
 
@@ -88,62 +90,66 @@ def research_html(response: ResearchResponse, more: Sequence[str] = ()) -> str:
     """
     numbers = {source.index for source in response.sources}
     sources = [
-        f'<li id="source-{source.index}" value="{source.index}">{_anchor(source.title, source.url)}'
+        f'<li id="source-{source.index}" value="{source.index}">{_link_title(source.title, source.url)}'
         f"{terminal.note_language(source, response)}</li>"
         for source in response.sources
     ]
-    citations = [_html_citation(citation, response) for citation in response.citations]
+    citations = [_render_html_citation(citation, response) for citation in response.citations]
     addresses = {source.url for source in response.sources}
-    answer = _markdown_to_html(terminal.mark_unsupported(response), numbers, addresses)
+    answer = _render_markdown_as_html(terminal.mark_unsupported(response), numbers, addresses)
     for css, mark in (("unsupported", verification_text.CONTRADICTED), ("absent", verification_text.ABSENT)):
         shown = mark.strip("*")
         answer = answer.replace(f"<strong>{shown}</strong>", f'<strong class="{css}">{shown}</strong>')
     parts = [
-        _evidence_strip(list_sentence_evidence(response)),
+        _render_evidence_strip(list_sentence_evidence(response)),
         answer,
-        section("Sources", "ol", sources),
-        section("Citations", "ul", citations),
-        _html_notes(_notes(response)),
-        f'<p class="small">{html.escape(terminal.cost_line(response))}</p>',
+        render_section("Sources", "ol", sources),
+        render_section("Citations", "ul", citations),
+        _render_html_notes(_list_notes(response)),
+        f'<p class="small">{html.escape(terminal.describe_cost(response))}</p>',
         *more,
     ]
-    return html_page(response.query, parts, response.metadata.language)
+    return render_html_page(response.query, parts, response.metadata.language)
 
 
 def search_html(response: WebSearchResponse) -> str:
     """Return a search as one page without script."""
     items = [
-        f"<li>{_anchor(item.title, item.url)}<br>{html.escape(terminal.shorten(item.text))}</li>"
+        f"<li>{_link_title(item.title, item.url)}<br>{html.escape(terminal.shorten(item.text))}</li>"
         for item in response.results
     ]
-    results = section("Results", "ol", items) or f"<p>{terminal.NOTHING_FOUND}</p>"
-    return html_page(
-        response.query, [results, _html_notes(terminal.degradation_notes(response.degraded, response.correction))]
+    results = render_section("Results", "ol", items) or f"<p>{terminal.NOTHING_FOUND}</p>"
+    return render_html_page(
+        response.query,
+        [results, _render_html_notes(terminal.describe_degradations(response.degraded, response.correction))],
     )
 
 
-def page_markdown(page: Page) -> str:
+def render_page_markdown(page: Page) -> str:
     blocks = [f"# {escape_line(page.title)}", link(page.url, page.url), page.text]
-    blocks += [f"*{escape_line(note)}*" for note in (page.warning, terminal.page_line(page)) if note]
+    blocks += [f"*{escape_line(note)}*" for note in (page.warning, terminal.describe_page(page)) if note]
     return printable("\n\n".join(blocks) + "\n")
 
 
-def page_html(page: Page) -> str:
+def render_page_html(page: Page) -> str:
     """Return a page as HTML without script. Its links are shown as text."""
-    notes = [f'<p class="small">{html.escape(note)}</p>' for note in (page.warning, terminal.page_line(page)) if note]
-    return html_page(
-        page.title, [f"<p>{_anchor(page.url, page.url)}</p>", _markdown_to_html(page.text, set(), {page.url}), *notes]
+    notes = [
+        f'<p class="small">{html.escape(note)}</p>' for note in (page.warning, terminal.describe_page(page)) if note
+    ]
+    return render_html_page(
+        page.title,
+        [f"<p>{_link_title(page.url, page.url)}</p>", _render_markdown_as_html(page.text, set(), {page.url}), *notes],
     )
 
 
-def _markdown_to_html(markdown: str, numbers: set[int], addresses: set[str]) -> str:
+def _render_markdown_as_html(markdown: str, numbers: set[int], addresses: set[str]) -> str:
     from markdown_it import MarkdownIt
     from markdown_it.renderer import RendererHTML
     from markdown_it.token import Token
     from markdown_it.utils import EnvType, OptionsDict
 
     def text(self: RendererHTML, tokens: Sequence[Token], index: int, options: OptionsDict, env: EnvType) -> str:
-        return _MARKER.sub(lambda match: _source_link(match, numbers), html.escape(tokens[index].content))
+        return _MARKER.sub(lambda match: _link_source(match, numbers), html.escape(tokens[index].content))
 
     parser = MarkdownIt("commonmark", {"html": False}).enable("table").disable(["image", "reference", "html_inline"])
     parser.validateLink = lambda url: url in addresses  # type: ignore[method-assign]
@@ -151,12 +157,12 @@ def _markdown_to_html(markdown: str, numbers: set[int], addresses: set[str]) -> 
     return str(parser.render(markdown))
 
 
-def _source_link(match: re.Match[str], numbers: set[int]) -> str:
+def _link_source(match: re.Match[str], numbers: set[int]) -> str:
     number = int(match[1])
     return f'<a href="#source-{number}">[{number}]</a>' if number in numbers else match[0]
 
 
-def html_page(title: str, parts: Iterable[str], language: str = "en") -> str:
+def render_html_page(title: str, parts: Iterable[str], language: str = "en") -> str:
     body = "\n".join(part for part in parts if part)
     return printable(
         f'<!doctype html>\n<html lang="{html.escape(language)}">\n<head>\n<meta charset="utf-8">\n'
@@ -168,11 +174,11 @@ def html_page(title: str, parts: Iterable[str], language: str = "en") -> str:
     )
 
 
-def section(title: str, kind: str, items: Sequence[str]) -> str:
+def render_section(title: str, kind: str, items: Sequence[str]) -> str:
     return f"<h2>{title}</h2>\n<{kind}>\n" + "\n".join(items) + f"\n</{kind}>" if items else ""
 
 
-def _evidence_strip(sentences: Sequence[SentenceEvidence]) -> str:
+def _render_evidence_strip(sentences: Sequence[SentenceEvidence]) -> str:
     """Return the evidence as a row of cells, as wide as their sentences are long. Its label has the counts."""
     if not sentences:
         return ""
@@ -184,7 +190,7 @@ def _evidence_strip(sentences: Sequence[SentenceEvidence]) -> str:
     return f'<div class="strip" role="img" aria-label="{counts}">{cells}</div>\n<p class="small">{counts}</p>'
 
 
-def _anchor(title: str, url: str) -> str:
+def _link_title(title: str, url: str) -> str:
     label = html.escape(terminal.shorten(title) or terminal.display_url(url))
     if not _is_web_address(url):
         return f"{label} <code>{html.escape(terminal.display_url(url))}</code>"
@@ -196,33 +202,37 @@ def _is_web_address(url: str | None) -> bool:
     return bool(url) and str(url).startswith(("http://", "https://"))
 
 
-def _html_citation(citation: Citation, response: ResearchResponse) -> str:
+def _render_html_citation(citation: Citation, response: ResearchResponse) -> str:
     verdict_class = decide_shown_verdict(citation, response.metadata.synthesizer)
     mark, _ = terminal.MARKS[verdict_class]
-    sentence = html.escape(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
+    sentence = html.escape(
+        terminal.shorten(terminal.render_plain_text(response.synthesis[citation.start : citation.end]))
+    )
     quote = html.escape(citation.quote)
     if quote and _is_web_address(citation.quote_url):
         quote = f'<a href="{html.escape(citation.quote_url or "")}" rel="noopener noreferrer nofollow">{quote}</a>'
     blockquote = f"<blockquote>{quote}</blockquote>" if quote else ""
-    verdict = f'<span class="{verdict_class}">{mark} {terminal.verdict_text(citation, response)}</span>'
-    number, page = citation.source_index, terminal.page_text(citation)
+    verdict = f'<span class="{verdict_class}">{mark} {terminal.describe_verdict(citation, response)}</span>'
+    number, page = citation.source_index, terminal.describe_pages(citation)
     return f'<li>{sentence} <a href="#source-{number}">[{number}]</a>{page}: {verdict}{blockquote}</li>'
 
 
-def _notes(response: ResearchResponse) -> list[str]:
-    notes = terminal.degradation_notes(response.degraded, response.metadata.correction)
+def _list_notes(response: ResearchResponse) -> list[str]:
+    notes = terminal.describe_degradations(response.degraded, response.metadata.correction)
     return [*notes, *terminal.store_notes(response)]
 
 
-def _html_notes(notes: Iterable[str]) -> str:
-    return section("Notes", "ul", [f"<li>{html.escape(note)}</li>" for note in notes])
+def _render_html_notes(notes: Iterable[str]) -> str:
+    return render_section("Notes", "ul", [f"<li>{html.escape(note)}</li>" for note in notes])
 
 
-def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
+def _render_markdown_citation(citation: Citation, response: ResearchResponse) -> str:
     mark, _ = terminal.MARKS[decide_shown_verdict(citation, response.metadata.synthesizer)]
-    sentence = escape_line(terminal.shorten(terminal.plain_text(response.synthesis[citation.start : citation.end])))
-    source = f"[{citation.source_index}]{terminal.page_text(citation)}"
-    line = f"- {sentence} {source}: {mark} {terminal.verdict_text(citation, response)}"
+    sentence = escape_line(
+        terminal.shorten(terminal.render_plain_text(response.synthesis[citation.start : citation.end]))
+    )
+    source = f"[{citation.source_index}]{terminal.describe_pages(citation)}"
+    line = f"- {sentence} {source}: {mark} {terminal.describe_verdict(citation, response)}"
     if not citation.quote:
         return line
     quote = escape_line(terminal.shorten(citation.quote))
@@ -233,7 +243,7 @@ def _markdown_citation(citation: Citation, response: ResearchResponse) -> str:
     )
 
 
-def _markdown_notes(notes: Sequence[str]) -> list[str]:
+def _render_markdown_notes(notes: Sequence[str]) -> list[str]:
     return ["## Notes", "\n".join(f"- {escape_line(note)}" for note in notes)] if notes else []
 
 

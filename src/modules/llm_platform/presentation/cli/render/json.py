@@ -21,7 +21,7 @@ SEARCH_FIELDS: Any = {
 _CONTROL = re.compile("[\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
-def json_text(value: Any) -> str:
+def write_json(value: Any) -> str:
     """Return indented JSON in which terminal control characters and lone surrogates are escaped."""
     return _escape(json.dumps(value, ensure_ascii=False, indent=2))
 
@@ -32,15 +32,15 @@ def _escape(text: str) -> str:
 
 def search_json(response: WebSearchResponse) -> str:
     """Return the answer of POST /llm-platform/web-search."""
-    return json_text(response.model_dump(mode="json", include=SEARCH_FIELDS))
+    return write_json(response.model_dump(mode="json", include=SEARCH_FIELDS))
 
 
-def evidence_json_lines(response: ResearchResponse) -> str:
+def write_evidence_json_lines(response: ResearchResponse) -> str:
     """Return the lines of GET /research/{request_id}/evidence."""
     lines = evidence_lines(response.evidence, response.sources)
     return "".join(f"{_escape(line.model_dump_json())}\n" for line in lines)
 
 
-def model_json(answer: BaseModel) -> str:
+def write_model_json(answer: BaseModel) -> str:
     """Return all fields: the answer of POST /research, /research/plan or /verify, or a page."""
-    return json_text(answer.model_dump(mode="json"))
+    return write_json(answer.model_dump(mode="json"))

@@ -13,7 +13,7 @@ from modules.llm_platform.application.research import events
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, expand_tabs
 from modules.llm_platform.presentation.cli.console import Console, Line
-from modules.llm_platform.presentation.cli.render.terminal import display_url, plural, shorten
+from modules.llm_platform.presentation.cli.render.terminal import display_url, format_count, shorten
 from shared.logging import printable
 
 if TYPE_CHECKING:
@@ -124,7 +124,9 @@ def _step_text(event: events.ResearchEvent) -> str | None:
         case events.Started():
             return "searching …"
         case events.Searched():
-            return f"{plural(event.count, 'result')} from {event.provider}" + (" (cached)" if event.cached else "")
+            return f"{format_count(event.count, 'result')} from {event.provider}" + (
+                " (cached)" if event.cached else ""
+            )
         case events.Ranked():
             return _describe_ranked(event)
         case events.Read():
@@ -134,9 +136,9 @@ def _step_text(event: events.ResearchEvent) -> str | None:
         case events.ModelProgressed() | events.RoundStarted():
             return event.describe()
         case events.SourcesNumbered():
-            return f"writing from {plural(len(event.sources), 'source')} …" if event.sources else None
+            return f"writing from {format_count(len(event.sources), 'source')} …" if event.sources else None
         case events.Verified():
-            return f"the model verifies {plural(event.pending, 'citation')} …" if event.pending else None
+            return f"the model verifies {format_count(event.pending, 'citation')} …" if event.pending else None
         case events.Reset():
             return f"the model failed ({event.reason}): discard the text above, the answer begins again"
         case events.Planned() | events.Token() | events.Done() | events.Failed():
@@ -153,13 +155,13 @@ def _describe_ranked(event: events.Ranked) -> str | None:
     best = max(scored, key=lambda result: result.score or 0.0)
     defaulted = f" ({event.defaulted} without a score of the model)" if event.defaulted else ""
     title = shorten(best.title, PROGRESS_TITLE_CHARS)
-    return f"{plural(len(scored), 'result')} ranked{defaulted}, best {best.score:.1f}: {title}"
+    return f"{format_count(len(scored), 'result')} ranked{defaulted}, best {best.score:.1f}: {title}"
 
 
 def _read_text(event: events.Read) -> str:
     address = shorten(display_url(event.url), PROGRESS_TITLE_CHARS)
     if event.status in PAGE_ORIGINS:
-        return f"read {address}: {plural(event.chars, 'character')}{PAGE_ORIGINS[event.status]}"
+        return f"read {address}: {format_count(event.chars, 'character')}{PAGE_ORIGINS[event.status]}"
     return f"could not read {address}: {event.status.replace('_', ' ')}"
 
 

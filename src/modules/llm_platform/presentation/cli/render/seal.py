@@ -13,7 +13,7 @@ from modules.llm_platform.domain.dtos.sealed_dtos import (
 )
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from modules.llm_platform.presentation.cli.console import Line, Style
-from modules.llm_platform.presentation.cli.render.terminal import plural
+from modules.llm_platform.presentation.cli.render.terminal import format_count
 from modules.llm_platform.presentation.verification_text import VERDICTS, shorten
 
 MARKS: Final[Mapping[Outcome, tuple[str, Style]]] = {
@@ -66,7 +66,7 @@ def render_seal_lines(text: str, checked: CheckedSeal) -> Iterator[Line]:
 def describe_seal_counts(checked: CheckedSeal) -> str:
     counts = checked.counts
     shown = [f"{counts[outcome]} {name}" for outcome, name in NAMES.items() if counts[outcome]]
-    return f"{plural(len(checked.sentences), 'sentence')}: {', '.join(shown) or 'nothing to check'}."
+    return f"{format_count(len(checked.sentences), 'sentence')}: {', '.join(shown) or 'nothing to check'}."
 
 
 def _describe_signature(sealed: SealDescription) -> str:

@@ -10,8 +10,8 @@ from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.evidence_dtos import EvidenceRow
 from modules.llm_platform.domain.dtos.sealed_dtos import SealedAnswer, SealedSource
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.presentation.cli.render.document import research_html, section
-from modules.llm_platform.presentation.cli.render.terminal import byte_size
+from modules.llm_platform.presentation.cli.render.document import render_section, research_html
+from modules.llm_platform.presentation.cli.render.terminal import format_bytes
 
 INTRODUCTION = (
     "This page shows a sealed answer. What it says is in answer.json and in the folder sources beside it. "
@@ -25,16 +25,16 @@ def render_sealed_page(answer: SealedAnswer, sources: tuple[Source, ...]) -> str
     for citation in answer.response.citations:
         quoted.setdefault(citation.source_index, []).append(citation)
     sent = [
-        f"<li>{html.escape(entry.host)}: {entry.kind}, {entry.requests} × in all {byte_size(entry.bytes)}</li>"
+        f"<li>{html.escape(entry.host)}: {entry.kind}, {entry.requests} × in all {format_bytes(entry.bytes)}</li>"
         for entry in (*answer.response.metadata.sent_to, *answer.response.metadata.cached_sent_to)
     ]
     parts = [
-        section("Ledger", "ul", [_ledger_row(row) for row in answer.response.evidence]),
-        section("What was sent", "ul", sent),
-        section("Seal", "ul", [f"<li>{html.escape(line)}</li>" for line in _describe_seal(answer)]),
+        render_section("Ledger", "ul", [_render_ledger_row(row) for row in answer.response.evidence]),
+        render_section("What was sent", "ul", sent),
+        render_section("Seal", "ul", [f"<li>{html.escape(line)}</li>" for line in _describe_seal(answer)]),
         *(["<h2>Texts of the sources, as they were read</h2>"] if sources else []),
         *(
-            _source_text(sealed, source, quoted.get(source.index, ()))
+            _render_source_text(sealed, source, quoted.get(source.index, ()))
             for sealed, source in zip(answer.sources, sources, strict=True)
         ),
     ]
@@ -53,7 +53,7 @@ def _describe_seal(answer: SealedAnswer) -> Iterator[str]:
     yield from (f"{name}={value}" for name, value in sorted(checker.settings.items()))
 
 
-def _ledger_row(row: EvidenceRow) -> str:
+def _render_ledger_row(row: EvidenceRow) -> str:
     quotes = "".join(
         f'<blockquote>{html.escape(quote.text)} <span class="small">{html.escape(quote.title)}</span></blockquote>'
         for quote in row.quotes
@@ -61,7 +61,7 @@ def _ledger_row(row: EvidenceRow) -> str:
     return f"<li>{html.escape(row.question)}: {row.state}{quotes}</li>"
 
 
-def _source_text(sealed: SealedSource, source: Source, citations: Iterable[Citation]) -> str:
+def _render_source_text(sealed: SealedSource, source: Source, citations: Iterable[Citation]) -> str:
     extraction = None if sealed.extraction is None else f"{sealed.extraction:.0%} of the page's visible text"
     read_at = sealed.read_at and f"read at {sealed.read_at.isoformat()}"
     facts = [sealed.text_kind, sealed.media_type, read_at, extraction, f"SHA-256 {sealed.sha256}"]

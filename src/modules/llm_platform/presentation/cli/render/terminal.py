@@ -72,9 +72,9 @@ def render_results(response: WebSearchResponse) -> Iterator[Line]:
             yield Line(f"   {shorten(details)}", "dim")
         if item.text:
             yield Line(f"   {shorten(item.text)}")
-    yield from _note_lines(degradation_notes(response.degraded, response.correction))
+    yield from _note_lines(describe_degradations(response.degraded, response.correction))
     yield Line()
-    yield Line(f"{plural(len(response.results), 'result')} from {response.provider or 'no provider'}", "dim")
+    yield Line(f"{format_count(len(response.results), 'result')} from {response.provider or 'no provider'}", "dim")
 
 
 def mark_unsupported(response: ResearchResponse) -> str:
@@ -91,7 +91,7 @@ def mark_unsupported(response: ResearchResponse) -> str:
         markers_end = _MARKERS.match(response.synthesis, end).end()  # type: ignore[union-attr]  # The pattern matches an empty text.
         is_whole = len(unsupported) == len(citations)
         for citation in sorted(unsupported, key=lambda citation: citation.finding == "contradicts"):
-            behind = _marker_end(response.synthesis, start, markers_end, citation.source_index)
+            behind = _find_marker_end(response.synthesis, start, markers_end, citation.source_index)
             marks[markers_end if is_whole else behind] = CONTRADICTED if citation.finding == "contradicts" else ABSENT
     marked, done = "", 0
     for position in sorted(marks):
@@ -104,14 +104,14 @@ def select_marked_blocks(marked: str) -> str:
     return "\n\n".join(block for block in _BLANK_LINE.split(marked) if CONTRADICTED in block or ABSENT in block)
 
 
-def _marker_end(synthesis: str, start: int, end: int, source_index: int) -> int:
+def _find_marker_end(synthesis: str, start: int, end: int, source_index: int) -> int:
     """Return the position behind the marker of this source, or `end` if the sentence has no such marker."""
     marker = f"[{source_index}]"
     found = synthesis.rfind(marker, start, end)
     return end if found < 0 else found + len(marker)
 
 
-def plain_text(markdown: str) -> str:
+def render_plain_text(markdown: str) -> str:
     """Return the visible text of a sentence of Markdown, without entities, escapes, emphasis and link targets."""
     if not _MARKUP.search(markdown):
         return markdown
@@ -134,18 +134,18 @@ def render_sources(response: ResearchResponse, missing_model_note: str | None = 
     for source in response.sources:
         title = f"[{source.index}] {shorten(source.title)}{note_language(source, response)}"
         sources += Line(title), Line(f"    {display_url(source.url)}", "dim")
-    yield from _section("Sources", sources)
+    yield from _render_section("Sources", sources)
     evidence = render_evidence_line(list_sentence_evidence(response))
     citations = [Line(evidence)] if evidence else []
     for citation in response.citations:
         mark, style = MARKS[decide_shown_verdict(citation, response.metadata.synthesizer)]
-        text = f"{mark} {verdict_text(citation, response)}  {_quote_text(citation, response)}"
+        text = f"{mark} {describe_verdict(citation, response)}  {_quote_text(citation, response)}"
         citations.append(Line(text, style, citation.quote_url))
-    yield from _section("Citations", citations)
-    notes = degradation_notes(response.degraded, response.metadata.correction)
+    yield from _render_section("Citations", citations)
+    notes = describe_degradations(response.degraded, response.metadata.correction)
     yield from _note_lines([*notes, *store_notes(response), *_quote_notes(response, missing_model_note)])
     yield Line()
-    yield Line(cost_line(response), "dim")
+    yield Line(describe_cost(response), "dim")
 
 
 def note_language(source: SourceRef, response: ResearchResponse) -> str:
@@ -166,10 +166,10 @@ def render_footer(page: Page) -> Iterator[Line]:
     yield Line()
     if page.warning:
         yield Line(f"Note: {shorten(page.warning)}", "yellow")
-    yield Line(page_line(page), "dim")
+    yield Line(describe_page(page), "dim")
 
 
-def page_line(page: Page) -> str:
+def describe_page(page: Page) -> str:
     published = f" · published {shorten(page.published)}" if page.published else ""
     return f"{len(page.text)} characters of {page.media_type}, read by {page.reader}{published}"
 
@@ -187,33 +187,33 @@ STOP_REASONS: Final[Mapping[StopReason, str]] = {
 }
 
 
-def cost_line(response: ResearchResponse) -> str:
+def describe_cost(response: ResearchResponse) -> str:
     meta = response.metadata
     providers = f" ({', '.join(meta.providers)})" if meta.providers else ""
     parts = [
         f"{meta.latency_ms / 1000:.1f} s",
-        *([plural(meta.searches, "search", "searches") + providers] if meta.searches else []),
+        *([format_count(meta.searches, "search", "searches") + providers] if meta.searches else []),
         *(
-            [f"{plural(meta.rounds, 'further round')}, {STOP_REASONS[meta.stopped]}"]
+            [f"{format_count(meta.rounds, 'further round')}, {STOP_REASONS[meta.stopped]}"]
             if meta.rounds and meta.stopped
             else []
         ),
-        _writer(response) + (" (from the cache)" if meta.cache_hit else ""),
+        _name_writer(response) + (" (from the cache)" if meta.cache_hit else ""),
     ]
     if meta.truncated_tokens:
-        parts.append(f"{plural(meta.truncated_tokens, 'token')} of the sources left out for length")
+        parts.append(f"{format_count(meta.truncated_tokens, 'token')} of the sources left out for length")
     if meta.llm_calls:
-        parts.append(f"{plural(meta.tokens_used, 'token')}, {_cost(meta)}")
+        parts.append(f"{format_count(meta.tokens_used, 'token')}, {_format_cost(meta)}")
     return " · ".join(parts)
 
 
-def _cost(meta: ResearchMetadata) -> str:
+def _format_cost(meta: ResearchMetadata) -> str:
     if meta.cost_usd is None:
         return "cost not known: a call was cut off" if meta.is_cost_cut_off else "price not known"
     return f"${meta.cost_usd:.4f}" if meta.cost_usd else "no cost"
 
 
-def _writer(response: ResearchResponse) -> str:
+def _name_writer(response: ResearchResponse) -> str:
     """Return who wrote the answer, in words; where nothing was found there is nothing to quote."""
     synthesizer = response.metadata.synthesizer
     if synthesizer != EXTRACTIVE:
@@ -228,12 +228,12 @@ def estimate_line(estimate: ReportEstimate, more: int, request: ResearchRequest)
     """
     amounts = estimate.with_more(more)
     calls = round(_limit(amounts.llm_calls, request.max_llm_calls))
-    parts = [plural(amounts.searches, "search", "searches"), plural(amounts.pages, "page")]
+    parts = [format_count(amounts.searches, "search", "searches"), format_count(amounts.pages, "page")]
     if calls:
         cost = request.max_cost_usd if amounts.cost_usd is None else _limit(amounts.cost_usd, request.max_cost_usd)
         parts += [
-            f"{plural(calls, 'call')} of language models",
-            plural(amounts.tokens, "token"),
+            f"{format_count(calls, 'call')} of language models",
+            format_count(amounts.tokens, "token"),
             "price not known" if cost is None else f"${cost:.2f}" if cost else "no cost",
         ]
     parts.append(f"{_limit(estimate.max_seconds, request.max_seconds) / 60:.0f} min")
@@ -251,7 +251,7 @@ def store_notes(response: ResearchResponse) -> Iterator[str]:
         yield f"This report is from the store, finished {when}; for a new one, add --fresh."
 
 
-def degradation_notes(degraded: Iterable[Degraded], correction: str | None = None) -> list[str]:
+def describe_degradations(degraded: Iterable[Degraded], correction: str | None = None) -> list[str]:
     """Return the provider's spelling correction, and a note for each deviation from the request. No note is repeated."""
     notes = [f"Did you mean “{correction}”?"] if correction else []
     for degradation in degraded:
@@ -287,16 +287,16 @@ def shorten(text: str, max_chars: int = TERMINAL_QUOTE_CHARS) -> str:
     return line if len(line) <= max_chars else f"{line[:max_chars].rsplit(' ', 1)[0]} …"
 
 
-def plural(count: int, singular: str, plural_form: str | None = None) -> str:
+def format_count(count: int, singular: str, plural_form: str | None = None) -> str:
     return f"{count} {singular if count == 1 else plural_form or singular + 's'}"
 
 
-def local_minute(when: datetime) -> str:
+def format_local_minute(when: datetime) -> str:
     """Return the date and time in the time zone of this machine, to the minute."""
     return when.astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _section(heading: str, lines: Iterable[Line]) -> Iterator[Line]:
+def _render_section(heading: str, lines: Iterable[Line]) -> Iterator[Line]:
     """Yield a blank line, the heading and the lines. Without lines, yield nothing."""
     for position, line in enumerate(lines):
         if not position:
@@ -312,7 +312,7 @@ def _note_lines(notes: Sequence[str]) -> Iterator[Line]:
         yield Line(f"Note: {shorten(note)}", "yellow")
 
 
-def verdict_text(citation: Citation, response: ResearchResponse) -> str:
+def describe_verdict(citation: Citation, response: ResearchResponse) -> str:
     """Return the verdict of a citation with its score, and whether the platform found the source.
 
     The word comparison gives the score, so the text has both verdicts if a model gave the final one. A quote of an answer
@@ -328,22 +328,22 @@ def verdict_text(citation: Citation, response: ResearchResponse) -> str:
     return f"{verdict} by {by} (words: {citation.word_verdict} {citation.score:.2f}){found}"
 
 
-def page_text(citation: Citation) -> str:
+def describe_pages(citation: Citation) -> str:
     """Return text such as `, p. 15` for a quote from a PDF, and an empty text for any other."""
     return "" if citation.page is None else f", p. {citation.page}"
 
 
 def _quote_text(citation: Citation, response: ResearchResponse) -> str:
     """Return the quote with its source. For a sentence without support, return the sentence with the nearest quote."""
-    quote, source = shorten(citation.quote), f"[{citation.source_index}]{page_text(citation)}"
+    quote, source = shorten(citation.quote), f"[{citation.source_index}]{describe_pages(citation)}"
     is_excerpt = citation.verdict == "unchecked" and citation.checked_against == "snippet"
     if quote and citation.verdict != "unsupported" and not is_excerpt:
         return f"“{quote}” — {source}"
-    sentence = f"“{shorten(plain_text(response.synthesis[citation.start : citation.end]))}”"
+    sentence = f"“{shorten(render_plain_text(response.synthesis[citation.start : citation.end]))}”"
     if is_excerpt:
         return f"not in the excerpt of {source} that was seen: {sentence}"
     if citation.verdict == "unchecked":
-        return f"{_why_unchecked(citation.source_index, response).format(source=source)}: {sentence}"
+        return f"{_explain_unchecked(citation.source_index, response).format(source=source)}: {sentence}"
     nearest = f"; nearest there: “{quote}”" if quote else ""
     cited = next((source for source in response.sources if source.index == citation.source_index), None)
     if cited is not None and cited.is_read_in_part:  # The part that was not read may have the support.
@@ -353,7 +353,7 @@ def _quote_text(citation: Citation, response: ResearchResponse) -> str:
     return f"{source} does not say: {sentence}{nearest}"
 
 
-def _why_unchecked(source_index: int, response: ResearchResponse) -> str:
+def _explain_unchecked(source_index: int, response: ResearchResponse) -> str:
     """Return the text that says why words were not compared. Without raw results, either cause is possible."""
     urls = {source.url for source in response.sources if source.index == source_index}
     texts = [raw.content for raw in response.raw_results or () if raw.url in urls]
@@ -371,30 +371,30 @@ def render_egress_log(metadata: ResearchMetadata) -> Iterator[Line]:
     is_cached = metadata.cache_hit or bool(cached)
     yield Line()
     yield Line("Sent", "bold")
-    yield from _sent_lines(metadata.sent_to, NOTHING_SENT_NOW if is_cached else NOTHING_SENT)
+    yield from _describe_sent(metadata.sent_to, NOTHING_SENT_NOW if is_cached else NOTHING_SENT)
     if is_cached:
         yield Line()
         yield Line("Sent earlier, for what comes from the cache or the store", "bold")
-        yield from _sent_lines(cached, NOT_RECORDED)
+        yield from _describe_sent(cached, NOT_RECORDED)
 
 
-def _sent_lines(sent: Sequence[Sent], empty_text: str) -> Iterator[Line]:
+def _describe_sent(sent: Sequence[Sent], empty_text: str) -> Iterator[Line]:
     if not sent:
         yield Line(empty_text)
         return
-    host_width = min(MAX_HOST_COLUMNS, max(len(_host(entry)) for entry in sent))
+    host_width = min(MAX_HOST_COLUMNS, max(len(_name_host(entry)) for entry in sent))
     kind_width = max(len(entry.kind) for entry in sent)
     for entry in sorted(sent, key=lambda entry: (-entry.bytes, entry.host, entry.kind, entry.via or "")):
-        amount = f"{plural(entry.requests, 'request')}, {byte_size(entry.bytes)}"
-        yield Line(f"{_host(entry):{host_width}}  {entry.kind:{kind_width}}  {amount}")
+        amount = f"{format_count(entry.requests, 'request')}, {format_bytes(entry.bytes)}"
+        yield Line(f"{_name_host(entry):{host_width}}  {entry.kind:{kind_width}}  {amount}")
 
 
-def _host(entry: Sent) -> str:
+def _name_host(entry: Sent) -> str:
     """Return the host, and the proxy if there is one, because it sees the request."""
     return f"{entry.host} via {entry.via}" if entry.via else entry.host
 
 
-def byte_size(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Return a number of bytes with its unit, such as 51.2 kB."""
     for unit in BYTE_UNITS:
         if count < KILO or unit == BYTE_UNITS[-1]:

@@ -12,15 +12,15 @@ from modules.llm_platform.domain.dtos.verification_dtos import VerifiedAgain, Ve
 from modules.llm_platform.domain.markdown.escaping import escape_line
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.render import terminal
-from modules.llm_platform.presentation.cli.render.document import html_page, link, section
+from modules.llm_platform.presentation.cli.render.document import link, render_html_page, render_section
 from modules.llm_platform.presentation.verification_text import (
     VERDICTS,
-    counts_line,
-    decisive,
+    describe_counts,
+    describe_source_problem,
+    describe_verdict,
+    find_decisive,
     find_doubted,
     shorten,
-    source_problem,
-    verdict_line,
 )
 from shared.logging import printable
 
@@ -33,32 +33,32 @@ LEVELS: Final[Mapping[SentenceVerdict, str]] = {
 }
 
 
-def verification_lines(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
+def render_verification_lines(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
     """Yield the counts, the sentences to look at with their reason, and the sources that were not read."""
-    yield Line(counts_line(verified), "bold")
-    lines = _line_starts(text)
+    yield Line(describe_counts(verified), "bold")
+    lines = _find_line_starts(text)
     for sentence in find_doubted(verified):
         mark, style = terminal.MARKS[decide_shown_verdict(sentence)]
         yield Line()
         yield Line(f"{mark} line {_find_line(lines, sentence)}: {shorten(text[sentence.start : sentence.end])}", style)
-        yield Line(f"  {verdict_line(text, sentence, verified)}")
-        if sentence.citations and (citation := decisive(sentence)).quote:
+        yield Line(f"  {describe_verdict(text, sentence, verified)}")
+        if sentence.citations and (citation := find_decisive(sentence)).quote:
             yield Line(f"  “{shorten(citation.quote)}”", "dim", citation.quote_url)
-    yield from _unread_lines(verified)
+    yield from _list_unread(verified)
 
 
-def _unread_lines(verified: VerifiedText) -> Iterator[Line]:
+def _list_unread(verified: VerifiedText) -> Iterator[Line]:
     unread = [source for source in verified.sources if source.state != "read"]
     if unread:
         yield Line()
         yield Line("Sources that were not read", "bold")
     for source in unread:
-        yield Line(f"[{source.index}] {source.url or source.title or 'no address'}: {source_problem(source)}")
-    for note in terminal.degradation_notes(verified.degraded, None):
+        yield Line(f"[{source.index}] {source.url or source.title or 'no address'}: {describe_source_problem(source)}")
+    for note in terminal.describe_degradations(verified.degraded, None):
         yield Line(note, "dim")
 
 
-def change_lines(text: str, verified: VerifiedAgain, heading: str) -> Iterator[Line]:
+def render_changes(text: str, verified: VerifiedAgain, heading: str) -> Iterator[Line]:
     """Yield which sentences of a stored answer no longer hold, with both quotes and dates, and what else changed."""
     then = f" on {verified.answered_at:%Y-%m-%d}" if verified.answered_at else ""
     yield Line(heading, "bold")
@@ -69,40 +69,40 @@ def change_lines(text: str, verified: VerifiedAgain, heading: str) -> Iterator[L
         yield Line(
             f"{mark} {shorten(text[change.sentence.start : change.sentence.end])} [{change.was.source_index}]", style
         )
-        page = terminal.page_text(change.was)
+        page = terminal.describe_pages(change.was)
         yield Line(f"  was {VERDICTS[change.was.verdict]}{then}{page}: “{shorten(change.was.quote)}”")
         quote = shorten(change.now.quote) if change.now else ""
-        page = terminal.page_text(change.now) if change.now else ""
+        page = terminal.describe_pages(change.now) if change.now else ""
         yield Line(
             f"  is {VERDICTS[verdict]} on {verified.verified_at:%Y-%m-%d}{page}" + (f": “{quote}”" if quote else "")
         )
-    yield from _unread_lines(verified)
+    yield from _list_unread(verified)
 
 
-def github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
+def render_github_annotations(text: str, verified: VerifiedText, name: str) -> Iterator[Line]:
     """Yield a workflow command for each sentence to look at (docs.github.com, "Workflow commands")."""
-    lines = _line_starts(text)
+    lines = _find_line_starts(text)
     for sentence in find_doubted(verified):
         first = _find_line(lines, sentence)
         last = bisect_right(lines, max(sentence.start, sentence.end - 1))
         file = _escape(name).replace(":", "%3A").replace(",", "%2C")
         position = f"file={file},line={first},endLine={last}," if name else ""
-        message = f"{verdict_line(text, sentence, verified)}: {shorten(text[sentence.start : sentence.end])}"
+        message = f"{describe_verdict(text, sentence, verified)}: {shorten(text[sentence.start : sentence.end])}"
         yield Line(f"::{LEVELS[decide_shown_verdict(sentence)]} {position}title=Citation::{_escape(message)}")
-    yield Line(counts_line(verified))
+    yield Line(describe_counts(verified))
 
 
-def verification_markdown(text: str, verified: VerifiedText, name: str) -> str:
-    blocks = [f"# {HEADING}{f' of {escape_line(name)}' if name else ''}", escape_line(counts_line(verified))]
+def render_verification_markdown(text: str, verified: VerifiedText, name: str) -> str:
+    blocks = [f"# {HEADING}{f' of {escape_line(name)}' if name else ''}", escape_line(describe_counts(verified))]
     items = []
-    lines = _line_starts(text)
+    lines = _find_line_starts(text)
     for sentence in find_doubted(verified):
         mark, _ = terminal.MARKS[decide_shown_verdict(sentence)]
         item = (
             f"- {mark} line {_find_line(lines, sentence)}: {escape_line(shorten(text[sentence.start : sentence.end]))}\n"
-            f"  {escape_line(verdict_line(text, sentence, verified))}"
+            f"  {escape_line(describe_verdict(text, sentence, verified))}"
         )
-        if sentence.citations and (citation := decisive(sentence)).quote:
+        if sentence.citations and (citation := find_decisive(sentence)).quote:
             quote = escape_line(shorten(citation.quote))
             item += f"\n  > [{quote}](<{citation.quote_url}>)" if citation.quote_url else f"\n  > {quote}"
         items.append(item)
@@ -110,14 +110,14 @@ def verification_markdown(text: str, verified: VerifiedText, name: str) -> str:
         blocks += ["## Sentences to look at", "\n".join(items)]
     if verified.sources:
         sources = [
-            f"- [{source.index}] {link(source.title, source.url or '')}: {escape_line(source_problem(source))}"
+            f"- [{source.index}] {link(source.title, source.url or '')}: {escape_line(describe_source_problem(source))}"
             for source in verified.sources
         ]
         blocks += ["## Sources", "\n".join(sources)]
     return printable("\n\n".join(blocks) + "\n")
 
 
-def verification_html(text: str, verified: VerifiedText, name: str) -> str:
+def render_verification_html(text: str, verified: VerifiedText, name: str) -> str:
     """Return the text with its sentences in the colours of their verdicts, as one page without script."""
     parts, done = [], 0
     for number, sentence in enumerate(verified.sentences):
@@ -126,35 +126,35 @@ def verification_html(text: str, verified: VerifiedText, name: str) -> str:
     parts.append(html.escape(text[done:]))
     sources = [
         f'<li id="source-{source.index}" value="{source.index}">{html.escape(source.title or source.url or "")}'
-        f"{f' <code>{html.escape(source.url)}</code>' if source.url else ''}: {html.escape(source_problem(source))}</li>"
+        f"{f' <code>{html.escape(source.url)}</code>' if source.url else ''}: {html.escape(describe_source_problem(source))}</li>"
         for source in verified.sources
     ]
-    receipts = [_receipt(text, sentence, verified, number) for number, sentence in enumerate(verified.sentences)]
+    receipts = [_render_receipt(text, sentence, verified, number) for number, sentence in enumerate(verified.sentences)]
     body = [
-        f"<p>{html.escape(counts_line(verified))}</p>",
+        f"<p>{html.escape(describe_counts(verified))}</p>",
         f'<div style="white-space: pre-wrap">{"".join(parts)}</div>',
-        section("Receipts", "ul", [receipt for receipt in receipts if receipt]),
-        section("Sources", "ol", sources),
+        render_section("Receipts", "ul", [receipt for receipt in receipts if receipt]),
+        render_section("Sources", "ol", sources),
     ]
     title = f"{HEADING} of {name}" if name else HEADING
-    return html_page(title, body, verified.metadata.language)
+    return render_html_page(title, body, verified.metadata.language)
 
 
 def _mark_sentence(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:
     said = html.escape(text[sentence.start : sentence.end])
     if not sentence.citations and sentence.verdict != "unsupported":
         return said
-    reason = html.escape(verdict_line(text, sentence, verified))
+    reason = html.escape(describe_verdict(text, sentence, verified))
     mark, _ = terminal.MARKS[decide_shown_verdict(sentence)]
     return f'<span class="{decide_shown_verdict(sentence)}" title="{reason}">{said} <a href="#receipt-{number}">{mark}</a></span>'
 
 
-def _receipt(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:
+def _render_receipt(text: str, sentence: VerifiedSentence, verified: VerifiedText, number: int) -> str:
     if not sentence.citations and sentence.verdict != "unsupported":
         return ""
-    reason = html.escape(verdict_line(text, sentence, verified))
+    reason = html.escape(describe_verdict(text, sentence, verified))
     quote = ""
-    if sentence.citations and (citation := decisive(sentence)).quote:
+    if sentence.citations and (citation := find_decisive(sentence)).quote:
         quote = html.escape(citation.quote)
         if citation.quote_url:
             quote = f'<a href="{html.escape(citation.quote_url)}" rel="noopener noreferrer nofollow">{quote}</a>'
@@ -165,7 +165,7 @@ def _receipt(text: str, sentence: VerifiedSentence, verified: VerifiedText, numb
     )
 
 
-def _line_starts(text: str) -> list[int]:
+def _find_line_starts(text: str) -> list[int]:
     starts, at = [0], text.find("\n")
     while at >= 0:
         starts.append(at + 1)

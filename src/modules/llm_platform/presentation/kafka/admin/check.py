@@ -87,14 +87,14 @@ def check_cluster(
     futures = admin.describe_consumer_groups(
         [needs.group_id], include_authorized_operations=True, request_timeout=QUERY_TIMEOUT_S
     )
-    group = clients.admin_reply(futures[needs.group_id], QUERY_TIMEOUT_S)
+    group = clients.await_admin_reply(futures[needs.group_id], QUERY_TIMEOUT_S)
     subject = f"right to read as group {needs.group_id}"
     yield _check_acl(subject, needs, AclOperation.READ, f"--group {needs.group_id}", group)
     if not _is_hidden(group):
         yield check_members(needs.group_id, group)
     yield _check_producer_id(needs, query_producer_id(QUERY_TIMEOUT_S))
     if existing:
-        for topic, settings in _topic_settings(admin, existing).items():
+        for topic, settings in _query_topic_settings(admin, existing).items():
             yield from _check_settings(topic, settings, needs)
 
 
@@ -125,7 +125,7 @@ def _describe_topics(admin: AdminClient, topics: Sequence[str]) -> dict[str, Top
     futures = admin.describe_topics(
         TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=QUERY_TIMEOUT_S
     )
-    return {topic: clients.admin_reply(futures[topic], QUERY_TIMEOUT_S) for topic in topics}
+    return {topic: clients.await_admin_reply(futures[topic], QUERY_TIMEOUT_S) for topic in topics}
 
 
 def _is_hidden(description: object) -> bool:
@@ -183,12 +183,14 @@ def _check_producer_id(needs: WorkerRequirements, failure: clients.AdminFailure 
     )
 
 
-def _topic_settings(
+def _query_topic_settings(
     admin: AdminClient, topics: Sequence[str]
 ) -> Mapping[str, Mapping[str, str] | clients.AdminFailure]:
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     futures = admin.describe_configs(resources, request_timeout=QUERY_TIMEOUT_S)
-    replies = {resource.name: clients.admin_reply(future, QUERY_TIMEOUT_S) for resource, future in futures.items()}
+    replies = {
+        resource.name: clients.await_admin_reply(future, QUERY_TIMEOUT_S) for resource, future in futures.items()
+    }
     return {
         topic: reply
         if isinstance(reply, clients.AdminFailure)

@@ -13,7 +13,7 @@ from modules.llm_platform.presentation.kafka.contract.requests import (
     CONTRACT_TOPICS,
     STAGES,
     Topics,
-    fallback_request_id,
+    make_fallback_request_id,
 )
 from modules.llm_platform.presentation.kafka.worker import clients
 from modules.llm_platform.presentation.kafka.worker.consumer import to_record
@@ -45,7 +45,7 @@ class RecordPosition:
     @property
     def fallback_request_id(self) -> str:
         """The id in the outcome of a request without a readable id."""
-        return fallback_request_id(self.topic, self.partition, self.offset)
+        return make_fallback_request_id(self.topic, self.partition, self.offset)
 
 
 def send_request(
@@ -53,7 +53,7 @@ def send_request(
 ) -> RecordPosition:
     """Write one request and return its position. Raises KafkaException."""
     config = {
-        **clients.producer_config(cluster.brokers, cluster.config),
+        **clients.make_producer_config(cluster.brokers, cluster.config),
         "message.timeout.ms": int(SEND_TIMEOUT_S * 1000),
     }
     producer = clients.make_producer(config, {})
@@ -80,7 +80,7 @@ class OutcomeTail:
 
     def __init__(self, cluster: Cluster, *, from_start: bool = False) -> None:
         own: clients.Config = {"group.id": _GROUP_ID, "enable.auto.commit": False, "enable.partition.eof": False}
-        config = {**clients.admin_config(cluster.brokers, cluster.config), **own}
+        config = {**clients.make_admin_config(cluster.brokers, cluster.config), **own}
         with ExitStack() as stack:
             self._consumer = clients.make_consumer(config, {})
             stack.callback(self._consumer.close)

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, Outcome
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.presentation.kafka.admin.dev_client import QUERY_TIMEOUT_S, SEND_TIMEOUT_S, Cluster
-from modules.llm_platform.presentation.kafka.worker.clients import make_producer, producer_config
+from modules.llm_platform.presentation.kafka.worker.clients import make_producer, make_producer_config
 
 BATCH: Final = 100  # requests whose failures are removed before they are sent
 
@@ -35,7 +35,10 @@ class Replayer:
 
     def __init__(self, cluster: Cluster, outcomes: IOutcomeStore, failed_requests: IFailedRequestStore) -> None:
         self._cluster, self._outcomes, self._failed_requests = cluster, outcomes, failed_requests
-        config = {**producer_config(cluster.brokers, cluster.config), "message.timeout.ms": int(SEND_TIMEOUT_S * 1000)}
+        config = {
+            **make_producer_config(cluster.brokers, cluster.config),
+            "message.timeout.ms": int(SEND_TIMEOUT_S * 1000),
+        }
         self._producer: Producer = make_producer(config, {})
 
     def check_topics(self) -> None:

@@ -148,7 +148,9 @@ class Job:
     @classmethod
     def from_record(cls, record: IncomingRecord, stage: RagStage, request: requests.ParsedRequest) -> Job:
         """Create the job of a record and of the request that was parsed from it."""
-        request_id = request.request_id or requests.fallback_request_id(record.topic, record.partition, record.offset)
+        request_id = request.request_id or requests.make_fallback_request_id(
+            record.topic, record.partition, record.offset
+        )
         return cls(record, stage, request_id, request, hashlib.sha256(record.value or b"").hexdigest())
 
 
@@ -184,7 +186,7 @@ class OutcomeBuilder:
         echo = job.request.echo
         reduced = (echo, replace(echo, metadata=None), requests.EchoedFields())
         for echoed in reduced[1:] if failure is OUTCOME_TOO_LARGE else reduced:
-            outcome = self._outcome(job, "failed", encode_failure(job.request_id, echoed, job.stage, failure))
+            outcome = self._make_outcome(job, "failed", encode_failure(job.request_id, echoed, job.stage, failure))
             if self._fits(self._record(job, outcome)):
                 break
         return outcome
@@ -206,12 +208,12 @@ class OutcomeBuilder:
         except ValueError:
             log.exception("a stage returned a score that is not a finite number")
             return UNEXPECTED_ERROR
-        outcome = self._outcome(job, "result", body)
+        outcome = self._make_outcome(job, "result", body)
         return outcome if self._fits(self._record(job, outcome)) else OUTCOME_TOO_LARGE
 
-    def _outcome(self, job: Job, kind: Literal["result", "failed"], body: bytes) -> Outcome:
+    def _make_outcome(self, job: Job, kind: Literal["result", "failed"], body: bytes) -> Outcome:
         if self._encode is not None:
-            body = self._encode(self._topic(kind, job.stage), body)
+            body = self._encode(self._choose_topic(kind, job.stage), body)
         return Outcome(
             stage=job.stage,
             request_id=job.request_id,
@@ -221,11 +223,11 @@ class OutcomeBuilder:
             tenant=job.tenant,
         )
 
-    def _topic(self, kind: Literal["result", "failed"], stage: RagStage) -> str:
+    def _choose_topic(self, kind: Literal["result", "failed"], stage: RagStage) -> str:
         return self._topics.failed if kind == "failed" else self._topics.results[stage]
 
     def _record(self, job: Job, outcome: Outcome) -> OutgoingRecord:
-        topic = self._topic(outcome.kind, job.stage)
+        topic = self._choose_topic(outcome.kind, job.stage)
         headers = job.record.headers
         if any(name == REUSED_HEADER for name, _ in headers):  # a client may forward the headers of an outcome
             headers = tuple(header for header in headers if header[0] != REUSED_HEADER)

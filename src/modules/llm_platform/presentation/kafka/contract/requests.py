@@ -127,7 +127,7 @@ class ParsedRequest:
     tenant: str | None = None
 
 
-def fallback_request_id(topic: str, partition: int, offset: int) -> str:
+def make_fallback_request_id(topic: str, partition: int, offset: int) -> str:
     """Return the id for the outcome of a request without a readable id."""
     return f"{FALLBACK_ID_PREFIX}{topic}-{partition}-{offset}"
 
@@ -142,21 +142,21 @@ def parse_request(
     parsed_id, tenant, echo = None, None, EchoedFields()
     try:
         members = _read_members(value, max_bytes)
-        echo = EchoedFields(_source_text(members, "trace_id", str), _source_text(members, "metadata", dict))
+        echo = EchoedFields(_read_source_text(members, "trace_id", str), _read_source_text(members, "metadata", dict))
         if "request_id" in members.flaws:
             raise RequestError("request_id", members.flaws["request_id"])
         parsed_id = _request_id(members.values.get("request_id"))
-        tenant = _readable_tenant(members, tenant_field)
+        tenant = _find_readable_tenant(members, tenant_field)
         if value is not None and len(value) > max_bytes:
             raise RequestError(WHOLE_MESSAGE, "too_large")
         _check_members(members)
         values = members.values
         content: RagSearch | RagQuestion
         if stage == "search":
-            query, top_k = _query(values.get("query"), "query"), _top_k(values.get("top_k"))
-            content = RagSearch(query=query, top_k=top_k, filters=_filters(values.get("filters")))
+            query, top_k = _check_query(values.get("query"), "query"), _check_top_k(values.get("top_k"))
+            content = RagSearch(query=query, top_k=top_k, filters=_check_filters(values.get("filters")))
         else:
-            question = _query(values.get("question"), "question")
+            question = _check_query(values.get("question"), "question")
             content = RagQuestion(question=question, context=parse_context(values.get("context")))
         if tenant_field is not None:
             content = _restrict_to_tenant(content, tenant_field, values.get("metadata"))
@@ -176,16 +176,16 @@ def _read_members(value: bytes | None, max_bytes: int) -> strict_json.Members:
         raise RequestError(WHOLE_MESSAGE, "too_large" if len(value) > max_bytes else error.flaw) from error
 
 
-def _source_text(members: strict_json.Members, name: str, kind: type) -> str | None:
+def _read_source_text(members: strict_json.Members, name: str, kind: type) -> str | None:
     return members.texts[name] if type(members.values.get(name)) is kind else None
 
 
-def _readable_tenant(members: strict_json.Members, tenant_field: str | None) -> str | None:
+def _find_readable_tenant(members: strict_json.Members, tenant_field: str | None) -> str | None:
     metadata = members.values.get("metadata")
     if tenant_field is None or type(metadata) is not dict:
         return None
     try:
-        return _tenant_id(metadata.get(tenant_field), tenant_field)
+        return _check_tenant_id(metadata.get(tenant_field), tenant_field)
     except RequestError:
         return None
 
@@ -201,7 +201,7 @@ def _check_members(members: strict_json.Members) -> None:
 
 def _restrict_to_tenant(content: RagSearch | RagQuestion, field: str, metadata: Any) -> RagSearch | RagQuestion:
     """Add the tenant as a filter. Raises RequestError without a tenant, or with a filter for another one."""
-    tenant = _tenant_id((metadata or {}).get(field), field)
+    tenant = _check_tenant_id((metadata or {}).get(field), field)
     if tenant not in content.filters.get(field, (tenant,)):
         raise RequestError("filters", "tenant_mismatch")
     return content.model_copy(update={"filters": {**content.filters, field: (tenant,)}})
@@ -213,7 +213,7 @@ def _restrict_to_tenant(content: RagSearch | RagQuestion, field: str, metadata: 
 def _request_id(value: Any) -> str:
     if value is None or value == "":
         raise RequestError("request_id", "empty_or_missing")
-    request_id = _text(value, "request_id")
+    request_id = _check_text(value, "request_id")
     if len(request_id) > KAFKA_ID_CHARS:
         raise RequestError("request_id", "too_long")
     if request_id.startswith(FALLBACK_ID_PREFIX):
@@ -221,21 +221,21 @@ def _request_id(value: Any) -> str:
     return request_id
 
 
-def _tenant_id(value: Any, name: str) -> str:
+def _check_tenant_id(value: Any, name: str) -> str:
     path = f"metadata.{name}"
     if not value:
         raise RequestError("metadata", "tenant_missing", path)
-    tenant = _text(value, "metadata", path)
+    tenant = _check_text(value, "metadata", path)
     if len(tenant) > MAX_TENANT_CHARS:
         raise RequestError("metadata", "too_long", path)
     return tenant
 
 
-def _query(value: Any, field: str) -> str:
+def _check_query(value: Any, field: str) -> str:
     """Return the stripped query. Only the size of the message limits its length."""
     if value is None:
         raise RequestError(field, "empty_or_missing")
-    query = _text(value, field)
+    query = _check_text(value, field)
     if "\x00" in query:
         raise RequestError(field, "nul_character")
     try:
@@ -244,7 +244,7 @@ def _query(value: Any, field: str) -> str:
         raise RequestError(field, "empty_or_missing") from error
 
 
-def _top_k(value: Any) -> int | None:
+def _check_top_k(value: Any) -> int | None:
     """Return an integer from 1. A float without a fraction is one, as in JSON Schema. A boolean is not."""
     if value is None:
         return None
@@ -257,7 +257,7 @@ def _top_k(value: Any) -> int | None:
     return min(value, KAFKA_TOP_K)
 
 
-def _filters(value: Any) -> Filters:
+def _check_filters(value: Any) -> Filters:
     """Return the keys with their values, without keys whose list is empty or null."""
     if value is None:
         return {}
@@ -266,7 +266,9 @@ def _filters(value: Any) -> Filters:
     if len(value) > MAX_FILTERS:
         raise RequestError("filters", "too_many")
     return {
-        _text(key, "filters"): tuple(_text(text, "filters") for text in _list(values, "filters", KAFKA_FILTER_VALUES))
+        _check_text(key, "filters"): tuple(
+            _check_text(text, "filters") for text in _list(values, "filters", KAFKA_FILTER_VALUES)
+        )
         for key, values in value.items()
         if values not in (None, [])
     }
@@ -277,17 +279,17 @@ def parse_context(value: Any) -> tuple[ContextItem, ...]:
     if value is None:
         return ()
     items = [
-        _context_item(item, f"context[{number}]")
+        _check_context_item(item, f"context[{number}]")
         for number, item in enumerate(_list(value, "context", MAX_CONTEXT_ITEMS))
     ]
     return tuple(item for item in items if item is not None)
 
 
-def _context_item(value: Any, path: str) -> ContextItem | None:
+def _check_context_item(value: Any, path: str) -> ContextItem | None:
     if type(value) is not dict:
         raise RequestError("context", "wrong_type", path)
     texts = {
-        name: _text(value[name], "context", f"{path}.{name}")
+        name: _check_text(value[name], "context", f"{path}.{name}")
         for name in _CONTEXT_FIELDS
         if value.get(name) not in (None, "")
     }
@@ -302,7 +304,7 @@ def _list(value: Any, field: str, max_items: int) -> list[Any]:
     return value
 
 
-def _text(value: Any, field: str, path: str = "") -> str:
+def _check_text(value: Any, field: str, path: str = "") -> str:
     """Return the value if it is a string that UTF-8 can encode."""
     if type(value) is not str:
         raise RequestError(field, "wrong_type", path)

@@ -18,20 +18,20 @@ Schema = dict[str, Any]
 
 
 @cache
-def _document() -> Schema:
+def _load_document() -> Schema:
     document: Schema = json.loads(files(contract).joinpath("asyncapi.json").read_text(encoding="utf-8"))
     return document
 
 
 def schemas() -> dict[str, Schema]:
     """Return the schema of each topic's messages. Callers share them and must not change them."""
-    found: dict[str, Schema] = _document()["components"]["schemas"]
+    found: dict[str, Schema] = _load_document()["components"]["schemas"]
     return found
 
 
 def asyncapi(names: Topics = CONTRACT_TOPICS) -> Schema:
     """Return the document. Channels have the names of the contract, and the topics of `names` as their addresses."""
-    document = deepcopy(_document())
+    document = deepcopy(_load_document())
     for topic, channel in document["channels"].items():
         channel["address"] = names.name_of(topic)
     return document

@@ -138,7 +138,7 @@ def _limit_depth(text: str) -> str:
     return "".join([*pieces, text[copied_to:]]) if pieces else text
 
 
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _reject_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         raise _FlawError("duplicate_key")
@@ -154,6 +154,6 @@ def _parse_bounded_int(digits: str) -> int:
 
 
 _decode = json.JSONDecoder(
-    object_pairs_hook=_unique_keys, parse_constant=_reject_constant, parse_int=_parse_bounded_int
+    object_pairs_hook=_reject_repeated_keys, parse_constant=_reject_constant, parse_int=_parse_bounded_int
 ).raw_decode
 _decode_leniently = json.JSONDecoder(parse_int=_parse_bounded_int).raw_decode

@@ -44,10 +44,12 @@ class MessageSchemas:
 
     async def load(self, stages: Sequence[RagStage]) -> None:
         """Look up or register the schemas of the topics of these stages. Raises SchemaRegistryError."""
-        for name, schema in self._schemas(stages):
+        for name, schema in self._list_schemas(stages):
             topic = self._topics.name_of(name)
             if topic not in self._headers:
-                self._headers[topic] = MAGIC + (await self._id(f"{topic}-value", schema)).to_bytes(ID_BYTES)
+                self._headers[topic] = MAGIC + (await self._register_schema(f"{topic}-value", schema)).to_bytes(
+                    ID_BYTES
+                )
         self.error = None
 
     async def load_until_done(self, stages: Sequence[RagStage]) -> None:
@@ -68,7 +70,7 @@ class MessageSchemas:
     async def check(self, stages: Sequence[RagStage]) -> list[CheckResult]:
         """Return for each schema whether it is registered, or could be. Registers nothing."""
         results = []
-        for name, schema in self._schemas(stages):
+        for name, schema in self._list_schemas(stages):
             subject = f"{self._topics.name_of(name)}-value"
             try:
                 verdict, text = await self._check(subject, schema)
@@ -90,7 +92,7 @@ class MessageSchemas:
             "not registered: register docs/reference/schemas, or set auto.register.schemas of KAFKA_CONFIG to true",
         )
 
-    async def _id(self, subject: str, schema: str) -> int:
+    async def _register_schema(self, subject: str, schema: str) -> int:
         if self._registers:
             return await self._registry.register(subject, schema)
         found = await self._registry.find(subject, schema)
@@ -99,7 +101,7 @@ class MessageSchemas:
         return found
 
     @staticmethod
-    def _schemas(stages: Sequence[RagStage]) -> Iterator[tuple[str, str]]:
+    def _list_schemas(stages: Sequence[RagStage]) -> Iterator[tuple[str, str]]:
         found = schemas()
         for name in (
             *(topics[stage] for stage in stages for topics in (requests.REQUEST_TOPICS, requests.RESULT_TOPICS)),

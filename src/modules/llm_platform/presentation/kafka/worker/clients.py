@@ -98,7 +98,7 @@ def check_config(config: Mapping[str, Value]) -> None:
         raise SettingsError(f"KAFKA_CONFIG sets {name}{problem}: leave it out")
 
 
-def consumer_config(brokers: Iterable[str], group_id: str, config: Mapping[str, Value]) -> Config:
+def make_consumer_config(brokers: Iterable[str], group_id: str, config: Mapping[str, Value]) -> Config:
     """Return the configuration of the consumer. Raises SettingsError."""
     check_config(config)
     defaults = {**DEFAULT_CLIENT, **DEFAULT_CONSUMER}
@@ -108,14 +108,14 @@ def consumer_config(brokers: Iterable[str], group_id: str, config: Mapping[str, 
     return _without_aliases(merged) | {"bootstrap.servers": ",".join(brokers), "group.id": group_id}
 
 
-def producer_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Config:
+def make_producer_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Config:
     """Return the configuration of the producer. Raises SettingsError."""
     check_config(config)
     merged = {**DEFAULT_CLIENT, **DEFAULT_PRODUCER, **config, **REQUIRED_PRODUCER}
     return _without_aliases(merged) | {"bootstrap.servers": ",".join(brokers)}
 
 
-def admin_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Config:
+def make_admin_config(brokers: Iterable[str], config: Mapping[str, Value]) -> Config:
     """Return the configuration of an admin client. Raises SettingsError."""
     check_config(config)
     return {**DEFAULT_CLIENT, "statistics.interval.ms": 0, **config, "bootstrap.servers": ",".join(brokers)}
@@ -149,7 +149,7 @@ _OWN_OPTIONS: Final = (TOPIC_OPTION, "schema.registry.", REGISTERS_SCHEMAS)  # l
 _MECHANISMS: Final = ("sasl.mechanism", "sasl.mechanisms")
 
 
-def client_settings(settings: Settings) -> Config:
+def make_client_settings(settings: Settings) -> Config:
     """Return librdkafka's options of KAFKA_CONFIG, with their secrets in plain text.
 
     Raises SettingsError for an option that the protocol does not use, since a password without effect would go unnoticed.
@@ -190,7 +190,7 @@ def make_group_reader(
     An AdminClient could query all offsets at once. But librdkafka 2.16 aborts the process if the group's coordinator moves or
     is away during the query (assertion in rd_kafka_enq_once_del_source_return).
     """
-    return make_consumer(consumer_config(brokers, group_id, config), callbacks or {})
+    return make_consumer(make_consumer_config(brokers, group_id, config), callbacks or {})
 
 
 def make_producer(config: Config, callbacks: Callbacks) -> Producer:
@@ -336,7 +336,7 @@ NO_AUTHORIZER: Final = AdminFailure(None, "the brokers have no authorizer")
 NO_REPLY: Final = AdminFailure(None, "no reply")
 
 
-def admin_reply(future: Future[Result], timeout_s: float) -> Result | AdminFailure:
+def await_admin_reply(future: Future[Result], timeout_s: float) -> Result | AdminFailure:
     """Return the reply, or an AdminFailure that says why there is none."""
     try:
         return future.result(timeout_s)

@@ -139,11 +139,11 @@ class ConsumerThread:
                 self._cycle()
                 if self._brokers.are_lost:
                     log.warning(REPLACED, extra={"client": "consumer"})
-                    self._lost(self._consumer, self._assigned_partitions())
+                    self._handle_loss(self._consumer, self._list_assigned_partitions())
                     self._replace_consumer()
                 elif self._unfetched.are_stuck:
                     log.warning(REPLACED_UNFETCHED)
-                    self._revoked(self._consumer, self._assigned_partitions())
+                    self._handle_revocation(self._consumer, self._list_assigned_partitions())
                     self._replace_consumer()
             is_reachable = self._commit_finished()
         finally:
@@ -154,7 +154,12 @@ class ConsumerThread:
         self._consumer = self._make_consumer({"on_commit": self.committer.on_commit, "stats_cb": self._update_state})
 
     def _subscribe(self) -> None:
-        self._consumer.subscribe(self._topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        self._consumer.subscribe(
+            self._topics,
+            on_assign=self._handle_assignment,
+            on_revoke=self._handle_revocation,
+            on_lost=self._handle_loss,
+        )
 
     def _replace_consumer(self) -> None:
         """Join the group as a new member."""
@@ -294,14 +299,14 @@ class ConsumerThread:
 
     # --- rebalance callbacks -------------------------------------------------------------------------------------------
 
-    def _assigned(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    def _handle_assignment(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
             self._trackers[partition.topic, partition.partition] = offsets.OffsetTracker(
                 partition.topic, partition.partition
             )
-        log.info("partitions assigned", extra={"partitions": _names(partitions)})
+        log.info("partitions assigned", extra={"partitions": _name_partitions(partitions)})
 
-    def _revoked(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    def _handle_revocation(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Let running requests finish within REVOKE_WAIT_S, commit, and drop the rest."""
         if consumer is not self._consumer:
             # The client that was replaced closes. Its partitions have been dropped.
@@ -313,14 +318,14 @@ class ConsumerThread:
             self._settle(POLL_S)
         self.committer.commit_now(consumer, trackers)
         self._drop(partitions, trackers)
-        log.info("partitions revoked", extra={"partitions": _names(partitions)})
+        log.info("partitions revoked", extra={"partitions": _name_partitions(partitions)})
 
-    def _lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+    def _handle_loss(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Drop partitions that another worker already owns, without a commit."""
         self._drop(partitions, self._find_trackers(partitions))
-        log.warning("partitions lost", extra={"partitions": _names(partitions)})
+        log.warning("partitions lost", extra={"partitions": _name_partitions(partitions)})
 
-    def _assigned_partitions(self) -> list[TopicPartition]:
+    def _list_assigned_partitions(self) -> list[TopicPartition]:
         return [TopicPartition(*partition) for partition in self._trackers]
 
     def _find_trackers(self, partitions: Sequence[TopicPartition]) -> list[offsets.OffsetTracker]:
@@ -352,13 +357,13 @@ def to_record(message: Message) -> IncomingRecord:
         message.topic() or "",
         message.partition() or 0,
         message.offset() or 0,
-        _bytes(message.key()),
-        _bytes(message.value()),
+        _encode(message.key()),
+        _encode(message.value()),
         tuple(headers) if headers else (),  # type: ignore[arg-type]  # the client's stubs do not say that values are bytes
     )
 
 
-def _bytes(raw: str | bytes | None) -> bytes | None:
+def _encode(raw: str | bytes | None) -> bytes | None:
     return raw.encode() if isinstance(raw, str) else raw
 
 
@@ -375,5 +380,5 @@ def _read_partition(message: Message) -> offsets.Partition:
     return message.topic() or "", message.partition() or 0
 
 
-def _names(partitions: Iterable[TopicPartition]) -> list[str]:
+def _name_partitions(partitions: Iterable[TopicPartition]) -> list[str]:
     return [f"{partition.topic}/{partition.partition}" for partition in partitions]

@@ -82,7 +82,7 @@ class _State:
     def check(self) -> Probe | None:
         return None if self.is_check_refused else self.dependency.check
 
-    def next_probe_s(self, failed_probes: int) -> float | None:
+    def compute_next_probe_s(self, failed_probes: int) -> float | None:
         """Return the seconds until the next probe, or None if no probe is planned, because it costs money.
 
         Requests then show errors.
@@ -182,7 +182,7 @@ class Dependencies:
             failed_probes = failed_probes + 1 if state.error is not None else 0
             state.changed.clear()
             try:
-                async with asyncio.timeout(state.next_probe_s(failed_probes)):
+                async with asyncio.timeout(state.compute_next_probe_s(failed_probes)):
                     await state.changed.wait()
             except TimeoutError:
                 await self._probe(state, is_real=state.needs_operator or state.check is None)
@@ -256,7 +256,7 @@ async def _probe_error(probe: Probe, timeout_s: float) -> AppException | None:
     return result if isinstance(result, AppException) else None
 
 
-def outcome_store_dependency(outcomes: IOutcomeStore) -> Dependency:
+def make_outcome_store_dependency(outcomes: IOutcomeStore) -> Dependency:
     """Return the dependency of the outcome store, which is probed with a write."""
 
     async def write() -> str:
@@ -266,7 +266,7 @@ def outcome_store_dependency(outcomes: IOutcomeStore) -> Dependency:
     return Dependency("outcomes", write, write, LOCAL_INTERVAL_S, is_free=True)
 
 
-def retrieval_dependencies(
+def make_retrieval_dependencies(
     retrieval: RetrievalService, embedder: IEmbedder, *, is_paid: bool
 ) -> tuple[Dependency, Dependency]:
     """Return the dependencies of the index and its embedder. A paid embedder is called only at the start and after an error."""
@@ -292,7 +292,7 @@ def retrieval_dependencies(
     return index, Dependency("embedder", embed, None if is_paid else embed, interval_s, is_free=not is_paid)
 
 
-def model_dependency(llm: ILLMProvider, models: Mapping[str, ILLMProvider]) -> Dependency:
+def make_model_dependency(llm: ILLMProvider, models: Mapping[str, ILLMProvider]) -> Dependency:
     """Return the dependency of the model. `llm` tries `models` in order, so one that works is enough."""
 
     async def ping() -> str:

@@ -100,7 +100,7 @@ class GroupWatch:
             "group": self.group_id,
             "store": self.store_id[:SHOWN_STORE_CHARS],
             "other_stores": _store_names(commits),
-            "partitions": _partition_names(commits),
+            "partitions": _name_partitions(commits),
         }
 
 
@@ -137,7 +137,7 @@ def check_stores(client: Consumer, topics: Sequence[str], store_id: str, timeout
         "outcome store",
         "warning",
         f"the group has commits of another one (store {', '.join(_store_names(others))}, here "
-        f"{store_id[:SHOWN_STORE_CHARS]}; {', '.join(_partition_names(others))}): give all workers the same "
+        f"{store_id[:SHOWN_STORE_CHARS]}; {', '.join(_name_partitions(others))}): give all workers the same "
         "DATABASE_URL or, on one machine, LLM_PLATFORM_DATA_DIR",
     )
 
@@ -175,7 +175,7 @@ def _store_names(commits: Mapping[Partition, StoreCommit]) -> list[str]:
     return sorted({commit.store_id[:SHOWN_STORE_CHARS] for commit in commits.values()})
 
 
-def _partition_names(commits: Mapping[Partition, StoreCommit]) -> list[str]:
+def _name_partitions(commits: Mapping[Partition, StoreCommit]) -> list[str]:
     return [f"{topic}/{number}" for topic, number in sorted(commits)]
 
 

@@ -206,7 +206,7 @@ class RagHandler:
 
     async def _process(self, job: Job, slot: SlotContext) -> OutgoingRecord:
         if self._is_storable(job):
-            outcome = await self._single_flight(job, slot)
+            outcome = await self._share_work(job, slot)
         else:
             outcome, code = await self._compute(job, slot)
             self.counters.outcomes[job.stage, code] += 1
@@ -238,7 +238,7 @@ class RagHandler:
         request = requests.parse_request(stage, record.value, options.max_message_bytes, options.tenant_field)
         return Job.from_record(record, stage, request)
 
-    async def _single_flight(self, job: Job, slot: SlotContext) -> dtos.Outcome:
+    async def _share_work(self, job: Job, slot: SlotContext) -> dtos.Outcome:
         """Return the first outcome of the id.
 
         A duplicate waits for the request that is in progress, and replaces it if that one is cancelled.

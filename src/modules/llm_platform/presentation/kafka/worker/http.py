@@ -75,7 +75,7 @@ class WorkerHttp:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
                 if self._connections <= MAX_CONNECTIONS:
                     head, refused = await _read_head(reader)
-                    writer.write(b"".join(_serialize(*_problem(refused))) if refused else self._respond(head))
+                    writer.write(b"".join(_serialize(*_make_problem(refused))) if refused else self._respond(head))
                     await writer.drain()
         except (TimeoutError, EOFError, ConnectionError):
             pass  # an incomplete or slow request gets no response
@@ -99,19 +99,19 @@ class WorkerHttp:
         fields = (header.partition(b":") for header in headers)
         hosts = (value for name, _, value in fields if name.strip().lower() == b"host")
         if self._is_loopback and not all(map(is_safe_from_rebinding, hosts)):
-            page = _problem(HTTPStatus.MISDIRECTED_REQUEST)
+            page = _make_problem(HTTPStatus.MISDIRECTED_REQUEST)
         else:
-            page = self._page(path) if method in ("GET", "HEAD") else _problem(HTTPStatus.METHOD_NOT_ALLOWED)
+            page = self._make_page(path) if method in ("GET", "HEAD") else _make_problem(HTTPStatus.METHOD_NOT_ALLOWED)
         head, body = _serialize(*page)
         return head + (b"" if method == "HEAD" else body)
 
-    def _page(self, path: str) -> tuple[HTTPStatus, str, str]:
+    def _make_page(self, path: str) -> tuple[HTTPStatus, str, str]:
         if path == "/metrics":
             return HTTPStatus.OK, CONTENT_TYPE_PLAIN_0_0_4, self._metrics()
         if path == "/health":
             return HTTPStatus.OK, _JSON, json.dumps({"status": "alive"})
         if path != "/ready":
-            return _problem(HTTPStatus.NOT_FOUND)
+            return _make_problem(HTTPStatus.NOT_FOUND)
         reasons = list(self._not_ready())
         state = {
             "status": "not ready" if reasons else "ready",
@@ -144,12 +144,12 @@ def _serialize(status: HTTPStatus, content_type: str, text: str) -> tuple[bytes,
     return head.encode(), body
 
 
-def _problem(status: HTTPStatus) -> tuple[HTTPStatus, str, str]:
+def _make_problem(status: HTTPStatus) -> tuple[HTTPStatus, str, str]:
     problem = {"type": "about:blank", "title": status.phrase, "status": status.value}
     return status, "application/problem+json", json.dumps(problem)
 
 
-def metrics_text(worker: Worker, counters: HandlerCounters, shared: IMetrics = NO_METRICS) -> str:
+def render_metrics(worker: Worker, counters: HandlerCounters, shared: IMetrics = NO_METRICS) -> str:
     """Return the metrics of the worker in Prometheus' text format, then those that it shares with a server."""
     registry = CollectorRegistry()
     registry.register(_WorkerCollector(worker, counters))
@@ -173,14 +173,18 @@ class _WorkerCollector(Collector):
             (metrics.WORKER_COMMIT_AGE, worker.consumer.committer.age_s()),
             (metrics.WORKER_STORE_WAITS, counters.store_waits),
         ):
-            yield _family(metric, [((), value)])
-        yield _family(metrics.WORKER_LAG, [((topic, str(number)), n) for (topic, number), n in monitor.lag.items()])
-        yield _family(metrics.WORKER_OUTCOMES, counters.outcomes.items())
-        yield _family(metrics.WORKER_REPEATED, [((stage,), count) for stage, count in counters.duplicates.items()])
-        yield _family(metrics.WORKER_REUSED_IDS, [((stage,), count) for stage, count in counters.reused_ids.items()])
+            yield _make_family(metric, [((), value)])
+        yield _make_family(
+            metrics.WORKER_LAG, [((topic, str(number)), n) for (topic, number), n in monitor.lag.items()]
+        )
+        yield _make_family(metrics.WORKER_OUTCOMES, counters.outcomes.items())
+        yield _make_family(metrics.WORKER_REPEATED, [((stage,), count) for stage, count in counters.duplicates.items()])
+        yield _make_family(
+            metrics.WORKER_REUSED_IDS, [((stage,), count) for stage, count in counters.reused_ids.items()]
+        )
 
 
-def _family(metric: metrics.Metric, values: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
+def _make_family(metric: metrics.Metric, values: Iterable[tuple[tuple[str, ...], float]]) -> Metric:
     kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family: CounterMetricFamily | GaugeMetricFamily = kind(metric.name, metric.help, labels=metric.labels)
     for labels, value in sorted(values):

@@ -98,7 +98,7 @@ class LagMonitor:
             committed = _query_committed_offsets(client, self._assignment())
             ends = self._ends(client, committed)
         except KafkaException as error:
-            self._error = _error_name(error)
+            self._error = _name_error(error)
             committed, ends = {}, {}
         assigned = self._assignment()  # asked after the replies, so that what was read meanwhile is not a lag
         known = [partition for partition in assigned if partition in ends]
@@ -139,7 +139,7 @@ class LagMonitor:
                     TopicPartition(*partition), timeout=END_TIMEOUT_S, cached=False
                 )
             except KafkaException as error:
-                self._error = _error_name(error)
+                self._error = _name_error(error)
         return ends
 
     def _update_stalled(self, unread: Mapping[Partition, OffsetTracker], unknown: Iterable[Partition]) -> None:
@@ -179,5 +179,5 @@ def _query_committed_offsets(client: Consumer, partitions: Iterable[Partition]) 
     }
 
 
-def _error_name(error: KafkaException) -> str:
+def _name_error(error: KafkaException) -> str:
     return str(error.args[0].name())

@@ -96,7 +96,7 @@ class RequestScheduler:
             self._idle.clear()
             preparation = self._loop.create_task(self._prepare(requests))
             self._preparations.add(preparation)
-            preparation.add_done_callback(self._preparation_done)
+            preparation.add_done_callback(self._end_preparation)
 
     def _take_turn(self, request: InFlightRequest) -> KeyTurn:
         record = request.record
@@ -136,7 +136,7 @@ class RequestScheduler:
                 request.state = request.state.work(Slot(self._semaphore), partial(self._work, request, job))
                 self._watch(request)
 
-    def _preparation_done(self, preparation: asyncio.Task[None]) -> None:
+    def _end_preparation(self, preparation: asyncio.Task[None]) -> None:
         self._preparations.discard(preparation)
         if not preparation.cancelled() and (error := preparation.exception()) is not None:
             self.fail(error)
@@ -202,9 +202,9 @@ class RequestScheduler:
         This is not part of the task, because a task that is cancelled before its first step never runs.
         """
         if request.task is not None:
-            request.task.add_done_callback(partial(self._task_done, request))
+            request.task.add_done_callback(partial(self._end_task, request))
 
-    def _task_done(self, request: InFlightRequest, task: asyncio.Task[None]) -> None:
+    def _end_task(self, request: InFlightRequest, task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
             self._abandon(request)

@@ -93,12 +93,12 @@ class Worker:
         callbacks: clients.Callbacks = {"error_cb": self._error_log.handle}
         settled: SettledQueue = SimpleQueue()
         self._pump = ProducerPump(
-            lambda more: clients.make_producer(clients.producer_config(brokers, config), {**callbacks, **more})
+            lambda more: clients.make_producer(clients.make_producer_config(brokers, config), {**callbacks, **more})
         )
         self.scheduler = RequestScheduler(handler, self._pump, options.concurrency, settled)
         self.consumer = ConsumerThread(
             lambda more: clients.make_consumer(
-                clients.consumer_config(brokers, options.group_id, config), {**callbacks, **more}
+                clients.make_consumer_config(brokers, options.group_id, config), {**callbacks, **more}
             ),
             options.topics.read_by(options.stages),
             WINDOW_FACTOR * options.concurrency,
@@ -157,7 +157,7 @@ class Worker:
             consumer = self._loop.run_in_executor(threads, self.consumer.run)
             self.lag_monitor.start()
             probes = self._loop.create_task(self.dependencies.watch())
-            probes.add_done_callback(self._probes_ended)
+            probes.add_done_callback(self._handle_end_of_probes)
             try:
                 failures = (consumer, pump, self.scheduler.failure)
                 await self._wait_for_first([self._loop.create_task(self._stop_requested.wait())], failures)
@@ -192,7 +192,7 @@ class Worker:
             for task in tasks:
                 task.cancel()
 
-    def _probes_ended(self, probes: asyncio.Task[None]) -> None:
+    def _handle_end_of_probes(self, probes: asyncio.Task[None]) -> None:
         if not probes.cancelled() and (error := probes.exception()) is not None:
             self.scheduler.fail(error)
 

@@ -51,7 +51,7 @@ from modules.llm_platform.domain.urls.canonical_url import page_url
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.content import Content, join_text, require_text
 from modules.llm_platform.presentation.rest.http.body import validate
-from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, problem_object
+from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, make_problem
 from shared.exceptions import AppException
 
 CHUNKS: Final = "The answer; as a stream, chunks of it, and `[DONE]` at the end."
@@ -128,7 +128,7 @@ def research_request(
     if isinstance(field, str):
         for number, turn in enumerate(messages):
             require_text(turn.content, field, number, "content")
-    messages = messages[: length_up_to_question([message.role for message in messages])]
+    messages = messages[: count_turns_up_to_question([message.role for message in messages])]
     position = (field, len(messages) - 1, "content") if isinstance(field, str) else field
     last, text = messages[-1], messages[-1].text.strip()
     if last.role != "user":
@@ -149,7 +149,7 @@ def research_request(
         "depth": depth,
         "context": join_context(message, excess),
         "instructions": instructions or None,
-        "history": _history(messages[:-1]),
+        "history": _make_history(messages[:-1]),
         **fields,
     }
     try:
@@ -169,7 +169,7 @@ def depth_within(depth: Depth, searches: int | None, least: int) -> Depth:
     return "shallow" if depth == "deep" and searches is not None and searches < least else depth
 
 
-def length_up_to_question(roles: Sequence[str]) -> int:
+def count_turns_up_to_question(roles: Sequence[str]) -> int:
     """Return the number of turns up to the question.
 
     If the last turn is the result of a tool, these are the turns up to the last one of the user. Otherwise they are all turns.
@@ -191,7 +191,7 @@ def _split_instructions(text: str) -> tuple[str, str]:
     return text[:end].rstrip(), text[end:].lstrip()
 
 
-def _history(messages: Sequence[CompletionMessage]) -> tuple[Turn, ...]:
+def _make_history(messages: Sequence[CompletionMessage]) -> tuple[Turn, ...]:
     """Return the last turns, each with a question of the user and its answer.
 
     Long questions and answers are cut, because clients send the whole conversation.
@@ -252,7 +252,7 @@ class Completion:
 
     def content(self, response: ResearchResponse) -> str:
         """Return the text of the message. Raises OutputError if it has to be JSON and the run did not fill the schema."""
-        return structured.json_text(response) if self.is_json else response.synthesis
+        return structured.write_json(response) if self.is_json else response.synthesis
 
     def annotations(self, response: ResearchResponse, shift: int = 0) -> list[dict[str, Any]]:
         """Return the annotations of the message. `shift` is the number of characters before the answer in its text.
@@ -262,8 +262,8 @@ class Completion:
         if self.tool:
             return []
         if not self.is_json:
-            return chat_annotations(url_citations(response, shift))
-        return chat_annotations(structured.marker_annotations(self.content(response), response))
+            return make_chat_annotations(make_url_citations(response, shift))
+        return make_chat_annotations(structured.make_marker_annotations(self.content(response), response))
 
     @property
     def finish_reason(self) -> str:
@@ -271,7 +271,7 @@ class Completion:
 
     def tool_call(self, response: ResearchResponse) -> dict[str, Any]:
         """Return the call of the client's tool. Raises OutputError if the run did not fill the schema."""
-        function = {"name": self.tool, "arguments": structured.json_text(response)}
+        function = {"name": self.tool, "arguments": structured.write_json(response)}
         return {"id": f"call_{self.request_id}", "type": "function", "function": function}
 
     def whole(self, response: ResearchResponse) -> dict[str, Any]:
@@ -303,7 +303,7 @@ class CompletionStream:
     @staticmethod
     def format_problem(problem: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return an error in the form that the clients read."""
-        return openai_error(problem)
+        return make_openai_error(problem)
 
     def __init__(self, completion: Completion) -> None:
         self._completion = completion
@@ -322,33 +322,35 @@ class CompletionStream:
                 self._completion.collect_sources(event)
                 return self._begin()
             case Token():
-                return b"" if self._completion.is_json else self._text(event.text)
+                return b"" if self._completion.is_json else self._encode_text(event.text)
             case Reset():
                 if self._completion.is_json:
                     return b""
-                restarted = self._text(RESTARTED)
+                restarted = self._encode_text(RESTARTED)
                 self._void_chars = self._sent_chars
                 return restarted
             case Done():
-                return self._done(event)
+                return self._encode_done(event)
             case Failed():
-                return self._error(event.problem)
+                return self._encode_error(event.problem)
             case _:
                 assert_never(event)
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
-        return self._error(problem_object(error, scope))
+        return self._encode_error(make_problem(error, scope))
 
-    def _done(self, event: Done) -> bytes:
+    def _encode_done(self, event: Done) -> bytes:
         text = b""
         try:
             if self._completion.tool:
                 delta = {"tool_calls": [{"index": 0, **self._completion.tool_call(event.response)}]}
-                text = self._begin() + data_part(self._completion.chunk(delta))
+                text = self._begin() + encode_data_part(self._completion.chunk(delta))
             elif self._completion.is_json:
-                text = self._text(self._completion.content(event.response))
+                text = self._encode_text(self._completion.content(event.response))
         except OutputError as error:
-            return self._error(error.problem(instance=f"/research/{event.request_id}", request_id=event.request_id))
+            return self._encode_error(
+                error.problem(instance=f"/research/{event.request_id}", request_id=event.request_id)
+            )
         return self._begin() + text + self._end(event.response) + END_OF_STREAM
 
     def _begin(self) -> bytes:
@@ -356,24 +358,24 @@ class CompletionStream:
         if self._has_begun:
             return b""
         self._has_begun = True
-        return data_part(self._completion.chunk({"role": "assistant", "content": ""}))
+        return encode_data_part(self._completion.chunk({"role": "assistant", "content": ""}))
 
-    def _text(self, text: str) -> bytes:
+    def _encode_text(self, text: str) -> bytes:
         self._sent_chars += len(text)
-        return self._begin() + data_part(self._completion.chunk({"content": text}))
+        return self._begin() + encode_data_part(self._completion.chunk({"content": text}))
 
     def _end(self, response: ResearchResponse) -> bytes:
-        return data_part(self._completion.chunk({}, self._completion.finish_reason, response))
+        return encode_data_part(self._completion.chunk({}, self._completion.finish_reason, response))
 
-    def _error(self, problem: Mapping[str, Any]) -> bytes:
-        return b"event: error\n" + data_part(self.format_problem(problem)) + END_OF_STREAM
+    def _encode_error(self, problem: Mapping[str, Any]) -> bytes:
+        return b"event: error\n" + encode_data_part(self.format_problem(problem)) + END_OF_STREAM
 
 
-def data_part(value: Mapping[str, Any]) -> bytes:
+def encode_data_part(value: Mapping[str, Any]) -> bytes:
     return b"data: " + to_json(value) + b"\n\n"
 
 
-def url_citations(response: ResearchResponse, shift: int = 0) -> Iterator[dict[str, Any]]:
+def make_url_citations(response: ResearchResponse, shift: int = 0) -> Iterator[dict[str, Any]]:
     """Yield the citations as OpenAI's annotations, which have the position of the cited sentence and its source.
 
     Quote and verdict are in the field EXTENSION. The address of a PDF names the page of the quote. `shift` is the number of
@@ -392,12 +394,12 @@ def url_citations(response: ResearchResponse, shift: int = 0) -> Iterator[dict[s
             }
 
 
-def chat_annotations(citations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def make_chat_annotations(citations: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the annotations in the form of a chat message, with their fields one level deeper than in the Responses API."""
     return [{"type": citation.pop("type"), "url_citation": citation} for citation in citations]
 
 
-def token_usage(response: ResearchResponse) -> dict[str, Any]:
+def make_token_usage(response: ResearchResponse) -> dict[str, Any]:
     metadata = response.metadata
     return {
         "prompt_tokens": metadata.prompt_tokens,
@@ -406,7 +408,7 @@ def token_usage(response: ResearchResponse) -> dict[str, Any]:
     }
 
 
-def extension(response: ResearchResponse, *, has_citations: bool = True) -> dict[str, Any]:
+def make_extension(response: ResearchResponse, *, has_citations: bool = True) -> dict[str, Any]:
     """Return the values that the format has no field for: failures, metadata, and the verified citations.
 
     Citations are left out if the message has them as annotations (`has_citations` is False). For an answer in JSON, both the
@@ -420,7 +422,7 @@ def extension(response: ResearchResponse, *, has_citations: bool = True) -> dict
     return {EXTENSION: response.model_dump(mode="json", include=fields)}
 
 
-def openai_error(problem: Mapping[str, Any]) -> dict[str, Any]:
+def make_openai_error(problem: Mapping[str, Any]) -> dict[str, Any]:
     """Return an error in the form that clients of OpenAI read. Its `message` names the first invalid field."""
     errors = problem.get("errors") or []
     if problem["code"] == PreviousResearchNotFoundError.code:

@@ -12,7 +12,7 @@ from fastapi import Request
 
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 
 TOOL_NAME_CHARS: Final = 200
 REQUIRED: Final = ("required", "any")  # OpenAI's word and Anthropic's
@@ -39,7 +39,7 @@ def find_forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choic
     functions: dict[int, str] = {}
     for position, tool in enumerate(tools):
         if tool.get("type", "function") in ("function", "custom", None):
-            name = _inner(tool).get("name")
+            name = _unwrap(tool).get("name")
             functions[position] = name if isinstance(name, str) else ""
     mode, allowed = _read_mode(choice)
     if mode == "named":
@@ -54,7 +54,7 @@ def find_forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choic
             raise _make_refusal(SEVERAL if found else UNKNOWN)
     else:
         return None
-    if not services(request).llm.models:
+    if not get_services(request).llm.models:
         raise _make_refusal(
             "asks for a call, whose arguments a language model writes, and none is set up: set LLM_API_KEY with LLM_MODEL"
         )
@@ -62,13 +62,13 @@ def find_forced_tool(request: Request, tools: Sequence[Mapping[str, Any]], choic
     name = functions[position]
     if not 0 < len(name) <= TOOL_NAME_CHARS:
         raise InvalidRequestError.at(("body", "tools", position), f"needs a name of 1 to {TOOL_NAME_CHARS} characters")
-    inner = _inner(tools[position])
+    inner = _unwrap(tools[position])
     parameters = inner.get("parameters", inner.get("input_schema"))
     schema = NO_PARAMETERS if parameters is None else parameters
     return ForcedTool(name, structured.check_schema(schema, "tools", position))
 
 
-def _inner(value: Mapping[str, Any]) -> Mapping[str, Any]:
+def _unwrap(value: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the object that has the name. Chat completions have one more level than the other APIs."""
     inner = value.get("function")
     return inner if isinstance(inner, Mapping) else value
@@ -86,11 +86,13 @@ def _read_mode(choice: object) -> tuple[str, frozenset[str]]:
         listed = inner if isinstance(inner, Mapping) else choice
         named = listed.get("tools")
         names = (
-            (_inner(tool).get("name") for tool in named if isinstance(tool, Mapping)) if isinstance(named, list) else ()
+            (_unwrap(tool).get("name") for tool in named if isinstance(tool, Mapping))
+            if isinstance(named, list)
+            else ()
         )
         return str(listed.get("mode", "auto")), frozenset(name for name in names if isinstance(name, str))
     if kind in NAMED:
-        name = _inner(choice).get("name")
+        name = _unwrap(choice).get("name")
         return "named", frozenset([name] if isinstance(name, str) else [])
     return kind if isinstance(kind, str) else "auto", frozenset()
 

@@ -30,12 +30,12 @@ _Parts = Annotated[tuple[ContentPart, ...], Field(max_length=MAX_PARTS)]
 _PARTS: Final = TypeAdapter(_Parts)
 
 
-def _text_or_parts(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+def _check_text_or_parts(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
     """Validate a content by its kind, so that an error of a list has the place of the part alone."""
     return _PARTS.validate_python(value) if isinstance(value, list) else handler(value)
 
 
-Content = Annotated[str | _Parts, WrapValidator(_text_or_parts)]
+Content = Annotated[str | _Parts, WrapValidator(_check_text_or_parts)]
 
 
 def join_text(content: str | Sequence[ContentPart]) -> str:
@@ -51,13 +51,13 @@ def require_text(content: str | Sequence[ContentPart] | None, *location: str | i
             )
 
 
-def for_model(content: str | Sequence[ContentPart] | None) -> dict[str, Any]:
+def convert_for_model(content: str | Sequence[ContentPart] | None) -> dict[str, Any]:
     if content is None or isinstance(content, str) or all(part.type in TEXTS for part in content):
         return {"content": "" if content is None else join_text(content)}
-    return {"content": join_text(content), "parts": [_chat_part(part) for part in content]}
+    return {"content": join_text(content), "parts": [_convert_part(part) for part in content]}
 
 
-def _chat_part(part: ContentPart) -> dict[str, Any]:
+def _convert_part(part: ContentPart) -> dict[str, Any]:
     """Return a part of any of OpenAI's APIs in the form of chat completions.
 
     An unknown part does not change, so that the model can refuse it.

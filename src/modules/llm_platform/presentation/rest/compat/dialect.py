@@ -37,8 +37,8 @@ from modules.llm_platform.domain.urls.site_names import MAX_SITES, parse_unsigne
 from modules.llm_platform.presentation.rest.http import ignored_fields, problems
 from modules.llm_platform.presentation.rest.http.access import FindKey
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
-from modules.llm_platform.presentation.rest.http.openapi import data_stream_response, describe_body
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.openapi import declare_data_stream, describe_body
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from modules.llm_platform.presentation.written_values import read_written_values
@@ -50,13 +50,13 @@ MAX_CONCURRENT_READS: Final = 5  # Pages of one request that are read at once.
 SNIPPET_TOKENS: Final = 500  # The snippet of a result whose page was read.
 
 ERROR_STATUSES: Final = (*problems.BODY_STATUSES, *problems.UPSTREAM_STATUSES)
-# Statuses that `status_400` covers.
+# Statuses that `choose_status_400` covers.
 ERROR_STATUSES_400: Final = (400, *problems.BODY_STATUSES[:-1], *problems.UPSTREAM_STATUSES)
 
 PageUrl = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_URL_CHARS)]
 
 
-def one_or_several(one: Any, several: Any) -> WrapValidator:
+def accept_one_or_several(one: Any, several: Any) -> WrapValidator:
     """Validate a list as `several` and any other value as `one`, so that an error names the field, or the place in the list."""
     adapters = TypeAdapter(one), TypeAdapter(several)
     return WrapValidator(lambda value, _: adapters[isinstance(value, list | tuple)].validate_python(value))
@@ -153,7 +153,7 @@ async def search_web_multi(request: Request, searches: Sequence[WebSearchRequest
     if len(searches) == 1:
         return [await search_web(request, searches[0])]
     async with CancelOnDisconnect(request.receive):
-        found = await services(request).web_search.search_multi(searches)
+        found = await get_services(request).web_search.search_multi(searches)
     answers = [response for response in found if isinstance(response, WebSearchResponse)]
     if not answers:
         raise next(error for error in found if isinstance(error, Exception))
@@ -172,7 +172,7 @@ async def read_pages(
 
     With `are_whole`, pages have all of their visible text. Reading stops if the client disconnects.
     """
-    platform = services(request)
+    platform = get_services(request)
     reads = asyncio.Semaphore(MAX_CONCURRENT_READS)
 
     async def read(url: str) -> Page | AppException:
@@ -207,21 +207,21 @@ def report_ignored(response: Response, body: BaseModel, *partly_served: str) -> 
     return response
 
 
-def json_content(content: Any, status: int = 200) -> Response:
+def make_json_response(content: Any, status: int = 200) -> Response:
     return Response(to_json(content), status, media_type=JSON)
 
 
-def json_answer(content: Any, body: BaseModel, *partly_served: str) -> Response:
+def make_json_answer(content: Any, body: BaseModel, *partly_served: str) -> Response:
     """Return the content as JSON, with the header of `report_ignored`."""
-    return report_ignored(json_content(content), body, *partly_served)
+    return report_ignored(make_json_response(content), body, *partly_served)
 
 
-def status_400(error: AppException) -> int:
+def choose_status_400(error: AppException) -> int:
     """Return the status of an error. Invalid fields are a 400, which clients turn into their BadRequestError."""
     return HTTPStatus.BAD_REQUEST if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY else error.status_code
 
 
-def readable_status(error: AppException) -> int:
+def choose_readable_status(error: AppException) -> int:
     """Return a status with which clients show the message of an error. After a 502 or 503 they show only the number, or
     repeat the request.
     """
@@ -229,7 +229,7 @@ def readable_status(error: AppException) -> int:
         return HTTPStatus.FORBIDDEN
     if isinstance(error, PageError | PageConnectionError):
         return HTTPStatus.BAD_REQUEST
-    return status_400(error)
+    return choose_status_400(error)
 
 
 def format_message(problem: Mapping[str, Any]) -> str:
@@ -239,15 +239,15 @@ def format_message(problem: Mapping[str, Any]) -> str:
     return "; ".join(fields) or str(problem["detail"])
 
 
-def declaration(
+def declare_route(
     summary: str, body: type[BaseModel], answer: Any, statuses: Sequence[int] = ERROR_STATUSES, stream: str = ""
 ) -> dict[str, Any]:
     """Return the arguments of a route that calls `read_body`. `stream` describes an answer that can be a stream, too."""
-    responses = {**error_responses(*statuses), **(data_stream_response(stream) if stream else {})}
+    responses = {**declare_errors(*statuses), **(declare_data_stream(stream) if stream else {})}
     return {"summary": summary, "response_model": answer, "responses": responses, "openapi_extra": describe_body(body)}
 
 
-def error_responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def declare_errors(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route of a dialect that can also fail with these statuses."""
     content = {JSON: {"schema": {"type": "object"}}}
     return {

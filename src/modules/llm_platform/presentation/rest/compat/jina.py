@@ -25,7 +25,7 @@ from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.body import read_body, validate
 from modules.llm_platform.presentation.rest.http.openapi import describe_body, describe_query
 from modules.llm_platform.presentation.rest.http.problems import UPSTREAM_STATUSES, InvalidRequestError, NotFoundError
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.search_routes import search_web
 from shared.exceptions import AppException
@@ -104,7 +104,7 @@ SEARCH: Final = describe_query(
     "/search",
     summary="Search and read the pages, for clients of Jina",
     response_model=JinaPages,
-    responses={**PLAIN, **dialect.error_responses(400, *UPSTREAM_STATUSES)},
+    responses={**PLAIN, **dialect.declare_errors(400, *UPSTREAM_STATUSES)},
     openapi_extra=SEARCH,
 )
 async def search(request: Request) -> Response:
@@ -123,7 +123,7 @@ async def search_by_path(request: Request, query: str) -> Response:
     "/search",
     summary="Search and read the pages, for clients of Jina",
     response_model=JinaPages,
-    responses={**PLAIN, **dialect.error_responses(*dialect.ERROR_STATUSES_400)},
+    responses={**PLAIN, **dialect.declare_errors(*dialect.ERROR_STATUSES_400)},
     openapi_extra=describe_body(JinaSearchRequest),
 )
 async def search_by_body(request: Request) -> Response:
@@ -135,7 +135,7 @@ async def search_by_body(request: Request) -> Response:
     "",
     summary="Read a page, for clients of Jina",
     response_model=JinaPage,
-    responses={**PLAIN, **dialect.error_responses(*dialect.ERROR_STATUSES_400, 422)},
+    responses={**PLAIN, **dialect.declare_errors(*dialect.ERROR_STATUSES_400, 422)},
     openapi_extra=describe_body(JinaReadRequest),
 )
 async def read_by_body(request: Request) -> Response:
@@ -147,17 +147,17 @@ async def read_by_body(request: Request) -> Response:
     "/{url:path}",
     summary="Read a page, for clients of Jina",
     response_model=JinaPage,
-    responses={**PLAIN, **dialect.error_responses(400, 404, 422, *UPSTREAM_STATUSES)},
+    responses={**PLAIN, **dialect.declare_errors(400, 404, 422, *UPSTREAM_STATUSES)},
 )
 async def read(request: Request, url: str) -> Response:
     """Read the address below the prefix. Without a scheme, its host must have a dot: other paths are not routes."""
-    sent = _sent_url(request)
+    sent = _get_sent_url(request)
     if sent and "://" not in sent and "." not in sent.partition("/")[0]:
         raise NotFoundError
     return await _read(request, validate(JinaReadRequest, {"url": sent}, "path"))
 
 
-def _sent_url(request: Request) -> str:
+def _get_sent_url(request: Request) -> str:
     """Return the address below the prefix as it was sent, with its query and its percent-encoded characters."""
     path = request.scope.get("raw_path") or request.scope["path"].encode()
     url: str = path.decode("latin-1").partition("/jina/")[2]
@@ -179,12 +179,12 @@ def _from_query(params: QueryParams) -> dict[str, Any]:
 async def _read(request: Request, body: JinaReadRequest) -> Response:
     wanted = _format(request)
     async with dialect.reading(request):
-        page = await services(request).pages.read(body.url)
+        page = await get_services(request).pages.read(body.url)
     if _wants_json(request):
-        data = {"title": page.title, "description": "", "url": page.url, **_content(page)}
+        data = {"title": page.title, "description": "", "url": page.url, **_make_content(page)}
         data |= {"publishedTime": page.published} if page.published else {}
         data |= {"warning": page.warning} if page.warning else {}
-        return dialect.json_answer({"code": 200, "status": 20000, "data": data}, body)
+        return dialect.make_json_answer({"code": 200, "status": 20000, "data": data}, body)
     text = page.text
     if not wanted:
         lines = [f"Title: {page.title}", f"URL Source: {page.url}"]
@@ -206,9 +206,11 @@ async def _search(request: Request, body: JinaSearchRequest) -> Response:
         read = await dialect.read_pages(request, [result["url"] for result in results])
         for result in results:
             page = read[result["url"]]
-            result |= {"content": "", "warning": page.message} if isinstance(page, AppException) else _content(page)
+            result |= (
+                {"content": "", "warning": page.message} if isinstance(page, AppException) else _make_content(page)
+            )
     if _wants_json(request):
-        return dialect.json_answer({"code": 200, "status": 20000, "data": results}, body)
+        return dialect.make_json_answer({"code": 200, "status": 20000, "data": results}, body)
     return dialect.report_ignored(PlainTextResponse(_as_text(results)), body)
 
 
@@ -231,7 +233,7 @@ def _wants_json(request: Request) -> bool:
     return dialect.JSON in request.scope[HEADERS].get(b"accept", b"").decode("latin-1").lower()
 
 
-def _content(page: Page) -> dict[str, Any]:
+def _make_content(page: Page) -> dict[str, Any]:
     return {"content": page.text, "usage": {"tokens": count_tokens(page.text)}}
 
 
@@ -247,7 +249,7 @@ def _as_text(results: Sequence[Mapping[str, Any]]) -> str:
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     # The vendor answers with 422 for a page that cannot be read, and with 400 for an invalid request.
     is_unreadable = isinstance(error, exceptions.PageError | exceptions.PageBlockedError)
-    status = HTTPStatus.UNPROCESSABLE_ENTITY if is_unreadable else dialect.status_400(error)
+    status = HTTPStatus.UNPROCESSABLE_ENTITY if is_unreadable else dialect.choose_status_400(error)
     message = dialect.format_message(problem)
     content = {"data": None, "code": status, "name": problem["code"], "status": status * 100, "message": message}
     return status, {**content, "readableMessage": message}

@@ -46,16 +46,18 @@ class OpenWebuiDocument(BaseModel):
     metadata: dict[str, str]
 
 
-@router.post("/search", **dialect.declaration("Search, for Open WebUI", OpenWebuiSearchRequest, list[OpenWebuiResult]))
+@router.post(
+    "/search", **dialect.declare_route("Search, for Open WebUI", OpenWebuiSearchRequest, list[OpenWebuiResult])
+)
 async def search(request: Request) -> Response:
     body = await read_body(request, OpenWebuiSearchRequest)
     found = await search_web(request, WebSearchRequest(query=body.query, count=body.count))
     results = [{"link": item.url, "title": item.title, "snippet": item.text} for item in found.results[: body.count]]
-    return dialect.json_answer(results, body)
+    return dialect.make_json_answer(results, body)
 
 
 @router.post(
-    "/load", **dialect.declaration("Read pages, for Open WebUI", OpenWebuiLoadRequest, list[OpenWebuiDocument])
+    "/load", **dialect.declare_route("Read pages, for Open WebUI", OpenWebuiLoadRequest, list[OpenWebuiDocument])
 )
 async def load(request: Request) -> Response:
     body = await read_body(request, OpenWebuiLoadRequest)
@@ -66,7 +68,7 @@ async def load(request: Request) -> Response:
             documents.append({"page_content": "", "metadata": {"source": url, "error": page.message}})
         else:
             documents.append({"page_content": page.text, "metadata": {"source": page.url, "title": page.title}})
-    return dialect.json_answer(documents, body)
+    return dialect.make_json_answer(documents, body)
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:

@@ -16,7 +16,7 @@ from modules.llm_platform.presentation.rest.compat.firecrawl import api as firec
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
-from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services, request_id
 from modules.llm_platform.presentation.rest.http.route_example import Example
 from shared.exceptions import AppException
 
@@ -66,7 +66,7 @@ class RerankResponse(BaseModel):
 
 
 async def _rerank(request: Request, body: RerankV2Request, version: str) -> Response:
-    reranking, texts = services(request).reranking, body.texts
+    reranking, texts = get_services(request).reranking, body.texts
     async with CancelOnDisconnect(request.receive):
         ranked = await reranking.rerank(body.query, texts)
     tokens = count_tokens(body.query) + sum(map(count_tokens, texts))
@@ -83,12 +83,12 @@ async def _rerank(request: Request, body: RerankV2Request, version: str) -> Resp
         "usage": {"total_tokens": tokens, "prompt_tokens": tokens},
         "meta": {"api_version": {"version": version}, "billed_units": {"search_units": 0}},
     }
-    return dialect.json_answer(answer, body, "model")
+    return dialect.make_json_answer(answer, body, "model")
 
 
 @router.post(
     "/v2/rerank",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Order documents, for clients of Cohere", RerankV2Request, RerankResponse, dialect.ERROR_STATUSES_400
     ),
 )
@@ -98,7 +98,7 @@ async def rerank(request: Request) -> Response:
 
 @router.post(
     "/v1/rerank",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Order documents, for clients of Cohere and Jina", RerankV1Request, RerankResponse, dialect.ERROR_STATUSES_400
     ),
 )
@@ -110,7 +110,7 @@ async def rerank_v1(request: Request) -> Response:
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
     """Return the error as both read it: Cohere's `message` and Jina's `detail`."""
     message = dialect.format_message(problem)
-    return dialect.status_400(error), {"message": message, "detail": message}
+    return dialect.choose_status_400(error), {"message": message, "detail": message}
 
 
 _EXAMPLE: Final[Mapping[str, Any]] = {

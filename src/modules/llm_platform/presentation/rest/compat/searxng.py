@@ -14,12 +14,17 @@ from starlette.types import Receive, Scope
 
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind
 from modules.llm_platform.domain.package import package_version
-from modules.llm_platform.presentation.rest.compat.dialect import Dialect, error_responses, format_message, json_content
-from modules.llm_platform.presentation.rest.http.access import IS_LIMITED, Headers, basic_password
+from modules.llm_platform.presentation.rest.compat.dialect import (
+    Dialect,
+    declare_errors,
+    format_message,
+    make_json_response,
+)
+from modules.llm_platform.presentation.rest.http.access import IS_LIMITED, Headers, read_basic_password
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.openapi import describe_body, describe_query
 from modules.llm_platform.presentation.rest.http.problems import BODY_STATUSES, UPSTREAM_STATUSES, InvalidRequestError
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 from modules.llm_platform.presentation.rest.http.route_example import Example
 from modules.llm_platform.presentation.rest.search_routes import (
     PASS_THROUGH,
@@ -62,7 +67,7 @@ async def open_instance(request: Request) -> Response:
     "/search",
     summary="Search, for clients of SearXNG",
     response_model=SearxngAnswer,
-    responses=error_responses(422, *UPSTREAM_STATUSES),
+    responses=declare_errors(422, *UPSTREAM_STATUSES),
     openapi_extra=PASS_THROUGH,
 )
 async def search(request: Request) -> Response:
@@ -74,10 +79,10 @@ async def search(request: Request) -> Response:
         return await search_passed_through(request, asked)
     # The page has the class names of SearXNG's, which local-deep-research and other clients read.
     results = to_searxng(await search_web(request, asked))["results"]
-    return HTMLResponse(PAGE_TEMPLATE.format(title="Results", body="\n".join(map(_article, results))))
+    return HTMLResponse(PAGE_TEMPLATE.format(title="Results", body="\n".join(map(_render_article, results))))
 
 
-def _article(result: Any) -> str:
+def _render_article(result: Any) -> str:
     """Return one result as HTML, or nothing if it has no title or no address."""
     texts = [result.get(name) for name in ("url", "title", "content")] if isinstance(result, dict) else []
     if not texts or not all(isinstance(text, str) for text in texts[:2]):
@@ -93,7 +98,7 @@ def _article(result: Any) -> str:
     "/healthz",
     summary="Whether the instance answers, for clients of SearXNG",
     response_class=PlainTextResponse,
-    responses=error_responses(),
+    responses=declare_errors(),
 )
 async def health(request: Request) -> Response:
     return PlainTextResponse("OK")
@@ -106,7 +111,7 @@ router.add_api_route(
     methods=["POST"],
     summary="Search, for clients of SearXNG",
     response_model=SearxngAnswer,
-    responses=error_responses(*BODY_STATUSES, *UPSTREAM_STATUSES),
+    responses=declare_errors(*BODY_STATUSES, *UPSTREAM_STATUSES),
     openapi_extra=describe_body(SearchApiRequest, form=PASS_THROUGH),
 )
 
@@ -115,15 +120,15 @@ router.add_api_route(
     "/config",
     summary="The search providers, for clients of SearXNG",
     response_model=dict[str, Any],
-    responses=error_responses(),
+    responses=declare_errors(),
 )
 async def config(request: Request) -> Response:
     """Return what can be searched, in the form of SearXNG's own `/config`. An engine is a configured search provider."""
     engines = [
-        _engine(name, kinds)
-        for name, kinds in services(request).web_search.source_kinds.items()
+        _describe_engine(name, kinds)
+        for name, kinds in get_services(request).web_search.source_kinds.items()
         if kinds != (DOCUMENTS,)
-    ] or [_engine(DOCUMENTS, ("web",))]  # documents alone serve web
+    ] or [_describe_engine(DOCUMENTS, ("web",))]  # documents alone serve web
     values = {
         "categories": list(dict.fromkeys(category for engine in engines for category in engine["categories"])),
         "engines": engines,
@@ -145,10 +150,10 @@ async def config(request: Request) -> Response:
         "default_doi_resolver": "",
         "public_instance": False,
     }
-    return json_content(values)
+    return make_json_response(values)
 
 
-def _engine(name: str, kinds: Sequence[SourceKind]) -> dict[str, Any]:
+def _describe_engine(name: str, kinds: Sequence[SourceKind]) -> dict[str, Any]:
     return {
         "name": name,
         "categories": [category for category, kind in SOURCE_OF_CATEGORY.items() if kind in kinds],
@@ -168,7 +173,7 @@ def _engine(name: str, kinds: Sequence[SourceKind]) -> dict[str, Any]:
     "/autocompleter",
     summary="No suggestions, for clients of SearXNG",
     response_class=Response,
-    responses={200: {"content": {SUGGESTIONS: {"schema": {"type": "array", "items": {}}}}}, **error_responses()},
+    responses={200: {"content": {SUGGESTIONS: {"schema": {"type": "array", "items": {}}}}}, **declare_errors()},
     openapi_extra=describe_query(q=({"type": "string"}, False, "The beginning of a query.")),
 )
 async def autocomplete(request: Request) -> Response:
@@ -178,7 +183,7 @@ async def autocomplete(request: Request) -> Response:
 
 async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
     """Return the password of `Authorization: Basic`, which clients send for http://user:KEY@host/searxng."""
-    return basic_password(headers), receive
+    return read_basic_password(headers), receive
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
@@ -206,7 +211,7 @@ DIALECT: Final = Dialect(
     examples={
         "get /searxng/search": Example(_FOUND, parameters={"q": "What is tea?"}),
         "post /searxng/search": Example(_FOUND, {"q": "What is tea?"}),
-        "get /searxng/config": Example({"categories": ["general"], "engines": [_engine("brave", ("web",))]}),
+        "get /searxng/config": Example({"categories": ["general"], "engines": [_describe_engine("brave", ("web",))]}),
         "get /searxng/healthz": Example("OK"),
         "get /searxng/autocompleter": Example(["What is", []], parameters={"q": "What is"}),
     },

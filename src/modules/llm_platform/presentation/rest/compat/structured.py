@@ -16,7 +16,7 @@ from modules.llm_platform.domain.exceptions import OutputError
 from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.untrusted.output_schema import InvalidSchemaError, check_output_schema
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 
 ANY_OBJECT: Final[Mapping[str, Any]] = {"type": "object"}  # What the format json_object allows.
 SCHEMA_NAME: Final = "answer"
@@ -35,7 +35,7 @@ def read_schema(
         return None
     if kind not in ("json_object", "json_schema"):
         raise InvalidRequestError.at(("body", field), "must have the type text, json_object or json_schema")
-    if not services(request).llm.models:
+    if not get_services(request).llm.models:
         raise InvalidRequestError.at(
             ("body", field),
             "needs a language model, and none is set up: set LLM_API_KEY with LLM_MODEL, or leave the field out",
@@ -51,7 +51,7 @@ def is_schema(answer_format: Mapping[str, Any] | None) -> bool:
     return answer_format is not None and answer_format.get("type") == "json_schema"
 
 
-def for_chat(answer_format: Mapping[str, Any]) -> dict[str, Any]:
+def convert_for_chat(answer_format: Mapping[str, Any]) -> dict[str, Any]:
     """Return a format with a schema as chat completions have it: the other APIs have one level less, and need no name."""
     described = answer_format.get("json_schema")
     if not isinstance(described, Mapping):
@@ -70,14 +70,14 @@ def check_schema(schema: object, *location: str | int) -> dict[str, Any]:
     return schema
 
 
-def json_text(response: ResearchResponse) -> str:
+def write_json(response: ResearchResponse) -> str:
     """Return `output` as JSON. Raises OutputError if the schema was not filled: the client reads nothing but JSON."""
     if response.output is None:
         raise OutputError.of(response.degraded)
     return to_json(response.output).decode()
 
 
-def marker_annotations(text: str, response: ResearchResponse) -> Iterator[dict[str, Any]]:
+def make_marker_annotations(text: str, response: ResearchResponse) -> Iterator[dict[str, Any]]:
     """Yield an annotation of OpenAI's for each marker [n] in the strings of a JSON text: its place and its source.
 
     The address of a PDF names the page of its first supporting quote.

@@ -10,7 +10,7 @@ from modules.llm_platform.presentation.rest.compat.firecrawl import api as firec
 from modules.llm_platform.presentation.rest.compat.openai import chat as openai
 from modules.llm_platform.presentation.rest.compat.perplexity import api as perplexity
 from modules.llm_platform.presentation.rest.compat.tavily import api as tavily
-from modules.llm_platform.presentation.rest.http.access import first_segment
+from modules.llm_platform.presentation.rest.http.access import get_first_segment
 
 DIALECTS: Final[tuple[Dialect, ...]] = (
     perplexity.DIALECT,
@@ -23,4 +23,4 @@ DIALECTS: Final[tuple[Dialect, ...]] = (
     rerank.DIALECT,
     anthropic.DIALECT,
 )
-DIALECT_OF_PREFIX: Final[Mapping[str, Dialect]] = {first_segment(dialect.prefix): dialect for dialect in DIALECTS}
+DIALECT_OF_PREFIX: Final[Mapping[str, Dialect]] = {get_first_segment(dialect.prefix): dialect for dialect in DIALECTS}

@@ -14,12 +14,12 @@ from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, Resea
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel, LLMRequest, LLMResponse, LLMToken
 from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask, answer_by_rules, transcript_task
-from modules.llm_platform.presentation.rest.chat_routes import ChatEvent, chat_event
+from modules.llm_platform.presentation.rest.chat_routes import ChatEvent, make_chat_event
 from modules.llm_platform.presentation.rest.compat import structured
 from modules.llm_platform.presentation.rest.compat.chat_completions import TOOL, CompletionMessage
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 
 MAX_TITLE_TOKENS: Final = 2000  # a list of tags or questions in JSON, after some reasoning
 
@@ -29,8 +29,8 @@ def find_task(messages: Iterable[CompletionMessage]) -> TranscriptTask | None:
     return transcript_task([(message.role, message.text) for message in messages])
 
 
-def model_for_tasks(request: Request) -> ConfiguredModel | None:
-    return next((model for model in services(request).llm.models if model.is_complete), None)
+def find_model_for_tasks(request: Request) -> ConfiguredModel | None:
+    return next((model for model in get_services(request).llm.models if model.is_complete), None)
 
 
 def rule_answer(task: TranscriptTask, answer_format: Mapping[str, Any] | None) -> LLMResponse:
@@ -42,10 +42,10 @@ def rule_answer(task: TranscriptTask, answer_format: Mapping[str, Any] | None) -
 
 async def make_chat_events(answer: LLMResponse, request_id: str) -> AsyncGenerator[ChatEvent, None]:
     for part in (LLMToken(text=answer.content), answer):
-        yield chat_event(part, request_id)
+        yield make_chat_event(part, request_id)
 
 
-async def task_response(
+async def answer_task(
     request: Request,
     task: TranscriptTask,
     messages: Sequence[CompletionMessage],
@@ -53,7 +53,7 @@ async def task_response(
     answer_format: Mapping[str, Any] | None = None,
 ) -> ResearchResponse:
     """Return the answer as a research run without sources would give it, for interfaces that have no other answer."""
-    model = model_for_tasks(request)
+    model = find_model_for_tasks(request)
     if model is None:
         answer = rule_answer(task, answer_format)
     else:
@@ -63,7 +63,9 @@ async def task_response(
             if role != TOOL:
                 turns.append({"role": role.replace("developer", "system"), "content": message.text})
         formatted = (
-            structured.for_chat(answer_format) if answer_format and structured.is_schema(answer_format) else None
+            structured.convert_for_chat(answer_format)
+            if answer_format and structured.is_schema(answer_format)
+            else None
         )
         values = {
             "messages": turns,
@@ -74,7 +76,7 @@ async def task_response(
             "as_it_comes": True,
         }
         prompt = validate(LLMRequest, values, "body")
-        answer = await run_until_disconnect(request, services(request).llm.generate(prompt))
+        answer = await run_until_disconnect(request, get_services(request).llm.generate(prompt))
     metadata = add_spending(ResearchMetadata(latency_ms=0, synthesizer=answer.model), answer.spent)
     return ResearchResponse(query=task.product, depth=depth, synthesis=answer.content, metadata=metadata)
 

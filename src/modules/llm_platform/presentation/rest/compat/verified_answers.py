@@ -38,7 +38,7 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import EXTEN
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.idempotency import VERIFY_HEADER
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 from modules.llm_platform.presentation.verification_text import MARKS
 
 EVIDENCE_HEADER: Final = "X-Evidence"
@@ -172,7 +172,7 @@ class VerifiedAnswer:
             self._line += text
         marks = await self._mark_sentences(sent, until)
         if text.endswith("\n"):
-            self._fence = _next_fence(self._fence, self._line)
+            self._fence = _read_fence(self._fence, self._line)
             self._line, self._line_start = "", self._chars
         return _insert(text[ahead:], sent, marks)
 
@@ -323,7 +323,7 @@ def read_mode(request: Request) -> VerifyMode:
     """Return the mode of the request. Raises InvalidRequestError for a header that is none of MODES."""
     sent = request.scope[HEADERS].get(VERIFY_HEADER.lower().encode())
     if sent is None:
-        return services(request).answer_checks.default_mode
+        return get_services(request).answer_checks.default_mode
     mode = MODES.get(sent.decode("latin-1").strip().lower())
     if mode is None:
         raise InvalidRequestError.at(("header", VERIFY_HEADER), f"must be one of {', '.join(MODES)}", "enum")
@@ -338,7 +338,7 @@ def open_check(request: Request, prompt: LLMRequest) -> VerifiedAnswer | None:
     answer_format = prompt.extra.get("response_format")
     if isinstance(answer_format, dict) and answer_format.get("type", "text") != "text":
         mode = "annotate"
-    checks = services(request).answer_checks
+    checks = get_services(request).answer_checks
     checks.warm_up()
     # The material is read beside the call of the model.
     given = asyncio.create_task(asyncio.to_thread(collect_given, prompt.messages))
@@ -396,11 +396,11 @@ def _leave_code(text: str, marks: Sequence[tuple[int, str]]) -> list[tuple[int, 
         if here and not fence and not _FENCE.match(line):
             code = _find_code(line)
             kept += [mark for mark in here if not any(start < mark[0] - at < end for start, end in code)]
-        fence, at = _next_fence(fence, line), at + len(line)
+        fence, at = _read_fence(fence, line), at + len(line)
     return kept + ([] if fence else list(waiting))
 
 
-def _next_fence(fence: str, line: str) -> str:
+def _read_fence(fence: str, line: str) -> str:
     """Return the fence of the code that goes on behind a line, or an empty text."""
     found = _FENCE.match(line)
     if found is None or (fence and not (found[1].startswith(fence) and not found[2].strip())):

@@ -12,7 +12,7 @@ from typing import Protocol
 from starlette.types import Receive, Scope
 
 from modules.llm_platform.domain.callers.api_key_label import owner_of_label
-from modules.llm_platform.presentation.request_head import host_name, is_safe_from_rebinding
+from modules.llm_platform.presentation.request_head import get_host_name, is_safe_from_rebinding
 from modules.llm_platform.presentation.rest.http import problems
 from shared.config import LOOPBACK_HOSTS, Settings
 
@@ -116,7 +116,7 @@ class AccessPolicy:
             not self._hosts and settings.LLM_PLATFORM_HOST not in LOOPBACK_HOSTS
         )
         self._keys = tuple(
-            (value.encode(), _caller(number, key.label, key.values[0]))
+            (value.encode(), _make_caller(number, key.label, key.values[0]))
             for number, key in enumerate(settings.api_keys(), 1)
             for value in key.values
         )
@@ -151,7 +151,7 @@ class AccessPolicy:
         if not self._keys or is_public(path):
             return ANONYMOUS
         is_feed = FEED_PATH.fullmatch(path) is not None
-        caller = self._find_key(headers, key or (basic_password(headers) if is_feed else b""))
+        caller = self._find_key(headers, key or (read_basic_password(headers) if is_feed else b""))
         if caller is None:
             raise problems.UnauthorizedError(takes_password=is_feed)
         return caller
@@ -182,7 +182,7 @@ class AccessPolicy:
         return self._accepted_hosts[host]
 
     def _is_named(self, host: bytes) -> bool:
-        name = host_name(host)
+        name = get_host_name(host)
         return name in self._hosts or any(
             pattern.startswith("*.") and name.endswith(pattern[1:]) for pattern in self._hosts
         )
@@ -202,7 +202,7 @@ def asks_for_challenge(path: str, headers: Headers) -> bool:
     return FEED_PATH.fullmatch(path) is not None and not headers.keys() & {b"authorization", b"x-api-key"}
 
 
-def basic_password(headers: Headers) -> bytes:
+def read_basic_password(headers: Headers) -> bytes:
     """Return the password of `Authorization: Basic`, or b""."""
     scheme, _, credentials = headers.get(b"authorization", b"").partition(b" ")
     if scheme.lower() != b"basic":
@@ -213,7 +213,7 @@ def basic_password(headers: Headers) -> bytes:
         return b""
 
 
-def _caller(number: int, label: str | None, secret: str) -> Caller:
+def _make_caller(number: int, label: str | None, secret: str) -> Caller:
     """Return the caller of a key. Keys with the same label are one caller, so a key can be replaced."""
     if label is not None:
         return Caller(owner_of_label(label), label)
@@ -235,7 +235,7 @@ def is_public(path: str) -> bool:
     return path in PROBE_PATHS or path in PAGE_PATHS or path in BROWSER_FILES or path.startswith(PAGE_FILES_PREFIXES)
 
 
-def route_path(scope: Scope) -> str:
+def get_route_path(scope: Scope) -> str:
     """Return the path below the one at which a host mounts the application (`root_path`)."""
     path: str = scope["path"]
     root_path: str = scope.get("root_path", "")
@@ -245,6 +245,6 @@ def route_path(scope: Scope) -> str:
     return below if below[:1] in ("", "/") else path
 
 
-def first_segment(path: str) -> str:
+def get_first_segment(path: str) -> str:
     """Return `tavily` for `/tavily/search`."""
     return path[1:].partition("/")[0]

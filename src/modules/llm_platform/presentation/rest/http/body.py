@@ -19,7 +19,7 @@ from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.ignored_fields import note_ignored_fields
-from modules.llm_platform.presentation.validation_messages import field_location, validation_message
+from modules.llm_platform.presentation.validation_messages import get_field_location, write_validation_message
 
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # The limit until an API key is known.
@@ -107,11 +107,11 @@ async def read_body(
     if if_empty is not None and not body:
         return if_empty
     # curl sends a JSON object with the media type of a form by default.
-    if from_form and _media_type(headers) == FORM.encode() and not body.lstrip().startswith(b"{"):
+    if from_form and _read_media_type(headers) == FORM.encode() and not body.lstrip().startswith(b"{"):
         try:
             values = from_form(body)
         except ValueError:
-            raise _invalid_body("is a form with too many fields", "too_long") from None
+            raise _make_body_error("is a form with too many fields", "too_long") from None
         return validate(model, values, "body")
     _check_media_type(headers, body)
     values = parse_object(body)
@@ -125,22 +125,22 @@ def validate(model: type[Model], values: Any, location: str) -> Model:
         return model.model_validate(values)
     except ValidationError as error:
         details = error.errors(include_url=False, include_context=False, include_input=False)
-        raise problems.InvalidRequestError(field_errors(details, location)) from None
+        raise problems.InvalidRequestError(make_field_errors(details, location)) from None
 
 
-def field_errors(details: Any, *location: str) -> list[dict[str, Any]]:
+def make_field_errors(details: Any, *location: str) -> list[dict[str, Any]]:
     """Return the first errors of pydantic as they are sent. Their messages do not contain the value."""
     return [
         {
-            "loc": [*location, *field_location(detail["loc"])],
-            "msg": validation_message(detail["type"], detail["msg"]),
+            "loc": [*location, *get_field_location(detail["loc"])],
+            "msg": write_validation_message(detail["type"], detail["msg"]),
             "type": detail["type"],
         }
         for detail in details[:MAX_ERRORS]
     ]
 
 
-def _media_type(headers: Mapping[bytes, bytes]) -> bytes:
+def _read_media_type(headers: Mapping[bytes, bytes]) -> bytes:
     if headers.get(b"content-encoding", b"identity").strip().lower() not in (b"identity", b""):
         raise problems.MediaTypeError("The body must not be compressed: send it without Content-Encoding.")
     return headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
@@ -148,13 +148,13 @@ def _media_type(headers: Mapping[bytes, bytes]) -> bytes:
 
 def require_json(headers: Mapping[bytes, bytes]) -> None:
     """Raise MediaTypeError unless the body is declared as JSON, and not as compressed."""
-    if _media_type(headers) != b"application/json":
+    if _read_media_type(headers) != b"application/json":
         raise problems.MediaTypeError
 
 
 def _check_media_type(headers: Mapping[bytes, bytes], body: bytes) -> None:
     """Accept JSON, and a JSON object with the media type of a form or none."""
-    media_type = _media_type(headers)
+    media_type = _read_media_type(headers)
     if media_type == b"application/json":
         return
     if media_type not in (b"", FORM.encode()):
@@ -166,20 +166,20 @@ def _check_media_type(headers: Mapping[bytes, bytes], body: bytes) -> None:
 def parse_object(body: bytes) -> dict[str, Any]:
     """Return the object. Unlike Python's parser this one refuses NaN, lone surrogates and more than 200 levels."""
     if not body.strip():
-        raise _invalid_body("a JSON object is required", "missing")
+        raise _make_body_error("a JSON object is required", "missing")
     if len(body) > MAX_BODY_BYTES and sum(map(body.count, (b",", b"[", b"{"))) > BODY_VALUES:
-        raise _invalid_body("has too many values: send fewer, or send texts as texts", "too_long")
+        raise _make_body_error("has too many values: send fewer, or send texts as texts", "too_long")
     try:
         value = from_json(body, allow_inf_nan=False)
     except ValueError as error:
         is_deep = "recursion limit" in str(error)
-        raise _invalid_body(TOO_DEEP if is_deep else "is not valid JSON in UTF-8", "json_invalid") from None
+        raise _make_body_error(TOO_DEEP if is_deep else "is not valid JSON in UTF-8", "json_invalid") from None
     if not isinstance(value, dict):
-        raise _invalid_body("must be a JSON object", "dict_type")
+        raise _make_body_error("must be a JSON object", "dict_type")
     return value
 
 
-def _invalid_body(message: str, kind: str) -> problems.InvalidRequestError:
+def _make_body_error(message: str, kind: str) -> problems.InvalidRequestError:
     return problems.InvalidRequestError.at(("body",), message, kind)
 
 

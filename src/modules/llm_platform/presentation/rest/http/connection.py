@@ -91,14 +91,14 @@ class HttpConnection(HttpToolsProtocol):
             try:
                 self.parser.feed_data(data)
             except httptools.HttpParserUpgrade as offer:
-                head = self._head_without_offer()
+                head = self._remove_offer()
                 self.parser = httptools.HttpRequestParser(self)
                 self.parser.set_dangerous_leniencies(lenient_data_after_close=True)  # uvicorn does the same
                 data = head + data[offer.args[0] :]
             else:
                 return
 
-    def _head_without_offer(self) -> bytes:
+    def _remove_offer(self) -> bytes:
         """Return the head that was parsed, without its Upgrade header. Raises HttpParserError for CONNECT."""
         method = self.parser.get_method()
         if method == b"CONNECT":
@@ -242,7 +242,7 @@ class _PipelineFlow(FlowControl):
 
 def _serialize_response(error: problems.RestError) -> bytes:
     request_id = new_request_id()
-    response = problems.problem_response(error, {"path": "/", problems.REQUEST_ID: request_id})
+    response = problems.make_problem_response(error, {"path": "/", problems.REQUEST_ID: request_id})
     headers = [*response.raw_headers, (b"connection", b"close"), (b"x-request-id", request_id.encode())]
     status_line = f"HTTP/1.1 {error.status_code} {status_phrase(error.status_code)}\r\n".encode()
     return status_line + b"".join(b"%b: %b\r\n" % header for header in headers) + b"\r\n" + bytes(response.body)

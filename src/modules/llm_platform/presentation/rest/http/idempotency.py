@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.kept_answers import IDEMPOTENCY_KEY
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_server_state
 
 IDEMPOTENCY_KEY_CHARS: Final = 255
 VERIFY_HEADER: Final = "X-Verify"  # another value asks for another answer
@@ -29,7 +29,7 @@ async def answer_once(request: Request, body: BaseModel, answer: Callable[[], Aw
         raise InvalidRequestError.at(
             ("header", IDEMPOTENCY_KEY), f"must have 1 to {IDEMPOTENCY_KEY_CHARS} visible ASCII characters"
         )
-    kept, request_key = server_state(request).kept_answers, (caller_id(request), request.scope["path"], key)
+    kept, request_key = get_server_state(request).kept_answers, (get_caller_id(request), request.scope["path"], key)
     verified = request.scope[HEADERS].get(VERIFY_HEADER.lower().encode(), b"")
     digest = sha256(body.model_dump_json().encode() + b"\n" + verified).digest()
     if (again := kept.find(request_key, digest)) is not None:

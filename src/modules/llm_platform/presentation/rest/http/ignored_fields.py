@@ -55,12 +55,12 @@ def note_ignored_fields(request: Request, model: type[BaseModel], values: Mappin
     """Report the fields that `model` does not have, unless it keeps them to report them itself. A null is not reported."""
     if model.model_config.get("extra") == "allow":
         return
-    known = _field_names(model)
+    known = _list_field_names(model)
     unknown = [name for name, value in values.items() if value is not None and name not in known]
     if not unknown:
         return
     safe = [name for name in unknown if _SAFE_NAME.fullmatch(name)][:NAMED_FIELDS]
-    ignored = IgnoredFields([IgnoredField(name, _meant(name, known)) for name in safe], len(unknown) - len(safe))
+    ignored = IgnoredFields([IgnoredField(name, _guess_meant(name, known)) for name in safe], len(unknown) - len(safe))
     request.scope[IGNORED_FIELDS] = ignored
     request.scope[ADD_HEADERS]((HEADER.lower().encode(), ignored.header().encode()))
 
@@ -84,13 +84,13 @@ async def tell_in_last_event(request: Request, events: AsyncGenerator[Answer, No
             )
 
 
-def _meant(name: str, known: Set[str]) -> str | None:
+def _guess_meant(name: str, known: Set[str]) -> str | None:
     # The names of our fields are in lower case: `maxTokens` is near `max_tokens`.
     return next(iter(get_close_matches(name.lower(), known, 1)), None)
 
 
 @cache
-def _field_names(model: type[BaseModel]) -> Set[str]:
+def _list_field_names(model: type[BaseModel]) -> Set[str]:
     """Return the names under which a body may have the fields of the model.
 
     The schema lacks those that the platform sets itself, whatever a client sends, and has one of several names of a field.

@@ -156,8 +156,8 @@ class GuardMiddleware:
                     scope.pop(name, None)
 
     async def _handle(self, scope: Scope, headers: http_access.Headers, receive: Receive, sender: _Sender) -> None:
-        path = http_access.route_path(scope)
-        api = self._compatible_apis.get(http_access.first_segment(path))
+        path = http_access.get_route_path(scope)
+        api = self._compatible_apis.get(http_access.get_first_segment(path))
         if api is not None:
             scope[problems.ERROR_FORMAT] = api.format_error
             sender.request_id_header = api.request_id_header
@@ -214,7 +214,7 @@ class GuardMiddleware:
             return
         client = caller.id or self._address(scope, headers)
         decision = await limiter.take(client, only_reads=only_reads and bool(caller.id))
-        self._policy = self._policy or rate_limits.policy_header(limiter.limits)
+        self._policy = self._policy or rate_limits.make_policy_header(limiter.limits)
         sender.add_headers(self._policy, rate_limits.rate_limit_header(decision))
         self._count_decision(decision)
         is_read = decision.client is not None and decision.client.limit == limiter.limits.reads
@@ -261,7 +261,7 @@ async def _send_error(error: Exception, scope: Scope, receive: Receive, sender: 
     """Send the error as the response or as the last event of a stream. Return False if that is no longer possible."""
     scope[ERROR] = error.code if isinstance(error, AppException) else problems.InternalError.code
     if not sender.has_started:
-        await problems.problem_response(problems.to_app_exception(error), scope)(scope, receive, sender)
+        await problems.make_problem_response(problems.to_app_exception(error), scope)(scope, receive, sender)
         return True
     if STREAM_ERROR_HANDLER in scope and not sender.is_complete:
         await scope[STREAM_ERROR_HANDLER](problems.to_app_exception(error))

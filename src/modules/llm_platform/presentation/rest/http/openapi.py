@@ -45,7 +45,7 @@ def describe_body(
     return {"requestBody": {"required": is_required, "description": f"{BODY_NOTE} {note}".strip(), "content": content}}
 
 
-def event_stream_response(*events: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
+def declare_event_stream(*events: type[BaseModel]) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route that can also respond with a stream of these events."""
     types = [event.model_fields["type"].default for event in events]
     _EVENTS.update({event.__name__: event for event in events})
@@ -69,7 +69,7 @@ def event_stream_response(*events: type[BaseModel]) -> dict[int | str, dict[str,
     return {200: {"description": description, "content": {MEDIA_TYPE: {ITEM_SCHEMA: item}}}}
 
 
-def data_stream_response(description: str) -> dict[int | str, dict[str, Any]]:
+def declare_data_stream(description: str) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route whose stream has events with JSON data and, at most, a type."""
     text = {"type": "string"}
     event = {"type": "object", "required": ["data"], "properties": {"event": text, "data": text}}
@@ -97,7 +97,7 @@ def _form_schema(parameters: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _operation_id(path: str, method: str, operation: Mapping[str, Any]) -> str:
+def _make_operation_id(path: str, method: str, operation: Mapping[str, Any]) -> str:
     """Return a name for a function of a generated client, such as `post_tavily_search` or `get_research_by_request_id`."""
     segments = [
         f"by_{segment[1:].partition(':')[0].rstrip('}')}" if segment.startswith("{") else segment.replace("-", "_")
@@ -115,7 +115,7 @@ def _list_security(path: str) -> list[dict[str, list[str]]]:
     return [{}, {"bearer": []}, {"header": []}, *password]
 
 
-def openapi_document(app: FastAPI, add_examples: Callable[[str, str, dict[str, Any]], None]) -> dict[str, Any]:
+def make_openapi_document(app: FastAPI, add_examples: Callable[[str, str, dict[str, Any]], None]) -> dict[str, Any]:
     """Return the document, built once. `add_examples` receives method, path and operation."""
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
@@ -132,7 +132,7 @@ def openapi_document(app: FastAPI, add_examples: Callable[[str, str, dict[str, A
         components["securitySchemes"] = dict(KEYS)
         for path, operations in schema["paths"].items():
             for method, operation in operations.items():
-                operation["operationId"] = _operation_id(path, method, operation)
+                operation["operationId"] = _make_operation_id(path, method, operation)
                 add_examples(method, path, operation)
                 operation["security"] = _list_security(path)
         app.openapi_schema = schema

@@ -200,13 +200,13 @@ def to_app_exception(error: Exception) -> AppException:
     return InternalError()
 
 
-def problem_object(error: AppException, scope: Scope) -> dict[str, Any]:
+def make_problem(error: AppException, scope: Scope) -> dict[str, Any]:
     instance = quote(scope["path"].encode("utf-8", "replace")[:MAX_INSTANCE_CHARS])
     return error.problem(instance=instance, request_id=scope.get(REQUEST_ID, ""))
 
 
-def problem_response(error: AppException, scope: Scope) -> Response:
-    content = problem_object(error, scope)
+def make_problem_response(error: AppException, scope: Scope) -> Response:
+    content = make_problem(error, scope)
     if error.status_code == HTTPStatus.UNPROCESSABLE_ENTITY:
         if isinstance(error, InvalidRequestError):
             content["errors"] = error.errors
@@ -233,7 +233,7 @@ def _retry_after_s(wait_s: float | None) -> int:
     return min(MAX_RETRY_AFTER_S, max(1, math.ceil(wait_s)))
 
 
-def problem_responses(*statuses: int, is_probe: bool = False) -> dict[int | str, dict[str, Any]]:
+def declare_problems(*statuses: int, is_probe: bool = False) -> dict[int | str, dict[str, Any]]:
     """Return the `responses=` of a route that can also fail with these statuses. `is_probe` is True for PROBE_PATHS."""
     access = (421,) if is_probe else ACCESS_STATUSES
     responses: dict[int | str, dict[str, Any]] = {}

@@ -13,7 +13,7 @@ from starlette.types import Scope
 
 from modules.llm_platform.domain.concurrency.page_allowance import Charge
 from modules.llm_platform.domain.ports.rate_limiter import LimitState, RateLimitDecision, RateLimits
-from modules.llm_platform.presentation.request_head import host_name
+from modules.llm_platform.presentation.request_head import get_host_name
 from modules.llm_platform.presentation.rest.http.problems import RateLimitedError
 from modules.llm_platform.presentation.rest.http.server_state import ServerState
 from shared.config import LOOPBACK_HOSTS, Settings
@@ -107,7 +107,7 @@ class LocalPrograms:
         return (
             address is not None
             and address.is_loopback
-            and host_name(headers.get(b"host", b"")) in LOOPBACK_HOSTS
+            and get_host_name(headers.get(b"host", b"")) in LOOPBACK_HOSTS
             and FORWARDING.isdisjoint(headers)
         )
 
@@ -194,7 +194,7 @@ class RetrySchedule:
         return given - now
 
 
-def policy_header(limits: RateLimits) -> Header:
+def make_policy_header(limits: RateLimits) -> Header:
     """Return RateLimit-Policy, the same for all responses. The burst is a parameter of our own, as the draft allows."""
     policies = (
         f'"{limit.name}";q={limit.quota};w={limit.window_s};llm-platform-burst={limit.burst}'

@@ -28,7 +28,7 @@ from modules.llm_platform.domain.telemetry.metrics import (
 )
 from modules.llm_platform.domain.telemetry.spans import METHOD, REQUEST_ID, REQUEST_SPAN, ROUTE, STATUS
 from modules.llm_platform.presentation.rest.http import problems
-from modules.llm_platform.presentation.rest.http.access import route_path
+from modules.llm_platform.presentation.rest.http.access import get_route_path
 from modules.llm_platform.presentation.rest.http.request_scope import ANSWER, CALLER, ERROR
 from modules.llm_platform.presentation.rest.http.server_state import ServerState
 
@@ -54,7 +54,7 @@ STEP_LOGGERS: Final = (
 Answer = ResearchResponse | WebSearchResponse | LLMResponse | VerifiedText
 
 
-def quiet_steps() -> None:
+def mute_steps() -> None:
     """Log the steps of requests with LOG_LEVEL=DEBUG only, and their errors always. Entry points of a server call this."""
     for name in STEP_LOGGERS:
         logging.getLogger(name).setLevel(logging.DEBUG if log.isEnabledFor(logging.DEBUG) else logging.ERROR)
@@ -75,19 +75,19 @@ class RequestLog:
     def started(self, scope: Scope) -> float:
         """Start the span of a request, and return the time for `finished`, which must run in the same context."""
         platform = self._server.platform
-        if platform is not None and platform.tracer.is_enabled and route_path(scope) not in self._quiet:
+        if platform is not None and platform.tracer.is_enabled and get_route_path(scope) not in self._quiet:
             sent = {
                 name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in _TRACE_HEADERS
             }
-            scope[_SPAN] = running(platform.tracer.start(REQUEST_SPAN, _method(scope), sent))
+            scope[_SPAN] = running(platform.tracer.start(REQUEST_SPAN, _name_method(scope), sent))
             scope[_SPAN].__enter__()
         return time.perf_counter()
 
     def finished(self, scope: Scope, status: int, began: float) -> None:
         """Log and count a request. `status` is 499 if the client left before the response began."""
         duration_s = time.perf_counter() - began
-        route = self._route(scope)
-        method = _method(scope)
+        route = self._name_route(scope)
+        method = _name_method(scope)
         trace_id = _end_span(scope, method, route, status) if _SPAN in scope else ""
         answer: Answer | None = scope.get(ANSWER)
         metrics = self._server.platform.metrics if self._server.platform else NO_METRICS
@@ -110,7 +110,7 @@ class RequestLog:
         if CALLER in scope and scope[CALLER].label:
             fields["client"] = scope[CALLER].label
         if answer is not None:
-            fields |= answer_fields(answer)
+            fields |= list_answer_fields(answer)
             if self._log_queries and isinstance(answer, ResearchResponse | WebSearchResponse):
                 fields["query"] = answer.query
         if ERROR in scope:
@@ -118,7 +118,7 @@ class RequestLog:
         # `log.log` walks the stack to find the line of the call, which would double the cost and is not needed.
         log.handle(log.makeRecord(log.name, level, __file__, 0, "request", (), None, extra=fields))
 
-    def _route(self, scope: Scope) -> str:
+    def _name_route(self, scope: Scope) -> str:
         """Return the template of the route.
 
         A request that is refused before routing has no route. Then only a path without parameters is named.
@@ -130,7 +130,7 @@ class RequestLog:
             self._fixed_paths = frozenset(
                 route.path for route in self._routes if isinstance(route, Route) and "{" not in route.path
             )
-        path = route_path(scope)
+        path = get_route_path(scope)
         return path if path in self._fixed_paths else "unmatched"
 
 
@@ -150,11 +150,11 @@ def _end_span(scope: Scope, method: str, route: str, status: int) -> str:
     return span.trace_id
 
 
-def _method(scope: Scope) -> str:
+def _name_method(scope: Scope) -> str:
     return scope["method"] if scope["method"] in METHODS else OTHER
 
 
-def answer_fields(answer: Answer) -> Mapping[str, Any]:
+def list_answer_fields(answer: Answer) -> Mapping[str, Any]:
     """Return what the log line says of an answer: provider, cache, tokens, cost, and the components in `degraded`."""
     if isinstance(answer, ResearchResponse):
         metadata = answer.metadata

@@ -21,14 +21,14 @@ ADD_HEADERS = "llm_platform.add_headers"  # key in the ASGI scope: called with h
 # Plain functions instead of `Depends`, which costs 10 us of CPU each: a tenth of a whole request.
 
 
-def server_state(request: Request) -> ServerState:
+def get_server_state(request: Request) -> ServerState:
     state: ServerState = request.scope[SERVER]
     return state
 
 
-def services(request: Request) -> LLMPlatform:
+def get_services(request: Request) -> LLMPlatform:
     """Return the platform. Raises NotServingError before the server has started."""
-    platform = server_state(request).platform
+    platform = get_server_state(request).platform
     if platform is None:
         raise NotServingError
     return platform
@@ -39,7 +39,7 @@ def request_id(request: Request) -> str:
     return value
 
 
-def caller_id(request: Request) -> str:
+def get_caller_id(request: Request) -> str:
     """Return an identifier of the API key of the request, or an empty text if no keys are set."""
     value: str = request.scope[CALLER].id
     return value

@@ -13,7 +13,7 @@ from modules.llm_platform.presentation.rest.http.request_scope import KNOW
 JSON = "application/json"
 
 
-def json_response(
+def make_json_response(
     value: BaseModel,
     *,
     exclude: Mapping[str, Any] | None = None,
@@ -30,7 +30,7 @@ def make_stored_response(
 ) -> Response:
     """Return stored research runs or threads of the caller. Their questions and titles come back as they were sent."""
     know_questions(request, value)
-    return json_response(value, status=status, headers=headers)
+    return make_json_response(value, status=status, headers=headers)
 
 
 def know_questions(request: Request, value: BaseModel) -> None:
@@ -44,7 +44,7 @@ def know_questions(request: Request, value: BaseModel) -> None:
     request.scope[KNOW](*(text.encode() for text in texts if text))
 
 
-def raw_json_response(value: Mapping[str, Any]) -> Response:
+def make_raw_json_response(value: Mapping[str, Any]) -> Response:
     """Return 200 with the JSON of an upstream, values unchanged."""
     try:
         return Response(to_json(value), media_type=JSON)
@@ -53,5 +53,5 @@ def raw_json_response(value: Mapping[str, Any]) -> Response:
 
 
 def find_excluded_fields(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the fields that an API model hides, as the `exclude` of `json_response`."""
+    """Return the fields that an API model hides, as the `exclude` of `make_json_response`."""
     return {name: True for name, field in model.model_fields.items() if field.exclude}

@@ -15,10 +15,10 @@ from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisco
 from modules.llm_platform.presentation.rest.http.ignored_fields import tell_ignored_fields
 from modules.llm_platform.presentation.rest.http.request_scope import (
     ANSWER,
-    caller_id,
+    get_caller_id,
+    get_server_state,
+    get_services,
     request_id,
-    server_state,
-    services,
 )
 
 
@@ -36,11 +36,11 @@ async def run_research(
     - `owner` is the caller, by default the caller of the request.
     - `is_stored` is True if the answer will be stored.
     """
-    owner = caller_id(request) if owner is None else owner
-    state = server_state(request)
+    owner = get_caller_id(request) if owner is None else owner
+    state = get_server_state(request)
     over_files = state.runs_over_files.slot() if question.files else nullcontext()
     async with CancelOnDisconnect(request.receive), over_files, state.researches.slot():
-        response = await services(request).research.research(
+        response = await get_services(request).research.research(
             question, request_id=request_id(request), owner=owner, on_event=on_event, is_stored=is_stored
         )
     response = tell_ignored_fields(request, response)

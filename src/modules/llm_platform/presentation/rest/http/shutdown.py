@@ -111,7 +111,7 @@ class _SignalHandling:
         for number in (signal.SIGTERM, signal.SIGINT):
             handler = signal.getsignal(number)
             # Other servers drain by their own rules, and an application in a program or a test leaves its signals alone.
-            if callable(handler) and _owner(handler) is not None:
+            if callable(handler) and _find_owner(handler) is not None:
                 self._replaced[number] = handler
                 signal.signal(number, self._on_signal)
 
@@ -148,12 +148,12 @@ class _SignalHandling:
             handler(number, None)
 
 
-def uvicorn_server() -> UvicornServer | None:
+def find_uvicorn_server() -> UvicornServer | None:
     """Return the uvicorn that runs this process: it is found by its signal handler."""
-    return _owner(signal.getsignal(signal.SIGTERM))
+    return _find_owner(signal.getsignal(signal.SIGTERM))
 
 
-def _owner(handler: object) -> UvicornServer | None:
+def _find_owner(handler: object) -> UvicornServer | None:
     owner = getattr(handler, "__self__", None)
     return owner if isinstance(owner, UvicornServer) else None
 

@@ -17,14 +17,14 @@ from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.ignored_fields import tell_in_last_event
 from modules.llm_platform.presentation.rest.http.middleware import STREAM_ERROR_HANDLER
-from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, problem_object
+from modules.llm_platform.presentation.rest.http.problems import REQUEST_ID, make_problem
 from modules.llm_platform.presentation.rest.http.request_scope import (
     ANSWER,
     ERROR,
-    caller_id,
+    get_caller_id,
+    get_server_state,
+    get_services,
     request_id,
-    server_state,
-    services,
 )
 from shared.exceptions import AppException
 
@@ -44,7 +44,7 @@ class Event(Protocol):
     def model_dump_json(self) -> str: ...
 
 
-def frame(number: int, event: Event) -> bytes:
+def encode_frame(number: int, event: Event) -> bytes:
     return f"id: {number}\nevent: {event.type}\ndata: {event.model_dump_json()}\n\n".encode()
 
 
@@ -70,10 +70,10 @@ class NumberedEvents:
 
     def encode(self, event: Event) -> bytes:
         self._sent += 1
-        return frame(self._sent, event)
+        return encode_frame(self._sent, event)
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
-        return self.encode(Failed(request_id=scope[REQUEST_ID], problem=problem_object(error, scope)))
+        return self.encode(Failed(request_id=scope[REQUEST_ID], problem=make_problem(error, scope)))
 
 
 def accepts_event_stream(request: Request, stream: bool) -> bool:
@@ -82,7 +82,7 @@ def accepts_event_stream(request: Request, stream: bool) -> bool:
 
 
 def make_numbered_frame(event: JobEvent) -> bytes:
-    return frame(event.number, event)
+    return encode_frame(event.number, event)
 
 
 def _no_part(error: AppException, scope: Scope) -> bytes:
@@ -215,16 +215,16 @@ async def stream_research(
       once. The entry that it returns is added to the `degraded` of the answer.
     - `owner` is the caller, by default the caller of the request.
     """
-    events = services(request).research.stream(
+    events = get_services(request).research.stream(
         question,
         request_id=request_id(request),
-        owner=caller_id(request) if owner is None else owner,
+        owner=get_caller_id(request) if owner is None else owner,
         is_stored=record is not None,
     )
     events = tell_in_last_event(request, events)
     if record is not None:
         events = _record_events(events, record)
-    state = server_state(request)
+    state = get_server_state(request)
     if question.files:
         events = state.runs_over_files.admit(events)
     return await EventStream.start(request, state.researches.admit(events), encoder)

@@ -82,15 +82,15 @@ class MessageBlocks:
         Raises OutputError if the text is JSON, and the schema was not filled.
         """
         if self.tool:
-            called = json.loads(structured.json_text(response))  # raises for a schema that was not filled
+            called = json.loads(structured.write_json(response))  # raises for a schema that was not filled
             yield {"type": "tool_use", "id": f"toolu_{self._request_id}", "name": self.tool, "input": called}
             return
         if self._is_json:
-            yield {"type": "text", "text": structured.json_text(response)}
+            yield {"type": "text", "text": structured.write_json(response)}
             return
         text, done = response.synthesis, 0
         sources = {source.index: source for source in response.sources}
-        for start, end, citations in _sentences(response):
+        for start, end, citations in _split_sentences(response):
             before = text[done:start]
             if any(map(str.isalnum, before)):  # otherwise it is a bullet, which stays with its sentence
                 yield {"type": "text", "text": before}
@@ -114,7 +114,7 @@ class MessageBlocks:
                     "type": "web_search_result",
                     "url": result.url,
                     "title": result.title,
-                    "encrypted_content": _opaque(self._request_id, result.url),
+                    "encrypted_content": _make_opaque(self._request_id, result.url),
                     "page_age": getattr(result, "published", None),
                 }
                 for result in results
@@ -122,7 +122,7 @@ class MessageBlocks:
         }
 
 
-def model_blocks(
+def make_model_blocks(
     answer: LLMResponse, request_id: str, *, shows_thinking: bool, checked: VerifiedAnswer | None = None
 ) -> Iterator[Block]:
     """Yield the blocks of a language model's answer: what it thought, its text, its calls of tools.
@@ -171,7 +171,7 @@ def parse_arguments(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _sentences(response: ResearchResponse) -> Iterator[tuple[int, int, list[Citation]]]:
+def _split_sentences(response: ResearchResponse) -> Iterator[tuple[int, int, list[Citation]]]:
     """Yield the cited sentences in their order, each up to the next text, with their citations."""
     in_order = sorted(response.citations, key=lambda citation: (citation.start, citation.end))
     for (start, end), citations in groupby(in_order, key=lambda citation: (citation.start, citation.end)):
@@ -199,10 +199,10 @@ def _locate(citation: Citation, url: str, title: str, request_id: str) -> Block:
         "url": page_url(url, citation.page),
         "title": title,
         "cited_text": citation.quote,
-        "encrypted_index": _opaque(request_id, url, str(citation.quote_start), str(citation.quote_end)),
+        "encrypted_index": _make_opaque(request_id, url, str(citation.quote_start), str(citation.quote_end)),
     }
 
 
-def _opaque(*parts: str) -> str:
+def _make_opaque(*parts: str) -> str:
     """Return a value that clients send back and nobody reads: this server stores what it has read itself."""
     return sha256("\n".join(parts).encode("utf-8", "replace")).hexdigest()[:OPAQUE_CHARS]

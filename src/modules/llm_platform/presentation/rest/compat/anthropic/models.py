@@ -10,9 +10,14 @@ from pydantic import BaseModel
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.request_dtos import Depth
-from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
-from modules.llm_platform.presentation.rest.compat.openai.models import DEPTHS, RELEASED, ModelNotFoundError, llm_name
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.compat.dialect import declare_errors, make_json_response
+from modules.llm_platform.presentation.rest.compat.openai.models import (
+    DEPTHS,
+    RELEASED,
+    ModelNotFoundError,
+    get_llm_name,
+)
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 
 router = APIRouter(prefix="/anthropic/v1", tags=["compatible"])
 
@@ -40,23 +45,23 @@ class AnthropicModels(BaseModel):
     "/models",
     summary="The models, for clients of Anthropic",
     response_model=AnthropicModels,
-    responses=error_responses(),
+    responses=declare_errors(),
 )
 async def list_models(request: Request) -> Response:
-    names = [*DEPTHS, *map(llm_name, services(request).llm.models)]
-    found = {"data": list(map(_model, names)), "has_more": False, "first_id": names[0], "last_id": names[-1]}
-    return json_content(found)
+    names = [*DEPTHS, *map(get_llm_name, get_services(request).llm.models)]
+    found = {"data": list(map(_describe_model, names)), "has_more": False, "first_id": names[0], "last_id": names[-1]}
+    return make_json_response(found)
 
 
 @router.get(
     "/models/{model:path}",
     summary="One model, for clients of Anthropic",
     response_model=AnthropicModel,
-    responses=error_responses(404),
+    responses=declare_errors(404),
 )
 async def get_model(request: Request, model: str) -> Response:
-    find(services(request), model)
-    return json_content(_model(model))
+    find(get_services(request), model)
+    return make_json_response(_describe_model(model))
 
 
 def find(platform: LLMPlatform, name: str) -> Depth | ConfiguredModel:
@@ -64,7 +69,10 @@ def find(platform: LLMPlatform, name: str) -> Depth | ConfiguredModel:
 
     A name of the vendor's is replaced as ANTHROPIC_MODELS says.
     """
-    known: dict[str, Depth | ConfiguredModel] = {**DEPTHS, **{llm_name(model): model for model in platform.llm.models}}
+    known: dict[str, Depth | ConfiguredModel] = {
+        **DEPTHS,
+        **{get_llm_name(model): model for model in platform.llm.models},
+    }
     wanted = (
         name
         if name in known
@@ -79,6 +87,6 @@ def find(platform: LLMPlatform, name: str) -> Depth | ConfiguredModel:
     return known[wanted]
 
 
-def _model(name: str) -> Mapping[str, Any]:
+def _describe_model(name: str) -> Mapping[str, Any]:
     created_at = RELEASED.strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"id": name, "type": "model", "display_name": name, "created_at": created_at, "lifecycle": "active"}

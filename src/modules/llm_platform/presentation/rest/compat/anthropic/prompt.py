@@ -29,13 +29,13 @@ NO_BLOCK: Final = "a language model takes text, images, documents, and tools wit
 Turn = dict[str, Any]
 
 
-def llm_request(model: ConfiguredModel, body: AnthropicTokensRequest) -> LLMRequest:
+def make_llm_request(model: ConfiguredModel, body: AnthropicTokensRequest) -> LLMRequest:
     """Return the prompt. Raises InvalidRequestError that names what a language model cannot get."""
     values: Turn = {
-        "messages": list(_turns(body)),
+        "messages": list(_list_turns(body)),
         "provider": model.provider,
         "model": model.model,
-        "extra": dict(_extra_fields(body)),
+        "extra": dict(_list_extra_fields(body)),
         "as_it_comes": True,
     }
     if isinstance(body, AnthropicMessagesRequest):
@@ -45,7 +45,7 @@ def llm_request(model: ConfiguredModel, body: AnthropicTokensRequest) -> LLMRequ
     return validate(LLMRequest, values, "body")
 
 
-def prompt_tokens(prompt: LLMRequest) -> int:
+def count_prompt_tokens(prompt: LLMRequest) -> int:
     """Return the tokens of a prompt with its tools, as this server counts them."""
     said = [text for turn in prompt.messages for text in (turn.content, turn.reasoning)]
     calls = [json.dumps(turn.tool_calls) for turn in prompt.messages if turn.tool_calls]
@@ -54,22 +54,22 @@ def prompt_tokens(prompt: LLMRequest) -> int:
     return sum(map(count_tokens, [*said, *calls, *tools])) + MEDIA_TOKENS * media
 
 
-def _turns(body: AnthropicTokensRequest) -> Iterator[Turn]:
+def _list_turns(body: AnthropicTokensRequest) -> Iterator[Turn]:
     if body.system:
-        yield {"role": "system", "content": _text(body.system, "system")}
+        yield {"role": "system", "content": _join_text(body.system, "system")}
     for position, turn in enumerate(body.messages):
         field = f"messages.{position}.content"
         if turn.role == "system":
-            yield {"role": "system", "content": _text(turn.content, field)}
+            yield {"role": "system", "content": _join_text(turn.content, field)}
         elif isinstance(turn.content, str):
             yield {"role": turn.role, "content": turn.content}
         elif turn.role == "assistant":
-            yield _said(turn.content)
+            yield _read_reply(turn.content)
         else:
             yield from _read_turns(turn.content, field)
 
 
-def _text(content: str | Sequence[ContentBlock], field: str) -> str:
+def _join_text(content: str | Sequence[ContentBlock], field: str) -> str:
     if isinstance(content, str):
         return content
     for position, block in enumerate(content):
@@ -78,21 +78,24 @@ def _text(content: str | Sequence[ContentBlock], field: str) -> str:
     return "\n".join(block.text or "" for block in content)
 
 
-def _said(blocks: Sequence[ContentBlock]) -> Turn:
+def _read_reply(blocks: Sequence[ContentBlock]) -> Turn:
     """Return what the model said: text, calls of tools, and its thoughts. Searches of a research model are in its text."""
     calls = [
         {
-            "id": _string(block, "id"),
+            "id": _get_string(block, "id"),
             "type": "function",
-            "function": {"name": _string(block, "name"), "arguments": json.dumps(_more(block).get("input") or {})},
+            "function": {
+                "name": _get_string(block, "name"),
+                "arguments": json.dumps(_get_extra_fields(block).get("input") or {}),
+            },
         }
         for block in blocks
-        if block.type == "tool_use" and _string(block, "name")
+        if block.type == "tool_use" and _get_string(block, "name")
     ]
     return {
         "role": "assistant",
         "content": "".join(block.text or "" for block in blocks if block.type == "text"),
-        "reasoning": "\n".join(_string(block, "thinking") for block in blocks if block.type == "thinking"),
+        "reasoning": "\n".join(_get_string(block, "thinking") for block in blocks if block.type == "thinking"),
         "tool_calls": calls,
     }
 
@@ -102,13 +105,13 @@ def _read_turns(blocks: Sequence[ContentBlock], field: str) -> Iterator[Turn]:
     parts: list[Turn] = []
     for position, block in enumerate(blocks):
         if block.type != "tool_result":
-            parts.append(_part(block, f"{field}.{position}"))
+            parts.append(_convert_block(block, f"{field}.{position}"))
             continue
-        content = _more(block).get("content")
+        content = _get_extra_fields(block).get("content")
         inner = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
-        shown = [_part(found, f"{field}.{position}.content") for found in map(_block, inner)]
+        shown = [_convert_block(found, f"{field}.{position}.content") for found in map(_check_block, inner)]
         texts = [part["text"] for part in shown if part["type"] == "text"]
-        yield {"role": "tool", "content": "\n".join(texts), "tool_call_id": _string(block, "tool_use_id")}
+        yield {"role": "tool", "content": "\n".join(texts), "tool_call_id": _get_string(block, "tool_use_id")}
         parts.extend(part for part in shown if part["type"] != "text")  # Services accept only texts from a tool.
     texts = [part["text"] for part in parts if part["type"] == "text"]
     if len(texts) < len(parts):
@@ -117,17 +120,19 @@ def _read_turns(blocks: Sequence[ContentBlock], field: str) -> Iterator[Turn]:
         yield {"role": "user", "content": "\n".join(texts)}
 
 
-def _block(value: object) -> ContentBlock:
+def _check_block(value: object) -> ContentBlock:
     return validate(ContentBlock, value if isinstance(value, dict) else {"type": "text", "text": str(value)}, "body")
 
 
-def _part(block: ContentBlock, field: str) -> Turn:
+def _convert_block(block: ContentBlock, field: str) -> Turn:
     """Return a block as a part of chat completions. Raises InvalidRequestError for one without its data."""
-    more = _more(block)
+    more = _get_extra_fields(block)
     if block.type == "text":
         return {"type": "text", "text": block.text or ""}
     if block.type == "search_result":
-        text = _make_document(_string(block, "title"), _string(block, "source"), _join_texts(more.get("content")))
+        text = _make_document(
+            _get_string(block, "title"), _get_string(block, "source"), _join_texts(more.get("content"))
+        )
         return {"type": "text", "text": text}
     if block.type not in ("image", "document"):
         raise chat_completions.make_refusal(field, NO_BLOCK)
@@ -136,13 +141,13 @@ def _part(block: ContentBlock, field: str) -> Turn:
     data, media_type = known.get("data"), known.get("media_type")
     if block.type == "document" and known.get("type") in ("text", "content"):
         text = data if isinstance(data, str) else _join_texts(known.get("content"))
-        return {"type": "text", "text": _make_document(_string(block, "title"), "", text)}
+        return {"type": "text", "text": _make_document(_get_string(block, "title"), "", text)}
     if known.get("type") != "base64" or not isinstance(data, str) or not isinstance(media_type, str):
         raise chat_completions.make_refusal(field, "must bring its data: send base64, and no address or id of a file")
     url = f"data:{media_type};base64,{data}"
     if block.type == "image":
         return {"type": "image_url", "image_url": {"url": url}}
-    return {"type": "file", "file": {"filename": _string(block, "title") or "document", "file_data": url}}
+    return {"type": "file", "file": {"filename": _get_string(block, "title") or "document", "file_data": url}}
 
 
 def _make_document(title: str, source: str, text: str) -> str:
@@ -160,27 +165,27 @@ def _join_texts(content: object) -> str:
     """Return a text, or the texts of a list of blocks."""
     if isinstance(content, str):
         return content
-    return "\n".join(_string(_block(found), "text") for found in content) if isinstance(content, list) else ""
+    return "\n".join(_get_string(_check_block(found), "text") for found in content) if isinstance(content, list) else ""
 
 
-def _more(block: ContentBlock) -> Mapping[str, Any]:
+def _get_extra_fields(block: ContentBlock) -> Mapping[str, Any]:
     return block.model_extra or {}
 
 
-def _string(block: ContentBlock, name: str) -> str:
+def _get_string(block: ContentBlock, name: str) -> str:
     value = getattr(block, name, None)
     return value if isinstance(value, str) else ""
 
 
-def _extra_fields(body: AnthropicTokensRequest) -> Iterator[tuple[str, Any]]:
+def _list_extra_fields(body: AnthropicTokensRequest) -> Iterator[tuple[str, Any]]:
     """Yield the fields that the service gets, in the form of chat completions."""
-    functions = [_function(tool, position) for position, tool in enumerate(body.tools or ())]
+    functions = [_convert_tool(tool, position) for position, tool in enumerate(body.tools or ())]
     if functions:
         yield "tools", functions
     if not isinstance(body, AnthropicMessagesRequest):
         return
     if body.tool_choice is not None and functions:
-        yield "tool_choice", _choice(body.tool_choice, {function["function"]["name"] for function in functions})
+        yield "tool_choice", _convert_choice(body.tool_choice, {function["function"]["name"] for function in functions})
         if (body.tool_choice.model_extra or {}).get("disable_parallel_tool_use") is True:
             yield "parallel_tool_calls", False
     if body.stop_sequences:
@@ -191,10 +196,10 @@ def _extra_fields(body: AnthropicTokensRequest) -> Iterator[tuple[str, Any]]:
     answer_format, _ = body.answer_format
     if answer_format is not None:
         is_schema = structured.is_schema(answer_format)
-        yield "response_format", structured.for_chat(answer_format) if is_schema else answer_format
+        yield "response_format", structured.convert_for_chat(answer_format) if is_schema else answer_format
 
 
-def _function(tool: Any, position: int) -> Turn:
+def _convert_tool(tool: Any, position: int) -> Turn:
     more: Mapping[str, Any] = getattr(tool, "model_extra", None) or {}
     if not isinstance(tool, AnthropicTool) or tool.type not in (None, "custom") or not tool.name:
         raise chat_completions.make_refusal(
@@ -207,7 +212,7 @@ def _function(tool: Any, position: int) -> Turn:
     return {"type": "function", "function": {"name": tool.name, **described, "parameters": schema}}
 
 
-def _choice(choice: AnthropicToolChoice, names: set[str]) -> str | Turn:
+def _convert_choice(choice: AnthropicToolChoice, names: set[str]) -> str | Turn:
     if choice.type == "tool":
         if choice.name not in names:
             raise chat_completions.make_refusal("tool_choice", client_tools.UNKNOWN)

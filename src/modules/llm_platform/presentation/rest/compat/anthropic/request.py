@@ -77,14 +77,14 @@ class AnthropicTool(BaseModel, extra="allow", frozen=True):
         return self.type in (None, "custom") or self.type.startswith(CLIENT_TYPES)
 
 
-def _kind_of_tool(tool: Any) -> str:
+def _find_kind_of_tool(tool: Any) -> str:
     kind = tool.get("type") if isinstance(tool, dict) else getattr(tool, "type", None)
     return "web_search" if isinstance(kind, str) and WEB_SEARCH.fullmatch(kind) else "tool"
 
 
 Tool = Annotated[
     Annotated[AnthropicWebSearch, Tag("web_search")] | Annotated[AnthropicTool, Tag("tool")],
-    Discriminator(_kind_of_tool),
+    Discriminator(_find_kind_of_tool),
 ]
 
 

@@ -24,7 +24,7 @@ from modules.llm_platform.presentation.rest.compat.anthropic.blocks import (
     list_checked_citations,
 )
 from modules.llm_platform.presentation.rest.compat.verified_answers import VerifiedAnswer
-from modules.llm_platform.presentation.rest.http.problems import OverloadedError, problem_object
+from modules.llm_platform.presentation.rest.http.problems import OverloadedError, make_problem
 from shared.exceptions import AppException
 
 # Keyed by status; any other below 500 is an invalid request, from there on an API error.
@@ -62,10 +62,10 @@ def research_end(answer: ResearchResponse, tool: str = "") -> MessageEnd:
         "server_tool_use": {"web_search_requests": metadata.searches, "web_fetch_requests": metadata.pages_read},
     }
     stop_reason = "tool_use" if tool else "end_turn"
-    return MessageEnd(stop_reason, usage, chat_completions.extension(answer, has_citations=False))
+    return MessageEnd(stop_reason, usage, chat_completions.make_extension(answer, has_citations=False))
 
 
-def llm_end(answer: LLMResponse, checked: VerifiedAnswer | None = None) -> MessageEnd:
+def make_llm_end(answer: LLMResponse, checked: VerifiedAnswer | None = None) -> MessageEnd:
     counted = answer.usage
     cached = counted.cached_tokens or 0  # The vendor does not count them as input.
     usage = {"input_tokens": max(0, counted.prompt_tokens - cached), "output_tokens": counted.completion_tokens}
@@ -105,17 +105,17 @@ class _MessageStream:
         self._blocks = 0
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
-        return self.error(problem_object(error, scope))
+        return self.error(make_problem(error, scope))
 
     def error(self, problem: Mapping[str, Any]) -> bytes:
-        return _event("error", **error_object(problem))
+        return _encode_event("error", **make_error_object(problem))
 
     def begin(self) -> bytes:
         """Return the first event, once."""
         if self._has_begun:
             return b""
         self._has_begun = True
-        return _event("message_start", message=self._head.message()) + PING
+        return _encode_event("message_start", message=self._head.message()) + PING
 
     def block(self, block: Block) -> bytes:
         """Return a block that is complete."""
@@ -123,21 +123,21 @@ class _MessageStream:
         return self.open(empty) + b"".join(map(self.delta, deltas)) + self.close()
 
     def open(self, block: Block) -> bytes:
-        return self.begin() + _event("content_block_start", index=self._blocks, content_block=block)
+        return self.begin() + _encode_event("content_block_start", index=self._blocks, content_block=block)
 
     def delta(self, delta: Mapping[str, Any]) -> bytes:
-        return _event("content_block_delta", index=self._blocks, delta=delta)
+        return _encode_event("content_block_delta", index=self._blocks, delta=delta)
 
     def close(self) -> bytes:
         self._blocks += 1
-        return _event("content_block_stop", index=self._blocks - 1)
+        return _encode_event("content_block_stop", index=self._blocks - 1)
 
     def end(self, end: MessageEnd) -> bytes:
         delta = {"stop_reason": end.stop_reason, "stop_sequence": None}
         return (
             self.begin()
-            + _event("message_delta", delta=delta, usage=end.usage, **end.extension)
-            + _event("message_stop")
+            + _encode_event("message_delta", delta=delta, usage=end.usage, **end.extension)
+            + _encode_event("message_stop")
         )
 
 
@@ -158,10 +158,10 @@ class ResearchStream(_MessageStream):
         if isinstance(event, Token):
             return self.begin()
         if isinstance(event, Done):
-            return self._done(event)
+            return self._encode_done(event)
         return self.begin() + b"".join(map(self.block, self._message.of(event))) or PING
 
-    def _done(self, event: Done) -> bytes:
+    def _encode_done(self, event: Done) -> bytes:
         try:
             blocks = b"".join(map(self.block, self._message.of(event)))
         except OutputError as error:
@@ -191,25 +191,25 @@ class ChatStream(_MessageStream):
     def encode(self, event: ChatEvent) -> bytes:
         match event:
             case Token():
-                return self._text(event.text)
+                return self._encode_text(event.text)
             case ModelPart():
                 part = event.part
                 thinking = b""
                 if part.reasoning and self._shows_thinking:
                     thinking = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
                     thinking += self.delta({"type": "thinking_delta", "thinking": part.reasoning})
-                text = self._text(part.text) if part.text else b""
+                text = self._encode_text(part.text) if part.text else b""
                 return thinking + text + b"".join(map(self._call_part, part.tool_calls))
             case ChatDone():
                 sent = self._cite() + self._close()
                 for number, call in sorted(self._waiting.items()):
                     opened = self._open_call(number, call["id"], call["name"])
                     sent += opened + self._fill(call["arguments"]) + self._close()
-                return sent + self.end(llm_end(event.response, self._checked))
+                return sent + self.end(make_llm_end(event.response, self._checked))
             case _:
                 assert_never(event)
 
-    def _text(self, text: str) -> bytes:
+    def _encode_text(self, text: str) -> bytes:
         return self._open("text", {"type": "text", "text": ""}) + self.delta({"type": "text_delta", "text": text})
 
     def _cite(self) -> bytes:
@@ -276,7 +276,7 @@ def _split_block(block: Block) -> tuple[Block, list[dict[str, Any]]]:
     return empty, [*deltas, {"type": "text_delta", "text": block["text"]}]
 
 
-def error_object(problem: Mapping[str, Any]) -> dict[str, Any]:
+def make_error_object(problem: Mapping[str, Any]) -> dict[str, Any]:
     """Return an error as the clients read it. `message` names the invalid fields."""
     status = problem["status"]
     kind = "overloaded_error" if problem["code"] == OverloadedError.code else ERROR_TYPES.get(status)
@@ -285,8 +285,8 @@ def error_object(problem: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "error", "error": described, "request_id": problem["request_id"]}
 
 
-def _event(kind: str, **fields: Any) -> bytes:
+def _encode_event(kind: str, **fields: Any) -> bytes:
     return f"event: {kind}\ndata: ".encode() + to_json({"type": kind, **fields}) + b"\n\n"
 
 
-PING: Final = _event("ping")
+PING: Final = _encode_event("ping")

@@ -17,7 +17,7 @@ def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, 
     message = dialect.format_message(problem)
     content = {"success": False, "error": message, "code": problem["code"], "message": message, "detail": message}
     is_timeout = isinstance(error, PageTimeoutError)
-    status = HTTPStatus.REQUEST_TIMEOUT if is_timeout else dialect.readable_status(error)
+    status = HTTPStatus.REQUEST_TIMEOUT if is_timeout else dialect.choose_readable_status(error)
     return status, content
 
 

@@ -17,11 +17,11 @@ from modules.llm_platform.application.research.events import Read
 from modules.llm_platform.application.services.site_crawl_job import READ
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.compat.firecrawl.map import same_host
+from modules.llm_platform.presentation.rest.compat.firecrawl.map import make_host_filter
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import LINKS, PREFIXES, FirecrawlOptions, add_post
 from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_services
 
 router = APIRouter(tags=["compatible"])
 
@@ -65,9 +65,9 @@ class FirecrawlCrawlRequest(dialect.DialectBody, frozen=True):
             max_depth=max(1, self.depth),
             max_breadth=dtos.MAX_CRAWL_BREADTH,
             limit=limit,
-            select_paths=self.includePaths or (() if is_whole else below_path(self.url)),
+            select_paths=self.includePaths or (() if is_whole else make_path_filter(self.url)),
             exclude_paths=self.excludePaths,
-            select_domains=() if self.allowSubdomains or self.allowExternalLinks else same_host(self.url),
+            select_domains=() if self.allowSubdomains or self.allowExternalLinks else make_host_filter(self.url),
             allow_external=bool(self.allowExternalLinks),
             whole_pages=self.scrapeOptions is not None and self.scrapeOptions.is_whole,
         )
@@ -84,7 +84,7 @@ class FirecrawlCrawlRequest(dialect.DialectBody, frozen=True):
         return tuple(dict.fromkeys(names))
 
 
-def below_path(url: str) -> tuple[str, ...]:
+def make_path_filter(url: str) -> tuple[str, ...]:
     """Return the pattern of the paths below the path of an address. There is none for the root."""
     try:
         path = urlsplit(url).path.rstrip("/")
@@ -124,9 +124,9 @@ class FirecrawlCrawlErrors(BaseModel):
 
 async def start_crawl(request: Request) -> Response:
     body = await read_body(request, FirecrawlCrawlRequest)
-    job = await services(request).research_jobs.submit_crawl(body.crawl, owner=caller_id(request), api=API)
+    job = await get_services(request).research_jobs.submit_crawl(body.crawl, owner=get_caller_id(request), api=API)
     answer = {"success": True, "id": job.id, "url": f"{_address(request)}/{job.id}"}
-    return dialect.json_answer(answer, body, *body.partly_served)
+    return dialect.make_json_answer(answer, body, *body.partly_served)
 
 
 async def get_crawl(
@@ -136,7 +136,7 @@ async def get_crawl(
     limit: Annotated[int, Query(ge=1, le=PAGE_SIZE, description="Documents of one answer")] = PAGE_SIZE,
 ) -> Response:
     job = await runs.find_job(request, API, crawl_id)
-    jobs, owner = services(request).research_jobs, caller_id(request)
+    jobs, owner = get_services(request).research_jobs, get_caller_id(request)
     sources = (await jobs.sources(crawl_id, owner=owner)).sources if job.status == "done" else ()
     metadata = job.response.metadata if job.response else None
     total = metadata.pages_read + metadata.pages_failed if metadata else 0
@@ -159,20 +159,20 @@ async def get_crawl(
         state["next"] = f"{_address(request)}?skip={skip + limit}&limit={limit}"
     if job.status == "failed" and job.problem:
         state["error"] = job.problem["detail"]
-    return dialect.json_content(state)
+    return dialect.make_json_response(state)
 
 
 async def cancel_crawl(request: Request, crawl_id: str) -> Response:
     await runs.find_job(request, API, crawl_id)
-    job = await services(request).research_jobs.cancel(crawl_id, owner=caller_id(request))
+    job = await get_services(request).research_jobs.cancel(crawl_id, owner=get_caller_id(request))
     if job.status != "cancelled":
-        return dialect.json_content({"success": False, "error": ENDED}, HTTPStatus.CONFLICT)
-    return dialect.json_content({"success": True, "status": "cancelled", "message": "The crawl was cancelled."})
+        return dialect.make_json_response({"success": False, "error": ENDED}, HTTPStatus.CONFLICT)
+    return dialect.make_json_response({"success": True, "status": "cancelled", "message": "The crawl was cancelled."})
 
 
 async def get_crawl_errors(request: Request, crawl_id: str) -> Response:
     await runs.find_job(request, API, crawl_id)
-    events = await services(request).research_jobs.stored_events(crawl_id, owner=caller_id(request))
+    events = await get_services(request).research_jobs.stored_events(crawl_id, owner=get_caller_id(request))
     pages = [Read.model_validate_json(event.data) for event in events if event.type == "read"]
     unread = [page for page in pages if page.status != READ]
     errors = [
@@ -180,7 +180,7 @@ async def get_crawl_errors(request: Request, crawl_id: str) -> Response:
         for number, page in enumerate(unread, 1)
     ]
     blocked = [page.url for page in unread if page.status == BLOCKED]
-    return dialect.json_content({"errors": errors, "robotsBlocked": blocked})
+    return dialect.make_json_response({"errors": errors, "robotsBlocked": blocked})
 
 
 def _address(request: Request) -> str:
@@ -206,7 +206,7 @@ def _add(
             methods=[method],
             summary=f"{summary}, for clients of Firecrawl",
             response_model=answer,
-            responses=dialect.error_responses(400, 404, 422, *statuses),
+            responses=dialect.declare_errors(400, 404, 422, *statuses),
             include_in_schema=prefix != "/v2",
         )
 

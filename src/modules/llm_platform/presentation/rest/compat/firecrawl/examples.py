@@ -50,7 +50,7 @@ UNREAD: Final = Example(
 )
 
 
-def _crawl(version: str) -> Example:
+def _make_crawl_example(version: str) -> Example:
     return Example(
         {"success": True, "id": CRAWL_ID, "url": f"http://localhost:8000/firecrawl/{version}/crawl/{CRAWL_ID}"},
         {"url": "https://example.org/", "limit": 20, "includePaths": ["/tea.*"]},
@@ -66,7 +66,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "post /firecrawl/v2/map": Example(
         {"success": True, "links": [{"url": "https://example.org/"}, {"url": "https://example.org/tea"}]}, SITE
     ),
-    "post /firecrawl/v2/crawl": _crawl("v2"),
+    "post /firecrawl/v2/crawl": _make_crawl_example("v2"),
     "get /firecrawl/v2/crawl/{crawl_id}": CRAWLED,
     "delete /firecrawl/v2/crawl/{crawl_id}": CANCELLED,
     "get /firecrawl/v2/crawl/{crawl_id}/errors": UNREAD,
@@ -75,7 +75,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "post /firecrawl/v1/map": Example(
         {"success": True, "links": ["https://example.org/", "https://example.org/tea"]}, SITE
     ),
-    "post /firecrawl/v1/crawl": _crawl("v1"),
+    "post /firecrawl/v1/crawl": _make_crawl_example("v1"),
     "get /firecrawl/v1/crawl/{crawl_id}": CRAWLED,
     "delete /firecrawl/v1/crawl/{crawl_id}": CANCELLED,
     "get /firecrawl/v1/crawl/{crawl_id}/errors": UNREAD,

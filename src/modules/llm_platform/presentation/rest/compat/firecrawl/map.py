@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
 from modules.llm_platform.presentation.rest.compat import dialect
 from modules.llm_platform.presentation.rest.compat.firecrawl.shared import MAX_TIMEOUT_MS, add_post
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.request_scope import server_state, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_server_state, get_services
 
 router = APIRouter(tags=["compatible"])
 
@@ -40,7 +40,7 @@ class FirecrawlMapRequest(dialect.DialectBody, frozen=True):
             max_depth=MAP_DEPTH,
             max_breadth=dtos.MAX_CRAWL_BREADTH,
             limit=min(self.limit or dtos.MAX_CRAWL_PAGES, dtos.MAX_CRAWL_PAGES),
-            select_domains=() if with_subdomains else same_host(self.url),
+            select_domains=() if with_subdomains else make_host_filter(self.url),
             instructions=self.search,
             timeout_s=seconds,
         )
@@ -50,7 +50,7 @@ class FirecrawlMapRequest(dialect.DialectBody, frozen=True):
         return ("limit",) if self.limit and self.limit > dtos.MAX_CRAWL_PAGES else ()
 
 
-def same_host(url: str) -> tuple[str, ...]:
+def make_host_filter(url: str) -> tuple[str, ...]:
     """Return the pattern of the host of an address, with and without `www.`. There is none without a host."""
     try:
         host = (urlsplit(url).hostname or "").removeprefix("www.")
@@ -76,19 +76,19 @@ class FirecrawlMapV2Response(BaseModel):
 async def map_site(request: Request) -> Response:
     body = await read_body(request, FirecrawlMapRequest)
     urls = await _map_site(request, body.crawl_request(with_subdomains=bool(body.includeSubdomains)))
-    return dialect.json_answer({"success": True, "links": urls}, body, *body.partly_served)
+    return dialect.make_json_answer({"success": True, "links": urls}, body, *body.partly_served)
 
 
 async def map_site_v2(request: Request) -> Response:
     body = await read_body(request, FirecrawlMapRequest)
     urls = await _map_site(request, body.crawl_request(with_subdomains=body.includeSubdomains is not False))
     answer: dict[str, Any] = {"success": True, "links": [{"url": url} for url in urls]}
-    return dialect.json_answer(answer, body, *body.partly_served)
+    return dialect.make_json_answer(answer, body, *body.partly_served)
 
 
 async def _map_site(request: Request, crawl: dtos.SiteCrawlRequest) -> tuple[str, ...]:
-    async with dialect.reading(request), server_state(request).crawls.slot():
-        return (await services(request).site_crawl.map(crawl)).urls
+    async with dialect.reading(request), get_server_state(request).crawls.slot():
+        return (await get_services(request).site_crawl.map(crawl)).urls
 
 
 add_post(

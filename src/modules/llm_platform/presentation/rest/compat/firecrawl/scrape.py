@@ -18,10 +18,10 @@ from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
     FirecrawlOptions,
     add_post,
     build_document,
-    within,
+    wait_within,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 
 router = APIRouter(tags=["compatible"])
 
@@ -42,13 +42,13 @@ class FirecrawlScrapeResponse(BaseModel):
 async def scrape(request: Request) -> Response:
     body = await read_body(request, FirecrawlScrapeRequest)
     async with dialect.reading(request):
-        page, links = await within(body.timeout, _read(request, body))
+        page, links = await wait_within(body.timeout, _read(request, body))
     answer = {"success": True, "data": build_document(page, body, body.url, links)}
-    return dialect.json_answer(answer, body, *body.partly_served)
+    return dialect.make_json_answer(answer, body, *body.partly_served)
 
 
 async def _read(request: Request, body: FirecrawlScrapeRequest) -> tuple[Page, Sequence[PageLink]]:
-    platform = services(request)
+    platform = get_services(request)
     if LINKS not in body.wanted and not body.is_whole:
         return await platform.pages.read(body.url), ()
     linked = await platform.site_crawl.read_page(body.url, is_whole=body.is_whole)

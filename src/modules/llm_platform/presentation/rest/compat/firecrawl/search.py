@@ -20,7 +20,7 @@ from modules.llm_platform.presentation.rest.compat.firecrawl.shared import (
     add_post,
     build_document,
     get_type,
-    within,
+    wait_within,
 )
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.request_scope import request_id
@@ -42,7 +42,7 @@ def _check_range(tbs: str) -> str:
     if not tbs or _QDR.fullmatch(tbs):
         return tbs
     try:
-        first, last = _days(tbs)
+        first, last = _parse_days(tbs)
     except ValueError:
         raise ValueError(
             "must be qdr:h, qdr:d, qdr:w, qdr:m, qdr:y or cdr:1,cd_min:MM/DD/YYYY,cd_max:MM/DD/YYYY"
@@ -52,7 +52,7 @@ def _check_range(tbs: str) -> str:
     return tbs
 
 
-def _days(tbs: str) -> tuple[date, date]:
+def _parse_days(tbs: str) -> tuple[date, date]:
     found = _CDR.fullmatch(tbs)
     if found is None:
         raise ValueError
@@ -76,7 +76,7 @@ class FirecrawlSearchRequest(dialect.DialectBody, frozen=True):
 
     @property
     def freshness(self) -> str | None:
-        return format_days(*_days(self.tbs)) if self.tbs and not self.time_range else None
+        return format_days(*_parse_days(self.tbs)) if self.tbs and not self.time_range else None
 
     @property
     def partly_served(self) -> tuple[str, ...]:
@@ -138,24 +138,26 @@ class FirecrawlSearchV2Response(BaseModel):
 
 async def search(request: Request) -> Response:
     body = await read_body(request, FirecrawlSearchRequest)
-    results = await within(body.timeout, _found(request, body, body.search()))
-    return dialect.json_answer({"success": True, "data": results}, body, *body.partly_served)
+    results = await wait_within(body.timeout, _find_results(request, body, body.search()))
+    return dialect.make_json_answer({"success": True, "data": results}, body, *body.partly_served)
 
 
 async def search_v2(request: Request) -> Response:
     body = await read_body(request, FirecrawlSearchV2Request)
     data = {
-        kind: await within(body.timeout, _found(request, body, body.search(SOURCES[kind], body.domains)))
+        kind: await wait_within(body.timeout, _find_results(request, body, body.search(SOURCES[kind], body.domains)))
         for kind in body.kinds
     }
     if "news" in data:
         data["news"] = [{**result, "snippet": result["description"]} for result in data["news"]]
     answer = {"success": True, "data": data, "id": request_id(request), "creditsUsed": 0}
     partly_served = (*body.partly_served, *(["sources"] if len(body.kinds) < len(set(body.sources)) else []))
-    return dialect.json_answer(answer, body, *partly_served)
+    return dialect.make_json_answer(answer, body, *partly_served)
 
 
-async def _found(request: Request, body: FirecrawlSearchRequest, search: dtos.WebSearchRequest) -> list[dict[str, Any]]:
+async def _find_results(
+    request: Request, body: FirecrawlSearchRequest, search: dtos.WebSearchRequest
+) -> list[dict[str, Any]]:
     found = await search_web(request, search)
     results: list[dict[str, Any]] = [
         {"url": item.url, "title": item.title, "description": item.text, "position": position}

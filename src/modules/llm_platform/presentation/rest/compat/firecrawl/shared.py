@@ -95,7 +95,7 @@ def build_document(
     return document
 
 
-async def within(timeout_ms: int | None, work: Awaitable[Result]) -> Result:
+async def wait_within(timeout_ms: int | None, work: Awaitable[Result]) -> Result:
     """Return the result of the work. Raises PageTimeoutError after the `timeout` of the request."""
     try:
         async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
@@ -116,5 +116,5 @@ def add_post(
                 route,
                 methods=["POST"],
                 include_in_schema=prefix != "/v2",
-                **dialect.declaration(summary, body, answer, dialect.ERROR_STATUSES_400),
+                **dialect.declare_route(summary, body, answer, dialect.ERROR_STATUSES_400),
             )

@@ -31,7 +31,7 @@ from modules.llm_platform.domain.dtos.request_dtos import Depth
 from modules.llm_platform.domain.dtos.source_dtos import SourceRef
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask
 from modules.llm_platform.domain.text.tokens import count_tokens
-from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart, chat_events
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart, stream_chat
 from modules.llm_platform.presentation.rest.compat import (
     chat_completions,
     client_tools,
@@ -55,7 +55,7 @@ from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect, run_until_disconnect
 from modules.llm_platform.presentation.rest.http.idempotency import answer_once
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, NotFoundError
-from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services, request_id
 from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import EventStream, stream_research
 from shared.exceptions import AppException
@@ -201,7 +201,7 @@ class OpenaiEmbeddingRequest(dialect.DialectBody, frozen=True):
     """One text or several. Ids of tokens are refused, because they belong to the tokenizer of another model."""
 
     model: models.ModelName
-    input: Annotated[Input | _Inputs, dialect.one_or_several(Input, _Inputs), BeforeValidator(_refuse_tokens)]
+    input: Annotated[Input | _Inputs, dialect.accept_one_or_several(Input, _Inputs), BeforeValidator(_refuse_tokens)]
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: int | None = Field(default=None, ge=1, strict=True)
 
@@ -229,7 +229,7 @@ class OpenaiEmbeddings(BaseModel):
 @router.post(
     "/chat/completions",
     **declare_check(
-        dialect.declaration(
+        dialect.declare_route(
             "Answer a conversation, for clients of OpenAI",
             OpenaiChatRequest,
             OpenaiChatResponse,
@@ -242,15 +242,15 @@ async def chat(request: Request) -> Response:
     body = await read_body(request, OpenaiChatRequest, limit=CONVERSATION)
     read_mode(request)
     chat_completions.refuse_fields(body, REFUSED)
-    return await answer_once(request, body, partial(_answer, request, body))
+    return await answer_once(request, body, partial(_answer_body, request, body))
 
 
-async def _answer(request: Request, body: OpenaiChatRequest) -> Response:
+async def _answer_body(request: Request, body: OpenaiChatRequest) -> Response:
     """Answer with a research run, by rules if the conversation is a task about a transcript, or with a language model."""
     if depth := models.find_depth(body.model):
         task = transcripts.find_task(body.messages)
         return await (_answer_task(request, body, task) if task else _research(request, body, depth))
-    return await _chat(request, body, models.find_llm(request, body.model))
+    return await _answer_with_model(request, body, models.find_llm(request, body.model))
 
 
 @router.post("/completions", include_in_schema=False)
@@ -289,7 +289,7 @@ async def _research(request: Request, body: OpenaiChatRequest, depth: Depth) -> 
     answer = completion.whole(await run_research(request, question, collect_rounds))
     if rounds:
         answer["choices"][0]["message"][REASONING] = "".join(f"{started.summary()}\n" for started in rounds)
-    return dialect.json_answer(answer, body, *partly_served)
+    return dialect.make_json_answer(answer, body, *partly_served)
 
 
 async def _answer_task(request: Request, body: OpenaiChatRequest, task: TranscriptTask) -> Response:
@@ -297,29 +297,29 @@ async def _answer_task(request: Request, body: OpenaiChatRequest, task: Transcri
 
     Such a task needs no research run.
     """
-    model = transcripts.model_for_tasks(request)
+    model = transcripts.find_model_for_tasks(request)
     if model is not None:
-        return await _chat(request, body.model_copy(update={"web_search_options": None}), model)
+        return await _answer_with_model(request, body.model_copy(update={"web_search_options": None}), model)
     answer = transcripts.rule_answer(task, body.response_format)
     if body.stream:
         events = transcripts.make_chat_events(answer, request_id(request))
         return dialect.report_ignored(await _stream(request, body, events), body, *IGNORED_BY_RESEARCH)
-    return dialect.json_answer(_whole(request, body, answer), body, *IGNORED_BY_RESEARCH)
+    return dialect.make_json_answer(_make_completion(request, body, answer), body, *IGNORED_BY_RESEARCH)
 
 
-async def _chat(request: Request, body: OpenaiChatRequest, model: ConfiguredModel) -> Response:
+async def _answer_with_model(request: Request, body: OpenaiChatRequest, model: ConfiguredModel) -> Response:
     if body.web_search_options is not None:
         raise chat_completions.make_refusal("web_search_options", "only the research models search")
-    prompt = _prompt(model, body)
+    prompt = _make_prompt(model, body)
     if (checked := open_check(request, prompt)) is not None:
         relayed = await _relay(request, body, prompt, checked)
         return dialect.report_ignored(relayed, body, *model.ignored_fields)
-    llm = services(request).llm
+    llm = get_services(request).llm
     if body.stream:
-        stream = await _stream(request, body, chat_events(llm, prompt, request_id(request)))
+        stream = await _stream(request, body, stream_chat(llm, prompt, request_id(request)))
         return dialect.report_ignored(stream, body, *model.ignored_fields)
     answer = await run_until_disconnect(request, llm.generate(prompt))
-    return dialect.json_answer(_whole(request, body, answer), body, *model.ignored_fields)
+    return dialect.make_json_answer(_make_completion(request, body, answer), body, *model.ignored_fields)
 
 
 async def _relay(request: Request, body: OpenaiChatRequest, prompt: LLMRequest, checked: VerifiedAnswer) -> Response:
@@ -337,13 +337,13 @@ async def _stream(request: Request, body: OpenaiChatRequest, events: AsyncGenera
     return await EventStream.start_soon(request, events, ChatStream(completion, body.includes_usage))
 
 
-def _whole(request: Request, body: OpenaiChatRequest, answer: LLMResponse) -> dict[str, Any]:
+def _make_completion(request: Request, body: OpenaiChatRequest, answer: LLMResponse) -> dict[str, Any]:
     completion = chat_completions.Completion(request_id(request), body.model, _describe)
-    choices = [_choice(number, choice) for number, choice in enumerate((answer, *answer.others))]
-    return {**completion.head("chat.completion"), "choices": choices, "usage": _llm_usage(answer)}
+    choices = [_make_choice(number, choice) for number, choice in enumerate((answer, *answer.others))]
+    return {**completion.head("chat.completion"), "choices": choices, "usage": _make_llm_usage(answer)}
 
 
-def _choice(number: int, answer: LLMResponse) -> dict[str, Any]:
+def _make_choice(number: int, answer: LLMResponse) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.content}
     if answer.tool_calls:
         message |= {"content": answer.content or None, "tool_calls": answer.tool_calls}
@@ -353,7 +353,7 @@ def _choice(number: int, answer: LLMResponse) -> dict[str, Any]:
     return {**choice, "logprobs": {"content": answer.logprobs}} if answer.logprobs else choice
 
 
-def _prompt(model: ConfiguredModel, body: OpenaiChatRequest) -> LLMRequest:
+def _make_prompt(model: ConfiguredModel, body: OpenaiChatRequest) -> LLMRequest:
     """Return the request to the model. The service gets the fields of EXTRA_FIELDS unchanged."""
     values: dict[str, Any] = {
         "messages": [_turn(message) for message in body.messages],
@@ -364,14 +364,17 @@ def _prompt(model: ConfiguredModel, body: OpenaiChatRequest) -> LLMRequest:
         "as_it_comes": True,
     }
     if structured.is_schema(body.response_format):
-        values["extra"]["response_format"] = structured.for_chat(body.response_format or {})
+        values["extra"]["response_format"] = structured.convert_for_chat(body.response_format or {})
     if body.temperature is not None:
         values["temperature"] = float(body.temperature)
     return validate(LLMRequest, values, "body")
 
 
 def _turn(message: OpenaiMessage) -> dict[str, Any]:
-    turn: dict[str, Any] = {"role": message.role.replace("developer", "system"), **content.for_model(message.content)}
+    turn: dict[str, Any] = {
+        "role": message.role.replace("developer", "system"),
+        **content.convert_for_model(message.content),
+    }
     if message.tool_calls:
         turn["tool_calls"] = message.tool_calls
     turn |= {"name": message.name, "reasoning": message.reasoning_content or ""}
@@ -400,7 +403,7 @@ class ChatStream(chat_completions.CompletionStream):
         if isinstance(event, ChatDone):
             answers = (event.response, *event.response.others)
             ends = [self._chunk(number, {}, {}, _finish_reason(answer)) for number, answer in enumerate(answers)]
-            usage = self._usage(_llm_usage(event.response))
+            usage = self._encode_usage(_make_llm_usage(event.response))
             return self._begin() + b"".join(ends) + usage + chat_completions.END_OF_STREAM
         return super().encode(event)
 
@@ -409,34 +412,38 @@ class ChatStream(chat_completions.CompletionStream):
     ) -> bytes:
         """Return a chunk of answer `number`. `more` are the fields of the choice beside its delta."""
         choice = {"index": number, "finish_reason": finish_reason, "delta": delta, **more}
-        return chat_completions.data_part({**self._completion.head("chat.completion.chunk"), "choices": [choice]})
+        return chat_completions.encode_data_part(
+            {**self._completion.head("chat.completion.chunk"), "choices": [choice]}
+        )
 
     def _end(self, response: ResearchResponse) -> bytes:
         delta = {"annotations": self._completion.annotations(response, self._void_chars)}
-        last = {**self._completion.chunk(delta, self._completion.finish_reason), **_extension(response)}
-        return chat_completions.data_part(last) + self._usage(chat_completions.token_usage(response))
+        last = {**self._completion.chunk(delta, self._completion.finish_reason), **_make_extension(response)}
+        return chat_completions.encode_data_part(last) + self._encode_usage(chat_completions.make_token_usage(response))
 
-    def _usage(self, usage: Mapping[str, Any]) -> bytes:
+    def _encode_usage(self, usage: Mapping[str, Any]) -> bytes:
         if not self._includes_usage:
             return b""
-        return chat_completions.data_part(
+        return chat_completions.encode_data_part(
             {**self._completion.head("chat.completion.chunk"), "choices": [], "usage": usage}
         )
 
 
 def _describe(sources: Sequence[SourceRef], response: ResearchResponse | None) -> Mapping[str, Any]:
-    return {} if response is None else {"usage": chat_completions.token_usage(response), **_extension(response)}
+    return (
+        {} if response is None else {"usage": chat_completions.make_token_usage(response), **_make_extension(response)}
+    )
 
 
-def _extension(response: ResearchResponse) -> dict[str, Any]:
-    return chat_completions.extension(response, has_citations=False)
+def _make_extension(response: ResearchResponse) -> dict[str, Any]:
+    return chat_completions.make_extension(response, has_citations=False)
 
 
 def _finish_reason(answer: LLMResponse) -> str:
     return answer.finish_reason if answer.finish_reason in ("length", "content_filter", "tool_calls") else "stop"
 
 
-def _llm_usage(answer: LLMResponse) -> dict[str, Any]:
+def _make_llm_usage(answer: LLMResponse) -> dict[str, Any]:
     counted = answer.usage
     usage: dict[str, Any] = {
         "prompt_tokens": counted.prompt_tokens,
@@ -452,13 +459,13 @@ def _llm_usage(answer: LLMResponse) -> dict[str, Any]:
 
 @router.post(
     "/embeddings",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Embed texts, for clients of OpenAI", OpenaiEmbeddingRequest, OpenaiEmbeddings, ERROR_STATUSES
     ),
 )
 async def embed(request: Request) -> Response:
     body = await read_body(request, OpenaiEmbeddingRequest)
-    embeddings = services(request).embeddings
+    embeddings = get_services(request).embeddings
     if embeddings.name and body.model != embeddings.name:
         raise models.ModelNotFoundError(f"The model of embeddings is {embeddings.name}.")
     texts = (body.input,) if isinstance(body.input, str) else body.input
@@ -485,14 +492,14 @@ async def embed(request: Request) -> Response:
         data.append({"object": "embedding", "index": position, "embedding": numbers})
     usage = {"prompt_tokens": sum(sizes), "total_tokens": sum(sizes)}
     answer = {"object": "list", "model": embeddings.name, "data": data, "usage": usage}
-    return dialect.json_answer(answer, body)
+    return dialect.make_json_answer(answer, body)
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    formatted = chat_completions.openai_error(problem)
+    formatted = chat_completions.make_openai_error(problem)
     if isinstance(error, models.ModelNotFoundError):
         formatted["error"]["param"] = "model"
-    return dialect.status_400(error), formatted
+    return dialect.choose_status_400(error), formatted
 
 
 DIALECT: Final = dialect.Dialect(

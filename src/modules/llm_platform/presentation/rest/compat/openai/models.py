@@ -11,9 +11,9 @@ from pydantic import BaseModel, StringConstraints
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.domain.dtos.llm_dtos import ConfiguredModel
 from modules.llm_platform.domain.dtos.request_dtos import Depth
-from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
+from modules.llm_platform.presentation.rest.compat.dialect import declare_errors, make_json_response
 from modules.llm_platform.presentation.rest.http.problems import RestError
-from modules.llm_platform.presentation.rest.http.request_scope import services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services
 
 router = APIRouter(prefix="/v1", tags=["compatible"])
 
@@ -54,24 +54,24 @@ class OpenaiModels(BaseModel):
     "/models",
     summary="The models, for clients of OpenAI",
     response_model=OpenaiModels,
-    responses=error_responses(),
+    responses=declare_errors(),
 )
 async def list_models(request: Request) -> Response:
-    return json_content({"object": "list", "data": list(_models(services(request)))})
+    return make_json_response({"object": "list", "data": list(_list_models(get_services(request)))})
 
 
 @router.get(
     "/models/{model:path}",
     summary="One model, for clients of OpenAI",
     response_model=OpenaiModel,
-    responses=error_responses(404),
+    responses=declare_errors(404),
 )
 async def get_model(request: Request, model: str) -> Response:
-    for listed in _models(services(request)):
+    for listed in _list_models(get_services(request)):
         if listed["id"] == model:
-            return json_content(listed)
+            return make_json_response(listed)
     if find_depth(model):
-        return json_content(describe(model))
+        return make_json_response(describe(model))
     raise ModelNotFoundError
 
 
@@ -82,20 +82,20 @@ def find_depth(model: str) -> Depth | None:
 
 def find_llm(request: Request, model: str) -> ConfiguredModel:
     """Return the language model of this id. Raises ModelNotFoundError."""
-    for configured in services(request).llm.models:
-        if llm_name(configured) == model:
+    for configured in get_services(request).llm.models:
+        if get_llm_name(configured) == model:
             return configured
     raise ModelNotFoundError
 
 
-def _models(platform: LLMPlatform) -> Iterator[Mapping[str, Any]]:
+def _list_models(platform: LLMPlatform) -> Iterator[Mapping[str, Any]]:
     yield from map(describe, DEPTHS)
-    yield from (describe(llm_name(model), model.provider) for model in platform.llm.models)
+    yield from (describe(get_llm_name(model), model.provider) for model in platform.llm.models)
     if name := platform.embeddings.name:
         yield describe(name, name.partition("/")[0])
 
 
-def llm_name(model: ConfiguredModel) -> str:
+def get_llm_name(model: ConfiguredModel) -> str:
     return f"{model.provider}/{model.model}"
 
 

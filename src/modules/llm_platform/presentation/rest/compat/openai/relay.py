@@ -17,12 +17,12 @@ from pydantic import BaseModel
 
 from modules.llm_platform.application.services.llm_service import LLMService
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest, LLMResponse, LLMToken
-from modules.llm_platform.presentation.rest.chat_routes import ChatDone, chat_event
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, make_chat_event
 from modules.llm_platform.presentation.rest.compat import chat_completions
 from modules.llm_platform.presentation.rest.compat.dialect import JSON
 from modules.llm_platform.presentation.rest.compat.verified_answers import VerifiedAnswer
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
-from modules.llm_platform.presentation.rest.http.request_scope import ANSWER, request_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import ANSWER, get_services, request_id
 from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 Path = tuple[str | int, ...]  # of a value in JSON
@@ -58,7 +58,7 @@ async def relay_whole(request: Request, prompt: LLMRequest, answer: VerifiedAnsw
     async with CancelOnDisconnect(request.receive):
         raw, text = await _read_whole(request, prompt)
     if text:
-        written = _find_texts(_first_choice(_read_json(_decode(raw)))[1], "message")
+        written = _find_texts(_find_first_choice(_read_json(_decode(raw)))[1], "message")
         answer.is_marked = answer.is_marked and len(written) == 1  # Several texts are read as one.
         marked = await answer.check_whole(text)
         raw = add_evidence(raw, answer, None if marked == text else marked)
@@ -68,13 +68,13 @@ async def relay_whole(request: Request, prompt: LLMRequest, answer: VerifiedAnsw
 async def relay_stream(
     request: Request, prompt: LLMRequest, answer: VerifiedAnswer, completion: chat_completions.Completion
 ) -> EventStream:
-    events = _relay_events(services(request).llm, prompt, answer, request_id(request))
+    events = _relay_events(get_services(request).llm, prompt, answer, request_id(request))
     return await EventStream.start_soon(request, events, RelayStream(completion))
 
 
 async def _read_whole(request: Request, prompt: LLMRequest) -> tuple[bytes, str]:
     raw, text = [], []
-    async with aclosing(services(request).llm.stream(prompt)) as parts:
+    async with aclosing(get_services(request).llm.stream(prompt)) as parts:
         async for part in parts:
             if isinstance(part, LLMToken):
                 raw.append(part.raw)
@@ -93,7 +93,7 @@ async def _relay_events(
     async with aclosing(llm.stream(prompt)) as parts:
         async for part in parts:
             if isinstance(part, LLMResponse):
-                done = chat_event(part, number)
+                done = make_chat_event(part, number)
                 break
             if rest:
                 rest += part.raw
@@ -112,7 +112,7 @@ async def _relay_events(
     if not answer.is_finished and (marks := await answer.finish()):
         held += _end_event(held) + _make_chunk(last_chunk, {"content": marks})
     if answer.has_text:
-        annotations = chat_completions.chat_annotations(answer.url_citations())
+        annotations = chat_completions.make_chat_annotations(answer.url_citations())
         delta = {"annotations": annotations} if annotations else {}
         held += _end_event(held) + _make_chunk(last_chunk, delta, **answer.fields())
     yield RelayedPart(raw=bytes(held) + rest)
@@ -128,7 +128,7 @@ async def _mark_events(raw: bytes, answer: VerifiedAnswer) -> AsyncGenerator[byt
         if _CHOICES not in event:
             yield event
             continue
-        position, choice = _first_choice(_read_chunk(event))
+        position, choice = _find_first_choice(_read_chunk(event))
         written = _find_texts(choice, "delta")
         shown = [await answer.add(text) for _, text in written]
         if (reason := choice.get("finish_reason")) and not answer.is_finished:
@@ -163,13 +163,15 @@ def add_evidence(raw: bytes, answer: VerifiedAnswer, marked: str | None) -> byte
     All other bytes stay, unless `marked` replaces the text. An object that cannot be read is returned as it is.
     """
     text = _decode(raw)
-    position, choice = _first_choice(_read_json(text))
+    position, choice = _find_first_choice(_read_json(text))
     fields = b"".join(b"," + _encode(name) + b":" + _encode(value) for name, value in answer.fields().items())
     try:
         inserted = [(end := len(text.rstrip()) - 1, end, fields)]
         if isinstance(choice.get("message"), dict):
             message = _find_value(text, "choices", position, "message")
-            inserted += _insert_annotations(text, message, chat_completions.chat_annotations(answer.url_citations()))
+            inserted += _insert_annotations(
+                text, message, chat_completions.make_chat_annotations(answer.url_citations())
+            )
         if marked is not None:
             [(path, _)] = _find_texts(choice, "message")
             inserted.append((*_find_value(text, "choices", position, *path), _encode_text(marked)))
@@ -209,7 +211,7 @@ def _find_value(text: str, *path: str | int, at: int = 0) -> tuple[int, int]:
     return at, _DECODER.raw_decode(text, at)[1]
 
 
-def _each_member(text: str, at: int) -> Any:
+def _visit_members(text: str, at: int) -> Any:
     """Yield the key, or the number, and the start of each value of the object or list that begins here."""
     is_object = text[at] == "{"
     at, number = _skip(text, at + 1), 0
@@ -227,7 +229,7 @@ def _each_member(text: str, at: int) -> Any:
 
 def _find_member(text: str, at: int, name: str | int) -> int | None:
     """Return where a member begins, or None if there is none. Of equal names the last counts, as where JSON is read."""
-    return next(iter(deque((start for key, start in _each_member(text, at) if key == name), maxlen=1)), None)
+    return next(iter(deque((start for key, start in _visit_members(text, at) if key == name), maxlen=1)), None)
 
 
 def _skip(text: str, at: int) -> int:
@@ -300,7 +302,7 @@ def _read_json(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _first_choice(answer: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
+def _find_first_choice(answer: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
     """Return the choice with the number 0, and its position in the list."""
     choices = answer.get("choices")
     known = enumerate(choices if isinstance(choices, list) else [])
@@ -323,7 +325,7 @@ def _make_chunk(events: bytes, delta: Mapping[str, Any], **fields: Any) -> bytes
     """Return a chunk of the gateway with the head, and in the form, of the last chunk of the service."""
     known = next((chunk for event in reversed(list(_split_events(events))) if (chunk := _read_chunk(event))), {})
     head: dict[str, Any] = {name: known[name] for name in _HEAD if name in known}
-    last = _first_choice(known)[1]
+    last = _find_first_choice(known)[1]
     is_text = isinstance(last.get("text"), str) and "delta" not in last
     said = {"text": delta.get("content", "")} if is_text else {"delta": delta}
     choice = {"index": 0, **said, "finish_reason": None}

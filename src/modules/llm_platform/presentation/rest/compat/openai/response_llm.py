@@ -10,18 +10,18 @@ from fastapi import Request, Response
 
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, ConfiguredModel, LLMRequest, LLMResponse
 from modules.llm_platform.domain.research.transcript_task import TranscriptTask
-from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, chat_events
+from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, stream_chat
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect, transcripts
-from modules.llm_platform.presentation.rest.compat.content import for_model
+from modules.llm_platform.presentation.rest.compat.content import convert_for_model
 from modules.llm_platform.presentation.rest.compat.openai.response_request import SAMPLING, OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import ResponseEncoder
-from modules.llm_platform.presentation.rest.compat.structured import for_chat, is_schema
+from modules.llm_platform.presentation.rest.compat.structured import convert_for_chat, is_schema
 from modules.llm_platform.presentation.rest.compat.verified_answers import open_check, verify_events
 from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_services, request_id
 from modules.llm_platform.presentation.rest.http.sse import EventStream
 
 REFUSED: Final = {
@@ -36,11 +36,11 @@ FIELDS: Final = {"reasoning_effort": "reasoning", "response_format": "text"}
 async def respond(request: Request, body: OpenaiResponsesRequest, model: ConfiguredModel) -> Response:
     """Answer with a language model. Its turns are kept for an hour, for `previous_response_id`."""
     chat_completions.refuse_fields(body, REFUSED)
-    llm, owner = services(request).llm, caller_id(request)
+    llm, owner = get_services(request).llm, get_caller_id(request)
     before = await llm.kept_turns(owner, body.previous_response_id) if body.previous_response_id else ()
-    prompt = _prompt(model, body, before)
+    prompt = _make_prompt(model, body, before)
     turns = prompt.messages[bool(body.instructions) :]  # The next response has instructions of its own.
-    writer = _writer(request, body)
+    writer = _make_writer(request, body)
     checked = writer.checked = open_check(request, prompt)
 
     async def keep(answer: LLMResponse) -> None:
@@ -53,7 +53,7 @@ async def respond(request: Request, body: OpenaiResponsesRequest, model: Configu
         *(FIELDS.get(name, name) for name in model.ignored_fields),
     )
     if body.stream:
-        events = _kept(verify_events(chat_events(llm, prompt, writer.id), checked), keep)
+        events = _keep_events(verify_events(stream_chat(llm, prompt, writer.id), checked), keep)
         return dialect.report_ignored(
             await EventStream.start_soon(request, events, ResponseEncoder(writer)), body, *ignored
         )
@@ -61,7 +61,7 @@ async def respond(request: Request, body: OpenaiResponsesRequest, model: Configu
     if checked is not None:
         answer = answer.model_copy(update={"content": await checked.check_whole(answer.content)})
     await keep(answer)
-    response = dialect.json_answer(writer.of_llm(answer), body, *ignored)
+    response = dialect.make_json_answer(writer.of_llm(answer), body, *ignored)
     response.headers.update(checked.headers() if checked is not None else {})
     return response
 
@@ -75,23 +75,23 @@ async def answer_task(request: Request, body: OpenaiResponsesRequest, task: Tran
     dropped: dict[str, Any] = {"previous_response_id": None, "tools": functions or None}
     if not functions:
         dropped["tool_choice"] = None
-    model = transcripts.model_for_tasks(request)
+    model = transcripts.find_model_for_tasks(request)
     if model is not None:
         return await respond(request, body.model_copy(update=dropped), model)
-    writer, answer = _writer(request, body), transcripts.rule_answer(task, body.text_format)
+    writer, answer = _make_writer(request, body), transcripts.rule_answer(task, body.text_format)
     if not body.stream:
-        return dialect.json_answer(writer.of_llm(answer), body, *IGNORED_BY_RULES)
+        return dialect.make_json_answer(writer.of_llm(answer), body, *IGNORED_BY_RULES)
     events = transcripts.make_chat_events(answer, writer.id)
     stream = await EventStream.start_soon(request, events, ResponseEncoder(writer))
     return dialect.report_ignored(stream, body, *IGNORED_BY_RULES)
 
 
-def _writer(request: Request, body: OpenaiResponsesRequest) -> OpenaiResponseWriter:
+def _make_writer(request: Request, body: OpenaiResponsesRequest) -> OpenaiResponseWriter:
     envelope = runs.make_envelope(request, body.model, background=False, store=False, echo=body.echo)
     return OpenaiResponseWriter(request_id(request), envelope)
 
 
-async def _kept(
+async def _keep_events(
     events: AsyncGenerator[ChatEvent, None], keep: Callable[[LLMResponse], Awaitable[None]]
 ) -> AsyncGenerator[ChatEvent, None]:
     """Yield the events. The answer is stored before its last event, because a client may refer to it at once."""
@@ -102,15 +102,15 @@ async def _kept(
             yield event
 
 
-def _prompt(model: ConfiguredModel, body: OpenaiResponsesRequest, before: Sequence[ChatMessage]) -> LLMRequest:
-    sent = _turns(body.input)
+def _make_prompt(model: ConfiguredModel, body: OpenaiResponsesRequest, before: Sequence[ChatMessage]) -> LLMRequest:
+    sent = _list_turns(body.input)
     instructions = ({"role": "system", "content": body.instructions},) if body.instructions else ()
     values: dict[str, Any] = {
         "messages": [*instructions, *before, *_join_calls(sent)],
         "provider": model.provider,
         "model": model.model,
         "max_tokens": body.max_output_tokens,
-        "extra": dict(_extra_fields(body)),
+        "extra": dict(_list_extra_fields(body)),
         "as_it_comes": True,
     }
     if body.temperature is not None:
@@ -118,7 +118,7 @@ def _prompt(model: ConfiguredModel, body: OpenaiResponsesRequest, before: Sequen
     return validate(LLMRequest, values, "body")
 
 
-def _turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[dict[str, Any]]:
+def _list_turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[dict[str, Any]]:
     """Yield the input as turns of a chat. Raises InvalidRequestError for a reference."""
     if isinstance(sent, str):
         yield {"role": "user", "content": sent}
@@ -132,9 +132,9 @@ def _turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[dict[str, Any]]:
                 call = {"id": item.call_id, "type": "function", "function": function}
                 yield {"role": "assistant", "content": "", "tool_calls": [call]}
             case inputs.FunctionCallOutput():
-                yield {"role": "tool", **for_model(item.output), "tool_call_id": item.call_id}
+                yield {"role": "tool", **convert_for_model(item.output), "tool_call_id": item.call_id}
             case chat_completions.CompletionMessage():
-                yield {"role": item.role.replace("developer", "system"), **for_model(item.content)}
+                yield {"role": item.role.replace("developer", "system"), **convert_for_model(item.content)}
             case inputs.OwnItem():  # The message says what the step found.
                 continue
             case _:
@@ -155,10 +155,10 @@ def _join_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return joined
 
 
-def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
+def _list_extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
     """Yield the fields of a chat completion that its service gets unchanged."""
     if body.tools:
-        yield "tools", [_tool(tool, position) for position, tool in enumerate(body.tools)]
+        yield "tools", [_convert_tool(tool, position) for position, tool in enumerate(body.tools)]
     choice = body.tool_choice
     if isinstance(choice, str) or (choice is not None and choice.get("type") != "function"):
         yield "tool_choice", choice
@@ -171,12 +171,12 @@ def _extra_fields(body: OpenaiResponsesRequest) -> Iterator[tuple[str, Any]]:
         yield "reasoning_effort", effort
     text_format = body.text_format
     if text_format and is_schema(text_format):
-        yield "response_format", for_chat(text_format)
+        yield "response_format", convert_for_chat(text_format)
     elif text_format and text_format.get("type", "text") != "text":
         yield "response_format", text_format
 
 
-def _tool(tool: Mapping[str, Any], position: int) -> Mapping[str, Any]:
+def _convert_tool(tool: Mapping[str, Any], position: int) -> Mapping[str, Any]:
     if tool.get("type") != "function":
         raise chat_completions.make_refusal(
             f"tools.{position}",

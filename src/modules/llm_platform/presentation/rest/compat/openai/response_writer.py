@@ -78,7 +78,7 @@ class OpenaiResponseWriter(ResponseWriter):
             case RoundStarted():
                 text = event.summary()
                 if not any(item.get("summary", [{}])[0].get("text") == text for item in self.output):
-                    yield from self._reason(text)
+                    yield from self._add_reasoning(text)
             case Planned() | Read() | SourcesNumbered():
                 return  # Searches and reasoning are the only steps of this API.
             case _:
@@ -96,7 +96,7 @@ class OpenaiResponseWriter(ResponseWriter):
             yield self._part(f"web_search_call.{step}", output_index=position, item_id=item["id"])
         yield self._part("output_item.done", output_index=position, item=item)
 
-    def _reason(self, text: str) -> Iterator[Object]:
+    def _add_reasoning(self, text: str) -> Iterator[Object]:
         part = {"type": "summary_text", "text": text}
         item = {"id": f"rs_{self.id}_{len(self.output)}", "type": "reasoning", "summary": [part], "status": "completed"}
         position = self._add_item(item)
@@ -154,8 +154,8 @@ class OpenaiResponseWriter(ResponseWriter):
         yield from super()._finish(text, answer) if text or not self._calls else self._end(answer)
 
     def _close(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
-        status, _ = _status(answer)
-        annotations = self._annotations(answer) if isinstance(answer, ResearchResponse) else []
+        status, _ = _choose_status(answer)
+        annotations = self._make_annotations(answer) if isinstance(answer, ResearchResponse) else []
         if self.checked is not None:
             annotations = list(self.checked.url_citations())
         part = self.part(text, annotations)
@@ -169,7 +169,7 @@ class OpenaiResponseWriter(ResponseWriter):
         yield from self._end(answer)
 
     def _end(self, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
-        status, reason = _status(answer)
+        status, reason = _choose_status(answer)
         for position in self._calls.values():
             item = self.output[position] = {**self.output[position], "status": "completed"}
             whole = {name: item[name] for name in ("name", "arguments")}
@@ -177,7 +177,7 @@ class OpenaiResponseWriter(ResponseWriter):
             yield self._part("output_item.done", output_index=position, item=item)
         ended_at = self._get_end(answer) if status == "completed" else None
         extension = (
-            chat_completions.extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}
+            chat_completions.make_extension(answer, has_citations=False) if isinstance(answer, ResearchResponse) else {}
         )
         if self.checked is not None and self.checked.has_text:
             extension = self.checked.fields()
@@ -202,7 +202,7 @@ class OpenaiResponseWriter(ResponseWriter):
         yield self._part("failed", response=self.final)
 
 
-def _status(answer: ResearchResponse | LLMResponse) -> tuple[str, Object | None]:
+def _choose_status(answer: ResearchResponse | LLMResponse) -> tuple[str, Object | None]:
     """Return the status of a finished answer. It is `incomplete`, with a reason, if the model reached its limit."""
     if isinstance(answer, LLMResponse) and answer.finish_reason == "length":
         return "incomplete", {"reason": "max_output_tokens"}
@@ -212,14 +212,14 @@ def _status(answer: ResearchResponse | LLMResponse) -> tuple[str, Object | None]
 def sum_usage(answer: ResearchResponse | LLMResponse) -> Object:
     """Return the tokens of all model calls."""
     if isinstance(answer, ResearchResponse):
-        return token_usage(answer.metadata.prompt_tokens, answer.metadata.completion_tokens)
+        return make_token_usage(answer.metadata.prompt_tokens, answer.metadata.completion_tokens)
     usage = answer.usage
-    return token_usage(
+    return make_token_usage(
         usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens or 0, usage.reasoning_tokens or 0
     )
 
 
-def token_usage(prompt_tokens: int, completion_tokens: int, cached: int = 0, reasoning: int = 0) -> Object:
+def make_token_usage(prompt_tokens: int, completion_tokens: int, cached: int = 0, reasoning: int = 0) -> Object:
     return {
         "input_tokens": prompt_tokens,
         "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},

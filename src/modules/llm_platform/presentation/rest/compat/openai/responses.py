@@ -24,7 +24,7 @@ from modules.llm_platform.presentation.rest.compat.structured import read_schema
 from modules.llm_platform.presentation.rest.compat.verified_answers import declare_check, read_mode
 from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
 from modules.llm_platform.presentation.rest.http.idempotency import answer_once
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_services
 
 router = APIRouter(prefix="/v1", tags=["compatible"])
 
@@ -54,7 +54,7 @@ class OpenaiResponse(BaseModel, extra="allow"):
 @router.post(
     "/responses",
     **declare_check(
-        dialect.declaration(
+        dialect.declare_route(
             "Answer a question, for clients of OpenAI's Responses API",
             OpenaiResponsesRequest,
             OpenaiResponse,
@@ -109,7 +109,7 @@ async def _research(request: Request, body: OpenaiResponsesRequest, depth: Depth
     ignored = body.list_ignored_fields(depth, tool)
     if body.stream:
         return dialect.report_ignored(await runs.stream(request, run), body, *ignored)
-    return dialect.json_answer(await runs.respond(request, run), body, *ignored)
+    return dialect.make_json_answer(await runs.respond(request, run), body, *ignored)
 
 
 async def _resolve_references(
@@ -145,9 +145,9 @@ async def _read_stored_answer(request: Request, response_id: str) -> str:
     Raises PreviousResearchNotFoundError.
     """
     try:
-        job = await services(request).research_jobs.get(response_id, owner=caller_id(request))
+        job = await get_services(request).research_jobs.get(response_id, owner=get_caller_id(request))
     except ResearchNotFoundError:
-        return await services(request).research.stored_answer(response_id, owner=caller_id(request))
+        return await get_services(request).research.stored_answer(response_id, owner=get_caller_id(request))
     if job.response is None:
         raise PreviousResearchNotFoundError
     return job.response.synthesis

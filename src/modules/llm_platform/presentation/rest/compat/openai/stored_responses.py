@@ -11,11 +11,11 @@ from modules.llm_platform.presentation.rest.compat.openai.response_request impor
 from modules.llm_platform.presentation.rest.compat.openai.responses import API, OpenaiResponse
 from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, Envelope, Object
-from modules.llm_platform.presentation.rest.http.openapi import data_stream_response
+from modules.llm_platform.presentation.rest.http.openapi import declare_data_stream
 
 router = APIRouter(prefix="/v1", tags=["compatible"])
 
-ERRORS: Final = dialect.error_responses(400, 404)
+ERRORS: Final = dialect.declare_errors(400, 404)
 MAX_ITEMS: Final = 100
 ITEMS: Final = 20  # items of a page, unless `limit` says otherwise
 STREAM: Final = "The response as it is now; with `stream`, its events after `starting_after`."
@@ -50,7 +50,7 @@ class OpenaiInputItems(BaseModel):
     "/responses/{response_id}",
     summary="A stored response, for clients of OpenAI's Responses API",
     response_model=OpenaiResponse,
-    responses={**ERRORS, **data_stream_response(STREAM)},
+    responses={**ERRORS, **declare_data_stream(STREAM)},
 )
 async def get_response(
     request: Request,
@@ -63,7 +63,7 @@ async def get_response(
     wished = (*includes, *plain_includes)
     if stream:
         return await runs.resume(request, API, response_id, starting_after, wished)
-    return dialect.json_content(await runs.retrieve(request, API, response_id, wished))
+    return dialect.make_json_response(await runs.retrieve(request, API, response_id, wished))
 
 
 @router.post(
@@ -76,7 +76,7 @@ async def cancel_response(request: Request, response_id: runs.ResponseId) -> Res
     job = await runs.find_job(request, API.name, response_id)
     if job.status != "cancelled":  # a second call returns the same
         job = await runs.cancel(request, API, response_id)
-    return dialect.json_content(await runs.current(request, API, job))
+    return dialect.make_json_response(await runs.read_current(request, API, job))
 
 
 @router.delete(
@@ -87,7 +87,7 @@ async def cancel_response(request: Request, response_id: runs.ResponseId) -> Res
 )
 async def delete_response(request: Request, response_id: runs.ResponseId) -> Response:
     await runs.delete(request, API, response_id)
-    return dialect.json_content({"id": response_id, "object": "response", "deleted": True})
+    return dialect.make_json_response({"id": response_id, "object": "response", "deleted": True})
 
 
 @router.get(
@@ -104,13 +104,13 @@ async def list_input_items(
     after: Annotated[str | None, Query(description="`last_id` of the page before")] = None,
 ) -> Response:
     job = await runs.find_job(request, API.name, response_id)
-    items = list(_input_items(job.id, Envelope.model_validate(job.client_request).input))
+    items = list(_list_input_items(job.id, Envelope.model_validate(job.client_request).input))
     if order == "desc":
         items.reverse()
     start = next((position + 1 for position, item in enumerate(items) if item["id"] == after), 0)
     page = items[start : start + limit]
     names = [item["id"] for item in page] or [None]
-    return dialect.json_content(
+    return dialect.make_json_response(
         {
             "object": "list",
             "data": page,
@@ -121,7 +121,7 @@ async def list_input_items(
     )
 
 
-def _input_items(response_id: str, sent: Any) -> Iterator[Object]:
+def _list_input_items(response_id: str, sent: Any) -> Iterator[Object]:
     messages = [{"role": "user", "content": sent}] if isinstance(sent, str) else sent or []
     for position, message in enumerate(messages):
         if message.get("type") in ("function_call", "function_call_output"):

@@ -31,7 +31,7 @@ from modules.llm_platform.presentation.rest.compat.perplexity.models import EFFO
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import NOTHING_SENT, Envelope, ResponseEncoder
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.openapi import data_stream_response
+from modules.llm_platform.presentation.rest.http.openapi import declare_data_stream
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import request_id
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE
@@ -184,7 +184,7 @@ class PerplexityCancelled(BaseModel):
 @router.post("/v1/agent", include_in_schema=False)  # The vendor's other name.
 @router.post(
     "/v1/responses",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Answer a question, for clients of Perplexity's Agent API",
         PerplexityAgentRequest,
         PerplexityAgentResponse,
@@ -199,7 +199,7 @@ async def respond(request: Request) -> Response:
     tool = client_tools.find_forced_tool(request, body.tools or (), body.tool_choice)
     depth = _depth(body)
     schema = tool.schema if tool else structured.read_schema(request, body.response_format)
-    envelope = _envelope(
+    envelope = _make_envelope(
         request,
         body,
         background=body.background,
@@ -207,21 +207,21 @@ async def respond(request: Request) -> Response:
         is_json=schema is not None,
         tool=tool.name if tool else "",
     )
-    run = runs.ResponseRun(API, _question(body, depth, schema), envelope)
+    run = runs.ResponseRun(API, _make_question(body, depth, schema), envelope)
     ignored = client_tools.list_ignored_fields(body.partly_served, tool, body.tools or ())
     if body.stream:
         return dialect.report_ignored(await runs.stream(request, run), body, *ignored)
-    return dialect.json_answer(await runs.respond(request, run), body, *ignored)
+    return dialect.make_json_answer(await runs.respond(request, run), body, *ignored)
 
 
 async def _answer_task(request: Request, body: PerplexityAgentRequest, task: TranscriptTask) -> Response:
     """Answer a task about a transcript, which needs no search, has no sources, and is not stored."""
     depth = _depth(body)
-    answer = await transcripts.task_response(request, task, body.conversation.messages, depth, body.response_format)
-    writer = API.writer(request_id(request), _envelope(request, body, store=False))
+    answer = await transcripts.answer_task(request, task, body.conversation.messages, depth, body.response_format)
+    writer = API.writer(request_id(request), _make_envelope(request, body, store=False))
     events = list(transcripts.make_research_events(answer, writer.id))
     if not body.stream:
-        return dialect.json_content(writer.whole(events))
+        return dialect.make_json_response(writer.whole(events))
     encoder = ResponseEncoder(writer)
     return Response(b"".join(map(encoder.encode, events)), media_type=MEDIA_TYPE)
 
@@ -239,7 +239,7 @@ def _depth(body: PerplexityAgentRequest) -> Depth:
     return body.depth
 
 
-def _envelope(
+def _make_envelope(
     request: Request,
     body: PerplexityAgentRequest,
     *,
@@ -251,7 +251,7 @@ def _envelope(
     return runs.make_envelope(request, body.answering, background=background, store=store, echo=echo, **fields)
 
 
-def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, Any] | None) -> ResearchRequest:
+def _make_question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, Any] | None) -> ResearchRequest:
     """Return the research request. Raises InvalidRequestError, also for more addresses than a report reads."""
     urls = body.urls
     if len(urls) > MAX_URLS:
@@ -283,7 +283,7 @@ def _question(body: PerplexityAgentRequest, depth: Depth, schema: Mapping[str, A
     )
 
 
-ERRORS: Final = dialect.error_responses(400, 404, 422)
+ERRORS: Final = dialect.declare_errors(400, 404, 422)
 
 
 @router.get("/v1/agent/{response_id}", include_in_schema=False)
@@ -291,7 +291,7 @@ ERRORS: Final = dialect.error_responses(400, 404, 422)
     "/v1/responses/{response_id}",
     summary="A stored response, for clients of Perplexity's Agent API",
     response_model=PerplexityAgentResponse,
-    responses={**ERRORS, **data_stream_response("The response as it is now; with `stream`, its events.")},
+    responses={**ERRORS, **declare_data_stream("The response as it is now; with `stream`, its events.")},
 )
 async def get_response(
     request: Request,
@@ -301,7 +301,7 @@ async def get_response(
 ) -> Response:
     if stream:
         return await runs.resume(request, API, response_id, starting_after)
-    return dialect.json_content(await runs.retrieve(request, API, response_id))
+    return dialect.make_json_response(await runs.retrieve(request, API, response_id))
 
 
 @router.post("/v1/agent/{response_id}/cancel", include_in_schema=False)
@@ -313,4 +313,4 @@ async def get_response(
 )
 async def cancel_response(request: Request, response_id: runs.ResponseId) -> Response:
     await runs.cancel(request, API, response_id)
-    return dialect.json_content({"response_id": response_id, "status": "cancelling"})
+    return dialect.make_json_response({"response_id": response_id, "status": "cancelling"})

@@ -53,14 +53,14 @@ class AgentResponseWriter(ResponseWriter):
                 if event.chars and event.url not in self._read:
                     self._read.append(event.url)
                     yield self._part("reasoning.fetch_url_queries", urls=[event.url])
-                    yield self._part("reasoning.fetch_url_results", contents=[self._content(event.url)])
+                    yield self._part("reasoning.fetch_url_results", contents=[self._make_content(event.url)])
             case RoundStarted():
                 self._thought = {"thought": event.summary()}  # It is sent with the first query of the round.
             case SourcesNumbered():
                 self._sources = event.sources
                 urls = (source.url for source in event.sources)
                 self._excerpts = dict(zip(urls, event.excerpts, strict=False))  # An older version stored none.
-                yield self._part("reasoning.search_results", results=self._results())
+                yield self._part("reasoning.search_results", results=self._list_results())
             case Planned() | ModelPart():
                 return  # The API has no plan, and no language model answers its requests.
             case _:
@@ -69,13 +69,13 @@ class AgentResponseWriter(ResponseWriter):
     def _finish_call(self, arguments: str, answer: ResearchResponse) -> Iterator[Object]:
         yield from self._stop_reasoning()
         call = {"id": f"fc_{self.id}", "call_id": f"call_{self.id}", "name": self.envelope.tool, "arguments": arguments}
-        yield from self._whole_item({"type": "function_call", "status": "completed", **call})
+        yield from self._write_item({"type": "function_call", "status": "completed", **call})
         yield from self._end(answer)
 
     def _stop_reasoning(self) -> Iterator[Object]:
         yield self._part("reasoning.stopped")
-        for item in self._tool_items():
-            yield from self._whole_item(item)
+        for item in self._make_tool_items():
+            yield from self._write_item(item)
 
     def _open_text(self) -> Iterator[Object]:
         yield from self._stop_reasoning()
@@ -85,17 +85,17 @@ class AgentResponseWriter(ResponseWriter):
 
     def _close(self, text: str, answer: ResearchResponse | LLMResponse) -> Iterator[Object]:
         assert isinstance(answer, ResearchResponse)  # noqa: S101  a language model answers no request of this API
-        item = self.message("completed", self.part(text, self._annotations(answer)))
+        item = self.message("completed", self.part(text, self._make_annotations(answer)))
         self.output[self._position or 0] = item
         yield self._text_part("output_text.done", text=text)
         yield self._part("output_item.done", output_index=self._position, item=item)
         yield from self._end(answer)
 
     def _end(self, answer: ResearchResponse) -> Iterator[Object]:
-        for tool_item in self._tool_items():  # Pages are also read while the text is written.
+        for tool_item in self._make_tool_items():  # Pages are also read while the text is written.
             yield from self._update(tool_item)
-        extension = chat_completions.extension(answer, has_citations=False)
-        self.final = self.response("completed", self.output, usage=self._usage(answer), **extension)
+        extension = chat_completions.make_extension(answer, has_citations=False)
+        self.final = self.response("completed", self.output, usage=self._make_usage(answer), **extension)
         yield self._part("completed", response=self.final)
 
     def _fail(self, problem: Mapping[str, Any]) -> Iterator[Object]:
@@ -103,43 +103,43 @@ class AgentResponseWriter(ResponseWriter):
         error = {"message": problem.get("detail", ""), "code": problem.get("code"), "type": problem.get("title")}
         yield self._part("failed", error=error)
 
-    def _tool_items(self) -> Iterator[Object]:
+    def _make_tool_items(self) -> Iterator[Object]:
         if self._queries or self._sources:
-            yield {"type": "search_results", "queries": list(self._queries), "results": self._results()}
+            yield {"type": "search_results", "queries": list(self._queries), "results": self._list_results()}
         if self._read:
-            yield {"type": "fetch_url_results", "contents": [self._content(url) for url in self._read]}
+            yield {"type": "fetch_url_results", "contents": [self._make_content(url) for url in self._read]}
 
     def _update(self, item: Object) -> Iterator[Object]:
         for position, known in enumerate(self.output):
             if known["type"] == item["type"]:
                 self.output[position] = item
                 return
-        yield from self._whole_item(item)
+        yield from self._write_item(item)
 
-    def _whole_item(self, item: Object) -> Iterator[Object]:
+    def _write_item(self, item: Object) -> Iterator[Object]:
         position = self._add_item(item)
         yield self._part("output_item.added", output_index=position, item=item)
         yield self._part("output_item.done", output_index=position, item=item)
 
-    def _results(self) -> list[Object]:
+    def _list_results(self) -> list[Object]:
         results = []
         for source in self._sources:
-            snippet, found = self._snippet(source.url), self._found.get(source.url)
+            snippet, found = self._find_snippet(source.url), self._found.get(source.url)
             result = {"id": source.index, "title": source.title, "url": source.url, "source": "web", "snippet": snippet}
             results.append({**result, "date": found.published} if found else result)
         return results
 
-    def _content(self, url: str) -> Object:
+    def _make_content(self, url: str) -> Object:
         found = self._found.get(url)
         title = next((source.title for source in self._sources if source.url == url), found.title if found else "")
-        return {"url": url, "title": title, "snippet": self._snippet(url)}
+        return {"url": url, "title": title, "snippet": self._find_snippet(url)}
 
-    def _snippet(self, url: str) -> str:
+    def _find_snippet(self, url: str) -> str:
         """Return the text of the search result. For a page that no search found, return the beginning of its text."""
         found = self._found.get(url)
         return (found.snippet if found else "") or self._excerpts.get(url, "")
 
-    def _usage(self, answer: ResearchResponse) -> Object:
+    def _make_usage(self, answer: ResearchResponse) -> Object:
         meta = answer.metadata
         tools = {"search_web": {"invocation": len(self._queries)}, "fetch_url": {"invocation": len(self._read)}}
         usage: Object = {

@@ -23,7 +23,7 @@ from modules.llm_platform.presentation.rest.compat.perplexity.chat import (
 )
 from modules.llm_platform.presentation.rest.compat.responses import runs
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_services
 
 router = APIRouter(prefix="/perplexity", tags=["compatible"])
 
@@ -75,7 +75,7 @@ class PerplexityAsyncList(BaseModel):
 
 @router.post(
     "/async/chat/completions",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Run a chat completion in the background, for clients of Perplexity",
         PerplexityAsyncRequest,
         PerplexityAsyncResponse,
@@ -88,40 +88,40 @@ async def create(request: Request) -> Response:
     # The id is the same for all requests with this key. The store finds it among the runs of the caller.
     key = body.idempotency_key
     research_id = sha256(f"{API} {key}".encode()).hexdigest()[:ID_CHARS] if key else None
-    job = await services(request).research_jobs.submit(
+    job = await get_services(request).research_jobs.submit(
         build_research(request, sent, tool, in_background=True),
-        owner=caller_id(request),
+        owner=get_caller_id(request),
         api=API,
         client_request={MODEL: sent.model, **({TOOL: tool.name} if tool else {})},
         research_id=research_id,
     )
-    answer = PerplexityAsyncResponse(**_summary(job), model=_model(job))
+    answer = PerplexityAsyncResponse(**_make_summary(job), model=_find_model(job))
     ignored = (*sent.ignored_fields(tool), "stream", "return_related_questions")
-    return dialect.report_ignored(dialect.json_content(answer), sent, *ignored)
+    return dialect.report_ignored(dialect.make_json_response(answer), sent, *ignored)
 
 
 @router.get(
     "/async/chat/completions",
     summary="The chat completions in the background, for clients of Perplexity",
     response_model=PerplexityAsyncList,
-    responses=dialect.error_responses(422),
+    responses=dialect.declare_errors(422),
 )
 async def list_all(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=MAX_LISTED)] = PAGE_RUNS,
     next_token: Annotated[str | None, Query(description="`next_token` of the page before")] = None,
 ) -> Response:
-    jobs = services(request).research_jobs
-    page = await jobs.list(owner=caller_id(request), limit=limit, before=next_token, api=API)
-    summaries = [PerplexityAsyncSummary(**_summary(job), model=MODELS[job.depth]) for job in page.researches]
-    return dialect.json_content(PerplexityAsyncList(requests=summaries, next_token=page.next))
+    jobs = get_services(request).research_jobs
+    page = await jobs.list(owner=get_caller_id(request), limit=limit, before=next_token, api=API)
+    summaries = [PerplexityAsyncSummary(**_make_summary(job), model=MODELS[job.depth]) for job in page.researches]
+    return dialect.make_json_response(PerplexityAsyncList(requests=summaries, next_token=page.next))
 
 
 @router.get(
     "/async/chat/completions/{api_request}",
     summary="A chat completion in the background, for clients of Perplexity",
     response_model=PerplexityAsyncResponse,
-    responses=dialect.error_responses(404, 422),
+    responses=dialect.declare_errors(404, 422),
 )
 async def get(
     request: Request, api_request: Annotated[str, Path(description="`id` of the chat completion")]
@@ -130,41 +130,41 @@ async def get(
     answer, error = None, (job.problem or {}).get("detail")
     if job.response is not None:
         try:
-            answer = await _completion(request, job)
+            answer = await _make_completion(request, job)
         except OutputError as failure:
             error = failure.message
-    summary = _summary(job, has_failed=answer is None and job.response is not None)
-    return dialect.json_content(
-        PerplexityAsyncResponse(**summary, model=_model(job), response=answer, error_message=error)
+    summary = _make_summary(job, has_failed=answer is None and job.response is not None)
+    return dialect.make_json_response(
+        PerplexityAsyncResponse(**summary, model=_find_model(job), response=answer, error_message=error)
     )
 
 
-def _summary(job: ResearchJob, *, has_failed: bool = False) -> dict[str, Any]:
+def _make_summary(job: ResearchJob, *, has_failed: bool = False) -> dict[str, Any]:
     status = "FAILED" if has_failed else STATUSES.get(job.status, "FAILED")
-    ended = _seconds(job.finished_at)
+    ended = _count_seconds(job.finished_at)
     return {
         "id": job.id,
         "status": status,
-        "created_at": _seconds(job.created_at),
-        "started_at": _seconds(job.started_at),
+        "created_at": _count_seconds(job.created_at),
+        "started_at": _count_seconds(job.started_at),
         "completed_at": ended if status == "COMPLETED" else None,
         "failed_at": ended if status == "FAILED" else None,
     }
 
 
-def _seconds(time: datetime | None) -> int | None:
+def _count_seconds(time: datetime | None) -> int | None:
     return None if time is None else int(time.timestamp())
 
 
-def _model(job: ResearchJobDetail) -> str:
+def _find_model(job: ResearchJobDetail) -> str:
     return str(job.client_request.get(MODEL) or MODELS[job.depth])
 
 
-async def _completion(request: Request, job: ResearchJobDetail) -> dict[str, Any]:
+async def _make_completion(request: Request, job: ResearchJobDetail) -> dict[str, Any]:
     """Return the chat completion of a finished run. Raises OutputError if it was to be JSON and is not."""
     completion = chat_completions.Completion(
         job.id,
-        _model(job),
+        _find_model(job),
         describe,
         created=int(job.created_at.timestamp()),
         is_json=job.request.output_schema is not None,

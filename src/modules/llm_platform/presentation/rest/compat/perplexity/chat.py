@@ -31,7 +31,7 @@ from modules.llm_platform.presentation.rest.compat import (
 from modules.llm_platform.presentation.rest.compat.perplexity.filters import DATES, SearchFilters
 from modules.llm_platform.presentation.rest.compat.perplexity.models import DEPTHS
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.request_scope import request_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_services, request_id
 from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import MEDIA_TYPE, stream_research
 from shared.exceptions import AppException
@@ -72,7 +72,7 @@ class PerplexityChatRequest(SearchFilters, frozen=True):
 class PerplexitySearchRequest(SearchFilters, frozen=True):
     """One query or several."""
 
-    query: Annotated[SearchQuery | _Queries, dialect.one_or_several(SearchQuery, _Queries)]
+    query: Annotated[SearchQuery | _Queries, dialect.accept_one_or_several(SearchQuery, _Queries)]
     max_results: int = Field(default=10, ge=1, le=MAX_SEARCH_RESULTS, strict=True)
 
 
@@ -98,7 +98,7 @@ class PerplexitySearchResponse(BaseModel):
 
 @router.post(
     "/chat/completions",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Answer a question, for clients of Perplexity",
         PerplexityChatRequest,
         PerplexityChatResponse,
@@ -122,22 +122,22 @@ async def chat(request: Request) -> Response:
     if body.stream:
         stream = await stream_research(request, question, ChatStream(completion))
         return dialect.report_ignored(stream, body, *ignored, "return_related_questions")
-    response, related = await _answer(request, body, question, completion)
+    response, related = await _find_answer(request, body, question, completion)
     if related is None:
-        return dialect.json_answer(completion.whole(response), body, *ignored)
+        return dialect.make_json_answer(completion.whole(response), body, *ignored)
     metadata = add_spending(response.metadata, related.spent)
     answer = completion.whole(response.model_copy(update={"metadata": metadata}))
     answer["related_questions"] = [other for other in related.questions if other != question.query]
-    return dialect.json_answer(answer, body, *ignored)
+    return dialect.make_json_answer(answer, body, *ignored)
 
 
 async def _answer_task(request: Request, body: PerplexityChatRequest, task: TranscriptTask) -> Response:
     """Answer a task about a transcript, which needs no search and has no sources."""
-    answer = await transcripts.task_response(request, task, body.messages, DEPTHS[body.model], body.response_format)
+    answer = await transcripts.answer_task(request, task, body.messages, DEPTHS[body.model], body.response_format)
     completion = chat_completions.Completion(request_id(request), body.model, describe)
     ignored = (*body.ignored_fields(None), "return_related_questions")
     if not body.stream:
-        return dialect.json_answer(completion.whole(answer), body, *ignored)
+        return dialect.make_json_answer(completion.whole(answer), body, *ignored)
     encoder = ChatStream(completion)
     content = b"".join(map(encoder.encode, transcripts.make_research_events(answer, completion.request_id)))
     return dialect.report_ignored(Response(content, media_type=MEDIA_TYPE), body, *ignored)
@@ -145,7 +145,7 @@ async def _answer_task(request: Request, body: PerplexityChatRequest, task: Tran
 
 @router.post(
     "/search",
-    **dialect.declaration("Search, for clients of Perplexity", PerplexitySearchRequest, PerplexitySearchResponse),
+    **dialect.declare_route("Search, for clients of Perplexity", PerplexitySearchRequest, PerplexitySearchResponse),
 )
 async def search(request: Request) -> Response:
     body = await read_body(request, PerplexitySearchRequest)
@@ -169,7 +169,7 @@ async def search(request: Request) -> Response:
         for item in answer.results
     }
     answer = {"id": request_id(request), "results": list(results.values())[: body.max_results * len(queries)]}
-    return dialect.json_answer(answer, body, *body.partly_served)
+    return dialect.make_json_answer(answer, body, *body.partly_served)
 
 
 def build_research(
@@ -189,7 +189,7 @@ def build_research(
     )
 
 
-async def _answer(
+async def _find_answer(
     request: Request,
     body: PerplexityChatRequest,
     question: ResearchRequest,
@@ -213,7 +213,7 @@ async def _answer(
 
 async def _make_plan(request: Request, plan: PlanRequest) -> ResearchPlan:
     try:
-        return await services(request).research.plan(plan)
+        return await get_services(request).research.plan(plan)
     except AppException as error:
         log.warning("no related questions", extra={"reason": error.message})
         return ResearchPlan(query=plan.query, language=plan.language or "", questions=(), planner="")
@@ -229,34 +229,34 @@ def describe(sources: Sequence[SourceRef], response: ResearchResponse | None) ->
     described: dict[str, Any] = {
         "citations": urls,
         "search_results": [
-            {**_source(source, texts.get(source.url), response.query if response else ""), "url": url}
+            {**_make_source(source, texts.get(source.url), response.query if response else ""), "url": url}
             for source, url in zip(sources, urls, strict=True)
         ],
     }
     if response is not None:
         metadata = response.metadata
-        usage = {**chat_completions.token_usage(response), "num_search_queries": metadata.searches}
+        usage = {**chat_completions.make_token_usage(response), "num_search_queries": metadata.searches}
         if metadata.cost_usd is not None:  # None: a price is unknown.
             usage["cost"] = {"input_tokens_cost": 0.0, "output_tokens_cost": 0.0, "total_cost": metadata.cost_usd}
-        described |= {"usage": usage, **chat_completions.extension(response)}
+        described |= {"usage": usage, **chat_completions.make_extension(response)}
     return described
 
 
-def _source(source: SourceRef, raw: RawResult | None, question: str) -> dict[str, Any]:
+def _make_source(source: SourceRef, raw: RawResult | None, question: str) -> dict[str, Any]:
     described = {"title": source.title, "url": source.url, "source": "web"}
     return {**described, "snippet": dialect.select_snippet(raw, question), "date": raw.published} if raw else described
 
 
 def format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return error.status_code, _perplexity_error(problem)
+    return error.status_code, _make_perplexity_error(problem)
 
 
-def _perplexity_error(problem: Mapping[str, Any]) -> dict[str, Any]:
+def _make_perplexity_error(problem: Mapping[str, Any]) -> dict[str, Any]:
     """Return an error as the clients of Perplexity read it: `code` is the status, `type` says what is wrong.
 
     Some of them, such as @ai-sdk/perplexity, read an error with another `code` as none.
     """
-    error = chat_completions.openai_error(problem)["error"]
+    error = chat_completions.make_openai_error(problem)["error"]
     return {"error": {**error, "type": problem["code"], "code": problem["status"]}}
 
 
@@ -265,4 +265,4 @@ class ChatStream(chat_completions.CompletionStream):
 
     @staticmethod
     def format_problem(problem: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _perplexity_error(problem)
+        return _make_perplexity_error(problem)

@@ -18,14 +18,14 @@ DATES: Final[Mapping[str, str]] = {  # filters that are refused
 }
 
 
-def _day(value: object) -> date:
+def _parse_day(value: object) -> date:
     try:
         return datetime.strptime(value if isinstance(value, str) else "", "%m/%d/%Y").date()  # noqa: DTZ007  # a day has no zone
     except ValueError:
         raise ValueError("must be a date as month/day/year, such as 3/31/2026") from None
 
 
-Day = Annotated[date, BeforeValidator(_day, json_schema_input_type=str)]
+Day = Annotated[date, BeforeValidator(_parse_day, json_schema_input_type=str)]
 
 Recency = Literal["hour", "day", "week", "month", "year"]
 

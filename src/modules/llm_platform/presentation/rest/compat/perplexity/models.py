@@ -6,7 +6,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Response
 
 from modules.llm_platform.domain.dtos.request_dtos import Depth
-from modules.llm_platform.presentation.rest.compat.dialect import error_responses, json_content
+from modules.llm_platform.presentation.rest.compat.dialect import declare_errors, make_json_response
 from modules.llm_platform.presentation.rest.compat.openai.models import OpenaiModels, describe
 
 router = APIRouter(prefix="/perplexity", tags=["compatible"])
@@ -42,10 +42,10 @@ def find_depth(name: str) -> Depth | None:
     "/v1/models",
     summary="The models, for clients of Perplexity's Agent API",
     response_model=OpenaiModels,
-    responses=error_responses(),
+    responses=declare_errors(),
 )
 async def list_models() -> Response:
-    return json_content(_MODELS)
+    return make_json_response(_MODELS)
 
 
 _MODELS: Final[Mapping[str, Any]] = {"object": "list", "data": list(map(describe, DEPTHS))}

@@ -13,7 +13,7 @@ from modules.llm_platform.presentation.rest.compat.chat_completions import (
     NO_QUESTION,
     TOOL,
     CompletionMessage,
-    length_up_to_question,
+    count_turns_up_to_question,
 )
 from modules.llm_platform.presentation.rest.compat.content import Content, join_text, require_text
 from modules.llm_platform.presentation.rest.http.body import validate
@@ -71,7 +71,7 @@ _BY_TYPE: Final[Mapping[str, type[BaseModel]]] = {
 }
 
 
-def _item(value: Any) -> Any:
+def _check_item(value: Any) -> Any:
     """Validate an item by its type, so that an error has the place of the item and not one for each kind."""
     return TypeAdapter(_choose_model(value)).validate_python(value)
 
@@ -85,13 +85,13 @@ def _choose_model(value: Any) -> type[BaseModel]:
     return _BY_TYPE.get(kind, CompletionMessage) if isinstance(kind, str) else CompletionMessage
 
 
-Item = Annotated[AnyItem, PlainValidator(_item, json_schema_input_type=AnyItem)]
+Item = Annotated[AnyItem, PlainValidator(_check_item, json_schema_input_type=AnyItem)]
 Items = Annotated[tuple[Item, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
 _TEXT: Final = TypeAdapter(str)
 _ITEMS: Final[TypeAdapter[tuple[AnyItem, ...]]] = TypeAdapter(tuple[Item, ...])
 
 
-def _text_or_items(value: Any) -> str | tuple[AnyItem, ...]:
+def _check_text_or_items(value: Any) -> str | tuple[AnyItem, ...]:
     """Validate the input by its kind, so that an error has one place. Our own items do not count."""
     if not isinstance(value, list | tuple):
         return _TEXT.validate_python(value, strict=True)
@@ -104,7 +104,7 @@ def _text_or_items(value: Any) -> str | tuple[AnyItem, ...]:
     return items
 
 
-Input = Annotated[str | Items, PlainValidator(_text_or_items, json_schema_input_type=str | Items)]
+Input = Annotated[str | Items, PlainValidator(_check_text_or_items, json_schema_input_type=str | Items)]
 Tools = Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)]
 
 
@@ -131,7 +131,7 @@ def read_conversation(value: str | Sequence[AnyItem], instructions: str | None) 
             require_text(item.content, "input", position, "content")
         if not isinstance(item, OwnItem):
             turns.append((position, item))
-    last = length_up_to_question([item.role for _, item in turns])
+    last = count_turns_up_to_question([item.role for _, item in turns])
     messages = {position: item for position, item in turns[:last] if isinstance(item, CompletionMessage)}
     if not messages:
         raise InvalidRequestError.at(("body", "input"), NO_QUESTION)

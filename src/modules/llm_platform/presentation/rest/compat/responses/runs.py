@@ -21,9 +21,9 @@ from modules.llm_platform.presentation.rest.compat.responses.writer import (
     ResponseEncoder,
     ResponseWriter,
 )
-from modules.llm_platform.presentation.rest.compat.structured import json_text
+from modules.llm_platform.presentation.rest.compat.structured import write_json
 from modules.llm_platform.presentation.rest.http.problems import BadRequestError
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_services, request_id
 from modules.llm_platform.presentation.rest.http.run_research import run_research
 from modules.llm_platform.presentation.rest.http.sse import HEARTBEAT, EventStream, stream_research
 from modules.llm_platform.presentation.rest.research_job_routes import check_streams, follow
@@ -69,7 +69,7 @@ def make_envelope(
     """Return the envelope. `store` is true unless the client or the settings say otherwise. Raises InvalidRequestError."""
     if background and store is False:
         raise chat_completions.make_refusal("store", NOT_STORED)
-    is_stored = store is not False and services(request).research_jobs.is_storing
+    is_stored = store is not False and get_services(request).research_jobs.is_storing
     return Envelope(
         model=model,
         created_at=int(time.time()),
@@ -87,7 +87,7 @@ async def respond(request: Request, run: ResponseRun) -> Object:
     events: list[research_events.ResearchEvent] = []
     answer = await run_research(request, run.question, events.append)
     if run.envelope.is_json:
-        json_text(answer)  # raises OutputError before the run is stored as a good one
+        write_json(answer)  # raises OutputError before the run is stored as a good one
     writer = run.api.writer(request_id(request), run.envelope)
     events.append(research_events.Done(request_id=writer.id, response=answer))
     await _record(request, run, writer, events)
@@ -106,7 +106,7 @@ async def stream(request: Request, run: ResponseRun) -> Response:
 
 async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail:
     """Return a run of the caller that this API submitted. Raises ResearchNotFoundError."""
-    job = await services(request).research_jobs.get(job_id, owner=caller_id(request))
+    job = await get_services(request).research_jobs.get(job_id, owner=get_caller_id(request))
     if job.api != api:
         raise ResearchNotFoundError
     return job
@@ -114,19 +114,19 @@ async def find_job(request: Request, api: str, job_id: str) -> ResearchJobDetail
 
 async def read_stored_events(request: Request, job_id: str) -> list[research_events.ResearchEvent]:
     """Return the events of a run of the caller that are stored now. Raises ResearchNotFoundError."""
-    stored = await services(request).research_jobs.stored_events(job_id, owner=caller_id(request))
+    stored = await get_services(request).research_jobs.stored_events(job_id, owner=get_caller_id(request))
     return [event for row in stored if (event := research_events.parse_event(row.data))]
 
 
 async def retrieve(request: Request, api: ResponsesApi, response_id: str, includes: tuple[str, ...] = ()) -> Object:
     """Return the response as it is now. Raises ResearchNotFoundError."""
-    return await current(request, api, await find_job(request, api.name, response_id), includes)
+    return await read_current(request, api, await find_job(request, api.name, response_id), includes)
 
 
-async def current(
+async def read_current(
     request: Request, api: ResponsesApi, job: ResearchJobDetail, includes: tuple[str, ...] = ()
 ) -> Object:
-    writer = _writer(api, job, includes)
+    writer = _make_writer(api, job, includes)
     if job.problem is not None:
         return writer.failed(job.problem)
     if job.response is None:
@@ -138,37 +138,37 @@ async def resume(
     request: Request, api: ResponsesApi, response_id: str, after: int = NOTHING_SENT, includes: tuple[str, ...] = ()
 ) -> Response:
     """Return the stream of a stored response after the event with this `sequence_number`. Raises ResearchNotFoundError."""
-    return _follow(request, _writer(api, await find_job(request, api.name, response_id), includes), after)
+    return _follow(request, _make_writer(api, await find_job(request, api.name, response_id), includes), after)
 
 
 async def cancel(request: Request, api: ResponsesApi, response_id: str) -> ResearchJobDetail:
     """Stop a background run that has not ended. Raises ResearchNotFoundError, BadRequestError."""
     job = await find_job(request, api.name, response_id)
     if job.status in ("queued", "running"):
-        job = await services(request).research_jobs.cancel(response_id, owner=caller_id(request))
+        job = await get_services(request).research_jobs.cancel(response_id, owner=get_caller_id(request))
         if job.status == "cancelled":
             return job  # any other run ended in the meantime
     raise BadRequestError(
-        f"The response is {current_status(job)}: only a background response that runs can be cancelled."
+        f"The response is {get_current_status(job)}: only a background response that runs can be cancelled."
     )
 
 
 async def delete(request: Request, api: ResponsesApi, response_id: str) -> None:
     """Remove a stored response. Raises ResearchNotFoundError."""
     await find_job(request, api.name, response_id)
-    await services(request).research_jobs.delete(response_id, owner=caller_id(request))
+    await get_services(request).research_jobs.delete(response_id, owner=get_caller_id(request))
 
 
-def current_status(job: ResearchJobDetail) -> str:
+def get_current_status(job: ResearchJobDetail) -> str:
     """Return the status of a run in the words of the vendors."""
     return {"running": "in_progress", "done": "completed"}.get(job.status, job.status)
 
 
 async def _submit(request: Request, run: ResponseRun) -> ResponseWriter:
     try:
-        job = await services(request).research_jobs.submit(
+        job = await get_services(request).research_jobs.submit(
             run.question,
-            owner=caller_id(request),
+            owner=get_caller_id(request),
             api=run.api.name,
             client_request=run.envelope.model_dump(mode="json"),
         )
@@ -185,17 +185,17 @@ async def _record(
     if not run.envelope.store:
         return
     stored = [event for event in events if isinstance(event, STORED_EVENTS)]
-    is_stored = await services(request).research_jobs.record(
+    is_stored = await get_services(request).research_jobs.record(
         run.question,
         stored,
-        owner=caller_id(request),
+        owner=get_caller_id(request),
         api=run.api.name,
         client_request=run.envelope.model_dump(mode="json"),
     )
     writer.envelope = run.envelope.model_copy(update={"store": is_stored})
 
 
-def _writer(api: ResponsesApi, job: ResearchJobDetail, includes: tuple[str, ...] = ()) -> ResponseWriter:
+def _make_writer(api: ResponsesApi, job: ResearchJobDetail, includes: tuple[str, ...] = ()) -> ResponseWriter:
     envelope = Envelope.model_validate(job.client_request)
     if includes:
         envelope = envelope.model_copy(update={"includes": (*envelope.includes, *includes)})
@@ -217,10 +217,12 @@ def _follow(request: Request, writer: ResponseWriter, after: int) -> Response:
         decoded = research_events.parse_event(event.data)
         return encoder.encode(decoded) if decoded else b""
 
-    return EventStream(_until_ended(request, writer, follow(request, writer.id)), encode, encoder.begin() or HEARTBEAT)
+    return EventStream(
+        _stream_until_end(request, writer, follow(request, writer.id)), encode, encoder.begin() or HEARTBEAT
+    )
 
 
-async def _until_ended(
+async def _stream_until_end(
     request: Request, writer: ResponseWriter, events: AsyncGenerator[JobEvent, None]
 ) -> AsyncGenerator[JobEvent, None]:
     """Yield the events of a run. The writer knows when it ended before it gets the last one."""
@@ -228,6 +230,6 @@ async def _until_ended(
         async for event in events:
             if event.type == DONE:
                 with suppress(ResearchNotFoundError):  # it was removed meanwhile
-                    owner = caller_id(request)
-                    writer.ended_at = _get_end(await services(request).research_jobs.get(writer.id, owner=owner))
+                    owner = get_caller_id(request)
+                    writer.ended_at = _get_end(await get_services(request).research_jobs.get(writer.id, owner=owner))
             yield event

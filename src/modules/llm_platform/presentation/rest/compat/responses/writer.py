@@ -31,7 +31,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import LLMResponse
 from modules.llm_platform.domain.exceptions import OutputError, ResearchCancelledError
 from modules.llm_platform.presentation.rest.chat_routes import ChatDone, ChatEvent, ModelPart
 from modules.llm_platform.presentation.rest.compat import chat_completions, structured
-from modules.llm_platform.presentation.rest.http.problems import problem_object
+from modules.llm_platform.presentation.rest.http.problems import make_problem
 from shared.exceptions import AppException
 
 Object = dict[str, Any]
@@ -182,7 +182,7 @@ class ResponseWriter(ABC):
         text = answer.synthesis
         if self.envelope.is_json:
             try:
-                text = structured.json_text(answer)
+                text = structured.write_json(answer)
             except OutputError as error:
                 yield from self._fail(error.problem(instance=f"/research/{self.id}", request_id=self.id))
                 return
@@ -214,10 +214,10 @@ class ResponseWriter(ABC):
         self.output.append(item)
         return len(self.output) - 1
 
-    def _annotations(self, answer: ResearchResponse) -> list[Object]:
+    def _make_annotations(self, answer: ResearchResponse) -> list[Object]:
         if self.envelope.is_json:
-            return list(structured.marker_annotations(structured.json_text(answer), answer))
-        return list(chat_completions.url_citations(answer, len(self._void)))
+            return list(structured.make_marker_annotations(structured.write_json(answer), answer))
+        return list(chat_completions.make_url_citations(answer, len(self._void)))
 
     def _text_part(self, kind: str, **fields: Any) -> Object:
         return self._part(kind, item_id=self.message_id, output_index=self._position, content_index=0, **fields)
@@ -236,15 +236,15 @@ class ResponseEncoder:
         self._next = 0
 
     def begin(self) -> bytes:
-        return b"".join(map(self._frame, self._writer.begin()))
+        return b"".join(map(self._encode_frame, self._writer.begin()))
 
     def encode(self, event: ResearchEvent | ChatEvent) -> bytes:
-        return b"".join(map(self._frame, self._writer.parts(event)))
+        return b"".join(map(self._encode_frame, self._writer.parts(event)))
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
-        return self.encode(Failed(request_id=self._writer.id, problem=problem_object(error, scope)))
+        return self.encode(Failed(request_id=self._writer.id, problem=make_problem(error, scope)))
 
-    def _frame(self, part: Object) -> bytes:
+    def _encode_frame(self, part: Object) -> bytes:
         number, self._next = self._next, self._next + 1
         if number <= self._after:
             return b""

@@ -18,7 +18,7 @@ from modules.llm_platform.presentation.rest.compat.tavily.examples import EXAMPL
 from modules.llm_platform.presentation.rest.compat.tavily.shared import ENDPOINTS
 from modules.llm_platform.presentation.rest.http.access import Headers
 from modules.llm_platform.presentation.rest.http.body import receive_body_with_key
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, server_state
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_server_state
 from shared.exceptions import AppException
 
 router = APIRouter(prefix="/tavily", tags=["compatible"])
@@ -37,16 +37,16 @@ class TavilyUsage(BaseModel):
     "/usage",
     summary="Calls of the API key, for clients of Tavily",
     response_model=TavilyUsage,
-    responses=dialect.error_responses(),
+    responses=dialect.declare_errors(),
 )
 async def get_usage(request: Request) -> Response:
-    calls, caller = server_state(request).calls, caller_id(request)
+    calls, caller = get_server_state(request).calls, get_caller_id(request)
     # The numbers of other callers are none of its business, so the account has the numbers of the key.
     by_endpoint = {f"{endpoint}_usage": calls[caller, f"tavily/{endpoint}"] for endpoint in ENDPOINTS}
     total = sum(by_endpoint.values())
     account = {"current_plan": PLAN, "plan_usage": total, "plan_limit": None, "paygo_usage": 0, "paygo_limit": None}
     usage = {"key": {"usage": total, "limit": None, **by_endpoint}, "account": {**account, **by_endpoint}}
-    return dialect.json_content(usage)
+    return dialect.make_json_response(usage)
 
 
 async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[bytes, Receive]:
@@ -69,7 +69,7 @@ async def _find_key(scope: Scope, headers: Headers, receive: Receive) -> tuple[b
 
 
 def _format_error(error: AppException, problem: Mapping[str, Any]) -> tuple[int, Mapping[str, Any]]:
-    return dialect.readable_status(error), {"detail": {"error": dialect.format_message(problem)}}
+    return dialect.choose_readable_status(error), {"detail": {"error": dialect.format_message(problem)}}
 
 
 DIALECT: Final = dialect.Dialect(

@@ -13,9 +13,9 @@ from pydantic import BaseModel, Field, StrictBool
 from modules.llm_platform.domain.dtos import site_crawl_dtos as dtos
 from modules.llm_platform.domain.retrieval.excerpt import select_excerpt
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, count_call, footer
+from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, count_call, make_footer
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.request_scope import server_state, services
+from modules.llm_platform.presentation.rest.http.request_scope import get_server_state, get_services
 
 router = APIRouter(prefix="/tavily", tags=["compatible"])
 
@@ -102,7 +102,7 @@ class TavilyCrawlResponse(BaseModel):
 
 @router.post(
     "/crawl",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Read the pages of a site, for clients of Tavily",
         TavilyCrawlRequest,
         TavilyCrawlResponse,
@@ -113,17 +113,17 @@ async def crawl(request: Request) -> Response:
     began = time.perf_counter()
     body = await read_body(request, TavilyCrawlRequest)
     count_call(request, "crawl")
-    async with dialect.reading(request), server_state(request).crawls.slot():
-        found = await services(request).site_crawl.crawl(body.request)
+    async with dialect.reading(request), get_server_state(request).crawls.slot():
+        found = await get_services(request).site_crawl.crawl(body.request)
         until = began + body.timeout * EXCERPT_SHARE
-        results = [_result(page, await _text(page, body, until), body) for page in found.pages]
-    content = {**_head(found), "results": results, **footer(request, began)}
-    return dialect.json_answer(content, body, *body.partly_served)
+        results = [_make_result(page, await _choose_text(page, body, until), body) for page in found.pages]
+    content = {**_make_head(found), "results": results, **make_footer(request, began)}
+    return dialect.make_json_answer(content, body, *body.partly_served)
 
 
 @router.post(
     "/map",
-    **dialect.declaration(
+    **dialect.declare_route(
         "List the pages of a site, for clients of Tavily",
         TavilyMapRequest,
         TavilyMapResponse,
@@ -134,13 +134,13 @@ async def map_site(request: Request) -> Response:
     began = time.perf_counter()
     body = await read_body(request, TavilyMapRequest)
     count_call(request, "map")
-    async with dialect.reading(request), server_state(request).crawls.slot():
-        found = await services(request).site_crawl.map(body.request)
-    content = {**_head(found), "results": found.urls, **footer(request, began)}
-    return dialect.json_answer(content, body, *body.partly_served)
+    async with dialect.reading(request), get_server_state(request).crawls.slot():
+        found = await get_services(request).site_crawl.map(body.request)
+    content = {**_make_head(found), "results": found.urls, **make_footer(request, began)}
+    return dialect.make_json_answer(content, body, *body.partly_served)
 
 
-def _head(found: dtos.SiteCrawl) -> dict[str, Any]:
+def _make_head(found: dtos.SiteCrawl) -> dict[str, Any]:
     return {
         "base_url": found.base_url,
         "failed_results": [{"url": page.url, "error": page.error} for page in found.failed],
@@ -148,7 +148,7 @@ def _head(found: dtos.SiteCrawl) -> dict[str, Any]:
     }
 
 
-async def _text(linked: dtos.LinkedPage, body: TavilyCrawlRequest, until: float) -> str:
+async def _choose_text(linked: dtos.LinkedPage, body: TavilyCrawlRequest, until: float) -> str:
     """Return the text of a page, or what of it fits the instructions: after the time `until` its beginning."""
     text = linked.page.text
     if not body.instructions or not body.chunks_per_source:
@@ -159,7 +159,7 @@ async def _text(linked: dtos.LinkedPage, body: TavilyCrawlRequest, until: float)
     return await asyncio.to_thread(select_excerpt, text[:MAX_RANKED_CHARS], body.instructions, max_tokens)
 
 
-def _result(linked: dtos.LinkedPage, text: str, body: TavilyCrawlRequest) -> dict[str, Any]:
+def _make_result(linked: dtos.LinkedPage, text: str, body: TavilyCrawlRequest) -> dict[str, Any]:
     result = {
         "url": linked.page.url,
         "title": linked.page.title,

@@ -33,8 +33,8 @@ from modules.llm_platform.domain.dtos.research_job_dtos import ResearchJobDetail
 from modules.llm_platform.presentation.rest.compat import chat_completions, dialect
 from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyDomains, count_call
 from modules.llm_platform.presentation.rest.http.body import read_body
-from modules.llm_platform.presentation.rest.http.problems import problem_object
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, services
+from modules.llm_platform.presentation.rest.http.problems import make_problem
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_services, request_id
 from modules.llm_platform.presentation.rest.http.sse import stream_research
 from shared.exceptions import AppException
 
@@ -98,7 +98,7 @@ class TavilyResearchState(BaseModel):
 
 @router.post(
     "/research",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Research, for clients of Tavily",
         TavilyResearchRequest,
         TavilyResearchTask,
@@ -114,7 +114,7 @@ async def create_research(request: Request) -> Response:
     if body.stream:
         stream = await stream_research(request, question, TavilyStream(request_id(request), body))
         return dialect.report_ignored(stream, body, "include_domains")
-    job = await services(request).research_jobs.submit(question, owner=caller_id(request), api=API)
+    job = await get_services(request).research_jobs.submit(question, owner=get_caller_id(request), api=API)
     task = {
         "request_id": f"{job.id}-{body.citation_format}",
         "created_at": job.created_at,
@@ -123,7 +123,7 @@ async def create_research(request: Request) -> Response:
         "model": body.model,
         "response_time": round(time.perf_counter() - began, 3),
     }
-    return dialect.json_answer(task, body, "include_domains")
+    return dialect.make_json_answer(task, body, "include_domains")
 
 
 @router.get(
@@ -131,7 +131,7 @@ async def create_research(request: Request) -> Response:
     summary="A research run, for clients of Tavily",
     response_model=TavilyResearchState,
     responses={
-        **dialect.error_responses(400, 404, 422),
+        **dialect.declare_errors(400, 404, 422),
         202: {"description": "It is queued or runs", "model": TavilyResearchState},
     },
 )
@@ -143,13 +143,13 @@ async def get_research(
     # The id that the client got is the id of the run, with the citation style at its end.
     job_id, _, sent = request_id.rpartition("-")
     style: CitationStyle | None = next((known for known in get_args(CitationStyle) if known == sent), None)
-    job = await services(request).research_jobs.get(job_id if style else request_id, owner=caller_id(request))
-    state = _state(job, style or "numbered", include_usage=include_usage)
+    job = await get_services(request).research_jobs.get(job_id if style else request_id, owner=get_caller_id(request))
+    state = _make_state(job, style or "numbered", include_usage=include_usage)
     status = 202 if job.status in ("queued", "running") else 200
-    return dialect.json_content({"request_id": request_id, **state}, status)
+    return dialect.make_json_response({"request_id": request_id, **state}, status)
 
 
-def _state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool) -> dict[str, Any]:
+def _make_state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool) -> dict[str, Any]:
     until = job.finished_at or datetime.now(UTC)
     state: dict[str, Any] = {
         "status": STATUSES.get(job.status, "failed"),
@@ -158,8 +158,8 @@ def _state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool)
     if job.response is not None:
         state |= {
             "created_at": job.created_at,
-            "content": _content(job.response, style),
-            "sources": _sources(job.response),
+            "content": _make_content(job.response, style),
+            "sources": _list_sources(job.response),
         }
         if include_usage:
             fields = {"searches", "llm_calls", "prompt_tokens", "completion_tokens", "cost_usd"}
@@ -169,11 +169,11 @@ def _state(job: ResearchJobDetail, style: CitationStyle, *, include_usage: bool)
     return state
 
 
-def _content(response: ResearchResponse, style: CitationStyle) -> str | dict[str, Any]:
+def _make_content(response: ResearchResponse, style: CitationStyle) -> str | dict[str, Any]:
     return render_citations(response, style) if response.output is None else response.output
 
 
-def _sources(response: ResearchResponse) -> list[dict[str, Any]]:
+def _list_sources(response: ResearchResponse) -> list[dict[str, Any]]:
     """Return the cited sources. `index` is the number in the text, an addition of ours. The address of a PDF names the page of
     its first supporting quote.
     """
@@ -209,33 +209,33 @@ class TavilyStream:
             return b""
         match event:
             case Planned():
-                return self._call("Planning", "Planning the research") + self._answer("Planning")
+                return self._call("Planning", "Planning the research") + self._encode_answer("Planning")
             case Searched():  # The event follows a search, so its call and its response are sent together.
                 sources = [{"title": result.title, "url": result.url, "favicon": None} for result in event.results]
                 call = self._call("WebSearch", "Searching", queries=[event.query])
-                return call + self._answer("WebSearch", sources=sources)
+                return call + self._encode_answer("WebSearch", sources=sources)
             case RoundStarted():
-                return self._call("Planning", event.summary()) + self._answer("Planning")
+                return self._call("Planning", event.summary()) + self._encode_answer("Planning")
             case Read():
                 return b""  # The API has no call that reads one page.
             case SourcesNumbered():
                 self._is_writing = True
                 return self._call("Generating", "Writing the answer")
             case Token():
-                return self._text(event.text)
+                return self._encode_text(event.text)
             case Reset():
-                return self._text(chat_completions.RESTARTED) if self._has_text else b""
+                return self._encode_text(chat_completions.RESTARTED) if self._has_text else b""
             case Done():
                 return self._end(event.response)
             case Failed():
-                return self._error(event.problem)
+                return self._encode_error(event.problem)
             case _:
                 assert_never(event)
 
     def fail(self, error: AppException, scope: Scope) -> bytes:
-        return self._error(problem_object(error, scope))
+        return self._encode_error(make_problem(error, scope))
 
-    def _text(self, text: str) -> bytes:
+    def _encode_text(self, text: str) -> bytes:
         if not self._sends_tokens:
             return b""
         self._has_text = True
@@ -243,31 +243,31 @@ class TavilyStream:
 
     def _end(self, response: ResearchResponse) -> bytes:
         if not self._sends_tokens:
-            rest = self._chunk(content=_content(response, self._style))
+            rest = self._chunk(content=_make_content(response, self._style))
         elif references := render_reference_list(response, self._style):
             rest = self._chunk(content=f"\n\n{references}")
         else:
             rest = b""
-        answer = self._answer("Generating") if self._is_writing else b""
-        return answer + rest + self._chunk(sources=_sources(response)) + TAVILY_END_OF_STREAM
+        answer = self._encode_answer("Generating") if self._is_writing else b""
+        return answer + rest + self._chunk(sources=_list_sources(response)) + TAVILY_END_OF_STREAM
 
     def _call(self, name: str, arguments: str, **more: Sequence[str]) -> bytes:
         self._calls += 1
         call = {"name": name, "id": f"call_{self._calls}", "arguments": arguments, **more}
         return self._chunk(tool_calls={"type": "tool_call", "tool_call": [call]})
 
-    def _answer(self, name: str, **more: Sequence[Mapping[str, Any]]) -> bytes:
+    def _encode_answer(self, name: str, **more: Sequence[Mapping[str, Any]]) -> bytes:
         """Return the response to the last call: one is open at a time."""
         answer = {"name": name, "id": f"call_{self._calls}", "arguments": f"{name} is finished", **more}
         return self._chunk(tool_calls={"type": "tool_response", "tool_response": [answer]})
 
     def _chunk(self, **delta: Any) -> bytes:
-        return chat_completions.data_part(
+        return chat_completions.encode_data_part(
             {**self._head, "choices": [{"index": 0, "delta": {"role": "assistant", **delta}}]}
         )
 
-    def _error(self, problem: Mapping[str, Any]) -> bytes:
+    def _encode_error(self, problem: Mapping[str, Any]) -> bytes:
         return (
-            chat_completions.data_part({**self._head, "object": "error", "error": problem["detail"]})
+            chat_completions.encode_data_part({**self._head, "object": "error", "error": problem["detail"]})
             + TAVILY_END_OF_STREAM
         )

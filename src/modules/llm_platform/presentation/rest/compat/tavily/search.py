@@ -16,7 +16,12 @@ from modules.llm_platform.domain.dtos.freshness import format_days
 from modules.llm_platform.domain.dtos.request_dtos import MAX_URLS, MIN_QUESTION_CHARS
 from modules.llm_platform.domain.research.long_message import LongQuery, find_question
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.compat.tavily.shared import TavilyBody, TavilyDomains, count_call, footer
+from modules.llm_platform.presentation.rest.compat.tavily.shared import (
+    TavilyBody,
+    TavilyDomains,
+    count_call,
+    make_footer,
+)
 from modules.llm_platform.presentation.rest.http.body import read_body
 from modules.llm_platform.presentation.rest.http.middleware import COUNT_REQUEST
 from modules.llm_platform.presentation.rest.http.run_research import answer_message
@@ -33,7 +38,7 @@ SOURCES: Final[Mapping[str, tuple[dtos.SourceKind, ...]]] = {
 }
 
 
-def _text_only(value: object) -> object:
+def _check_text(value: object) -> object:
     """Refuse a number, which pydantic would read as a time stamp."""
     if not isinstance(value, str):
         raise ValueError("must be a date such as 2026-03-31")
@@ -41,7 +46,7 @@ def _text_only(value: object) -> object:
 
 
 _Urls = Annotated[tuple[dialect.PageUrl, ...], Field(min_length=1, max_length=MAX_URLS)]
-Day = Annotated[date, BeforeValidator(_text_only, json_schema_input_type=str)]
+Day = Annotated[date, BeforeValidator(_check_text, json_schema_input_type=str)]
 
 
 class TavilySearchRequest(TavilyDomains, frozen=True):
@@ -71,7 +76,7 @@ class TavilySearchRequest(TavilyDomains, frozen=True):
 class TavilyExtractRequest(TavilyBody, frozen=True):
     """One address or several."""
 
-    urls: Annotated[dialect.PageUrl | _Urls, dialect.one_or_several(dialect.PageUrl, _Urls)]
+    urls: Annotated[dialect.PageUrl | _Urls, dialect.accept_one_or_several(dialect.PageUrl, _Urls)]
 
 
 class TavilySearchResponse(BaseModel):
@@ -97,7 +102,7 @@ class TavilyExtractResponse(BaseModel):
 
 @router.post(
     "/search",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Search, for clients of Tavily", TavilySearchRequest, TavilySearchResponse, dialect.ERROR_STATUSES_400
     ),
 )
@@ -107,7 +112,7 @@ async def search(request: Request) -> Response:
     count_call(request, "search")
     if body.include_answer:
         await request.scope[COUNT_REQUEST]()  # The answer is a research run, which counts beside the search.
-    answer, results = await (_answer(request, body) if body.include_answer else _search(request, body))
+    answer, results = await (_find_answer(request, body) if body.include_answer else _search(request, body))
     results = results[: body.max_results]
     if body.include_raw_content:
         read = await dialect.read_pages(request, [result["url"] for result in results])
@@ -120,15 +125,15 @@ async def search(request: Request) -> Response:
         "answer": answer,
         "images": [],
         "results": [{**result, "score": round(1 / position, 4)} for position, result in enumerate(results, 1)],
-        **footer(request, began),
+        **make_footer(request, began),
     }
     partly_served = ("topic",) if body.topic == "finance" else ()
-    return dialect.json_answer(content, body, *partly_served)
+    return dialect.make_json_answer(content, body, *partly_served)
 
 
 @router.post(
     "/extract",
-    **dialect.declaration(
+    **dialect.declare_route(
         "Read pages, for clients of Tavily", TavilyExtractRequest, TavilyExtractResponse, dialect.ERROR_STATUSES_400
     ),
 )
@@ -146,9 +151,9 @@ async def extract(request: Request) -> Response:
             if not isinstance(page, AppException)
         ],
         "failed_results": [{"url": url, "error": error.message} for url, error in failed.items()],
-        **footer(request, began),
+        **make_footer(request, began),
     }
-    return dialect.json_answer(content, body)
+    return dialect.make_json_answer(content, body)
 
 
 async def _search(request: Request, body: TavilySearchRequest) -> tuple[None, list[dict[str, Any]]]:
@@ -163,10 +168,12 @@ async def _search(request: Request, body: TavilySearchRequest) -> tuple[None, li
             domains=body.domains,
         ),
     )
-    return None, [_result(result.title, result.url, result.text, result.published_date) for result in found.results]
+    return None, [
+        _make_result(result.title, result.url, result.text, result.published_date) for result in found.results
+    ]
 
 
-async def _answer(request: Request, body: TavilySearchRequest) -> tuple[str, list[dict[str, Any]]]:
+async def _find_answer(request: Request, body: TavilySearchRequest) -> tuple[str, list[dict[str, Any]]]:
     """Return the answer of a research run and its numbered sources: [n] in the answer is result n.
 
     A query that is too short for a research run is answered in words, and has the results of a search.
@@ -184,10 +191,10 @@ async def _answer(request: Request, body: TavilySearchRequest) -> tuple[str, lis
     if len(question) < MIN_QUESTION_CHARS:
         return response.synthesis, (await _search(request, body))[1]
     return response.synthesis, [
-        _result(result.title, result.url, dialect.select_snippet(result, question), result.published)
+        _make_result(result.title, result.url, dialect.select_snippet(result, question), result.published)
         for result in response.raw_results or ()
     ]
 
 
-def _result(title: str, url: str, content: str, published: str | None) -> dict[str, Any]:
+def _make_result(title: str, url: str, content: str, published: str | None) -> dict[str, Any]:
     return {"title": title, "url": url, "content": content, "raw_content": None, "published_date": published}

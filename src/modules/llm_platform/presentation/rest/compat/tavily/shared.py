@@ -7,7 +7,7 @@ from fastapi import Request
 from pydantic import ConfigDict, Field, model_validator
 
 from modules.llm_platform.presentation.rest.compat import dialect
-from modules.llm_platform.presentation.rest.http.request_scope import caller_id, request_id, server_state
+from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_server_state, request_id
 
 Endpoint = Literal["search", "extract", "crawl", "map", "research"]
 ENDPOINTS: Final[tuple[Endpoint, ...]] = ("search", "extract", "crawl", "map", "research")
@@ -49,8 +49,8 @@ class TavilyDomains(TavilyBody, frozen=True):
 
 def count_call(request: Request, endpoint: Endpoint) -> None:
     """Count a call of the API key for `/tavily/usage`."""
-    server_state(request).calls[caller_id(request), f"tavily/{endpoint}"] += 1
+    get_server_state(request).calls[get_caller_id(request), f"tavily/{endpoint}"] += 1
 
 
-def footer(request: Request, began: float) -> dict[str, Any]:
+def make_footer(request: Request, began: float) -> dict[str, Any]:
     return {"response_time": round(time.perf_counter() - began, 3), "request_id": request_id(request)}
