@@ -129,7 +129,7 @@ async def test_a_text_is_written_again_when_the_dates_of_its_sources_change(tmp_
 async def test_a_report_is_found_only_with_the_dates_of_earlier_sources() -> None:
     """The writer reads the dates of the sources that a follow-up question reuses."""
     tools, request = World(Web(some_pages())).make_tools(), ResearchRequest(query=QUESTION, depth="report")
-    checkpoints = tools.checkpoints(make_topic(QUESTION), "en", fresh=False)
+    checkpoints = tools.open_checkpoints(make_topic(QUESTION), "en", fresh=False)
     dates = (None, "2024-05-01", "2025-06-02", "2025-06-02")
     sources = [Source(index=1, title="A", url="https://a.example/", text="Heat.", published=date) for date in dates]
     assert len({make_report_key(checkpoints, tools, request, [source]) for source in sources}) == 3

@@ -1,4 +1,4 @@
-"""The research store as one research run uses it: every finished item is stored at once and not made again."""
+"""Store each finished item of a research run at once, so that a run that is repeated does not make it again."""
 
 import asyncio
 import logging
@@ -27,11 +27,13 @@ Result = TypeVar("Result")
 
 
 class CheckpointStore:
-    """One topic of the store in one language. A `fresh` research writes to it and reads nothing.
+    """The items of one topic in one language. A `fresh` run writes items and reads none.
 
-    After the first error or timeout, nothing more is written, `failure` has the error, and the research goes on. Entries are
-    still read only if a write failed with an error, because a full disk and a read-only database have what was paid for.
-    `on_stored` is called for each stored item that a new attempt at this research would find.
+    After the first error or timeout, nothing more is written, `failure` has the error, and the run goes on. If a write failed
+    with an error, entries are still read, because a full disk or a read-only database still has the items that were paid for.
+    After any other failure nothing is read.
+
+    `on_stored` is called for each stored item that a repeated run would find.
     """
 
     def __init__(
@@ -45,7 +47,7 @@ class CheckpointStore:
         self._language = language
         self.on_stored: Callable[[], None] = lambda: None
 
-    def key(self, version: str, model: str, **inputs: object) -> str:
+    def make_key(self, version: str, model: str, **inputs: object) -> str:
         """Return the key of an entry made by this prompt version and model from these inputs."""
         return store_key(version=version, model=model, language=self._language, **inputs)
 

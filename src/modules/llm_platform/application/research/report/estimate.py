@@ -1,4 +1,4 @@
-"""Estimate what a report takes at most, so that a person who reads its plan knows before the report starts."""
+"""Estimate the upper bounds of a report (calls, tokens, cost, searches, pages), which are shown with its plan."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence

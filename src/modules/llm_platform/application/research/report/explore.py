@@ -70,7 +70,7 @@ class Exploration:
 
 
 class Explorer:
-    """Explores the question of one report run."""
+    """Plans, searches and ranks for one report. `explore` is called once, then `search_further` for each further round."""
 
     def __init__(self, run: ReportRun) -> None:
         self._run = run
@@ -103,7 +103,7 @@ class Explorer:
             defaulted = self._state.fallback_scores
             self._state.score_remaining(self._run.request.query, self._run.language)
             if self._run.early_finish.is_due:
-                self._state.fallback_scores = defaulted  # the caller asked for an early end, so no score is missing
+                self._state.fallback_scores = defaulted  # the caller asked for an early finish, so no score is missing
             else:
                 self._run.add_degraded(Degraded(component="rank", reason=RANK_TIMEOUT))
         except ExceptionGroup as group:
@@ -124,7 +124,8 @@ class Explorer:
     async def search_further(self, question: str, queries: Sequence[str]) -> tuple[Exploration, bool]:
         """Search for the queries of a further round, CONCURRENT_FURTHER at once, and score their results by keywords.
 
-        Return everything found so far, and whether a provider refused a query. The queries after that one are left out.
+        Return everything found so far, and whether a provider refused a query. After a refusal, the remaining queries are not
+        searched for.
         """
         state, run = self._state, self._run
         defaulted, is_refused = state.fallback_scores, False
@@ -179,7 +180,9 @@ class Explorer:
         question, language, options = run.request.query, run.language, run.options
         try:
             async with asyncio.timeout_at(run.budget.compute_phase_end("plan")):
-                return await plan_sub_questions(question, language, run.llm("plan"), options, emit=self._start_question)
+                return await plan_sub_questions(
+                    question, language, run.get_llm("plan"), options, emit=self._start_question
+                )
         except TimeoutError:
             late = Degraded(component="plan", reason=LATE_PLAN)
             begun = tuple(self._state.questions)
@@ -226,7 +229,7 @@ class Explorer:
             question,
             languages,
             per_language,
-            run.llm("queries"),
+            run.get_llm("queries"),
             emit=lambda query: self._start_query(question, query),
         )
         self._expected.add_questions(-1)
@@ -261,7 +264,9 @@ class Explorer:
     ) -> WebSearchResponse | None:
         run, state = self._run, self._state
         request = self._request(query, kinds)
-        key = run.checkpoints.key(SEARCH_VERSION, run.tools.label("search"), request=request.model_dump(mode="json"))
+        key = run.checkpoints.make_key(
+            SEARCH_VERSION, run.tools.get_label("search"), request=request.model_dump(mode="json")
+        )
         stored = await run.checkpoints.get("search_results", key, WebSearchResponse)
         found = stored or await self._call_providers(request)
         if found is None:

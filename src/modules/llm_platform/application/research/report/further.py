@@ -1,4 +1,4 @@
-"""The further rounds of a report: search for what the pages leave open, and read the pages that answer it."""
+"""Make the further rounds of a report: search for what the pages left unanswered, and read the pages that may answer it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Collected:
 
 def make_stored_model(run: ReportRun) -> RoundModel | None:
     """Return the model of the rounds, which answers a repeated request from the checkpoints; None without a model."""
-    llm = run.llm("queries", "search")
+    llm = run.get_llm("queries", "search")
     if llm is None:
         return None
 
@@ -70,11 +70,11 @@ async def search_open_questions(
     collected: Collected,
     page_limit: int,
 ) -> Collected:
-    """Make the further rounds. Return all that was collected, with at most `page_limit` pages, quoted pages first."""
+    """Make the further rounds. Return everything collected, with at most `page_limit` pages, those with quotes first."""
     if not explorer.searches or not rounds.limits.rounds:
         return collected
     query = run.request.query
-    # The questions of a plan that a person gave are what is asked; the topic above them seldom has an answer of its own.
+    # If the request has a plan, its questions get the rows. The topic above them seldom has an answer of its own.
     asked = run.request.plan or select_ledger_questions(query, collected.explored.questions, run.language)
     ledger_questions = asked[:MAX_ROWS]
     await rounds.fill_ledger(ledger_questions, _list_texts(collected))
@@ -94,7 +94,7 @@ async def search_open_questions(
 async def _read_quoted(
     run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, collected: Collected
 ) -> list[ReadPage]:
-    """Read pages that read pages link to, and results that bear on open rows: as many as a round may read."""
+    """Read linked pages and search results that may answer open rows, at most as many as a round may read."""
     limit = min(rounds.limits.pages, run.options.pages)
     known = {canonical_url(page.request.url) for page in collected.pages}
     digests = {page.page.sha256 for page in collected.pages}
@@ -117,7 +117,10 @@ async def _read_quoted(
 
 
 def _put_quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[ReadPage]:
-    """Return the pages with quotes in their order, then the others; the best two of the first round are before further ones."""
+    """Return the pages with quotes in the order of the quotes, then the others.
+
+    Among the others, the best pages of the first round (KEPT_OF_FIRST_ROUND) come first.
+    """
     quoted = [canonical_url(url) for url in rounds.list_quoted_addresses()]
     best = pages[:KEPT_OF_FIRST_ROUND]
 
@@ -131,7 +134,7 @@ def _put_quoted_first(rounds: FurtherRounds, pages: Sequence[ReadPage]) -> list[
 
 
 def _list_texts(collected: Collected) -> list[Source]:
-    """Return the pages, then the texts of the results that were not read, as sources."""
+    """Return the pages as sources, followed by the results that were not read, with the texts of the search engine."""
     items = {canonical_url(ranked.candidate.item.url): ranked.candidate.item for ranked in collected.best}
     texts: list[tuple[str, str, str, str | None]] = []
     for page in collected.pages:

@@ -36,7 +36,7 @@ from modules.llm_platform.application.research.write.writing import UNFINISHED, 
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.citation_dtos import StoredVerdicts
 from modules.llm_platform.domain.dtos.degraded import Degraded
-from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RankedSummaries, Summary
+from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, RankedSummaries, Score, Summary
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.cache import ICache
 from modules.llm_platform.domain.retrieval.ranking import pick_top
@@ -93,11 +93,24 @@ async def make_report(run: ReportRun) -> FinishedReport:
 
 
 async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
-    """Explore the sub-questions, read the best pages, keep those with the best summaries, and search for what they leave open."""
+    """Search for the sub-questions, read the best pages, then search, in rounds, for what the pages leave open."""
     given = [PageRequest(url=url, title=url, question=run.request.query) for url in dict.fromkeys(run.request.urls)]
     for page_request in given:
         reader.start(page_request)
-    rounds = FurtherRounds(
+    rounds = _make_rounds(run)
+    explorer = Explorer(run)
+    explored = await explorer.explore()
+    best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
+    page_limit = max(FINAL_PAGES, len(given))
+    pages = await _read_best_pages(run, reader, best, given, page_limit)
+    collected = Collected(explored, best, pages)
+    collected = await search_open_questions(run, rounds, explorer, reader, collected, page_limit)
+    run.early_finish.close()
+    return _make_found(run, reader, rounds, collected)
+
+
+def _make_rounds(run: ReportRun) -> FurtherRounds:
+    return FurtherRounds(
         run,
         get_round_limits(run),
         run.budget.compute_phase_end("search"),
@@ -105,23 +118,17 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
         llm_may_stop=run.options.model_ends_rounds,
         has_budget=partial(has_budget, run),
     )
-    explorer = Explorer(run)
-    explored = await explorer.explore()
-    best = pick_top(explored.ranked, len(explored.ranked), explored.questions, first=run.options.pages)
-    pages = await reader.collect([*given, *_list_page_requests(run, best, given)], max(run.options.pages, len(given)))
-    page_limit = max(FINAL_PAGES, len(given))
-    try:
-        async with run.early_finish.limit():
-            pages = await _rank_by_summary(run, reader, pages, page_limit)
-    except TimeoutError:  # the caller asked for the text
-        pages = pages[:page_limit]
-    collected = Collected(explored, best, pages)
-    collected = await search_open_questions(run, rounds, explorer, reader, collected, page_limit)
-    run.early_finish.close()
+
+
+def _make_found(run: ReportRun, reader: ReadScheduler, rounds: FurtherRounds, collected: Collected) -> ReportFound:
+    """Number the sources: the pages or, if no page could be read, the texts of the search results.
+
+    Raises the error of the last unreadable page if the request only names addresses and none of them could be read.
+    """
     explored, best, pages = collected.explored, collected.best, collected.pages
     numbered = make_sources_from_pages(pages, best) if pages else make_sources_from_results(best, run.options.pages)
     if not numbered.sources and not explored.answers:
-        raise reader.failure  # no search, and none of the requested pages could be read
+        raise reader.failure
     return ReportFound(
         question=run.request.query,
         sources=numbered.sources,
@@ -136,6 +143,26 @@ async def _find(run: ReportRun, reader: ReadScheduler) -> ReportFound:
         unscored=explored.fallback_scores,
         scored=len(explored.ranked),
     )
+
+
+async def _read_best_pages(
+    run: ReportRun,
+    reader: ReadScheduler,
+    best: Sequence[RankedCandidate],
+    given: Sequence[PageRequest],
+    page_limit: int,
+) -> list[ReadPage]:
+    """Read the pages of the request and of the best results. Return at most `page_limit`, those with the best summaries first.
+
+    If the caller asks for an early finish, the pages are not ranked by their summaries.
+    """
+    requests = [*given, *_list_page_requests(run, best, given)]
+    pages = await reader.collect(requests, max(run.options.pages, len(given)))
+    try:
+        async with run.early_finish.limit():
+            return await _rank_by_summary(run, reader, pages, page_limit)
+    except TimeoutError:
+        return pages[:page_limit]
 
 
 def _list_page_requests(
@@ -153,32 +180,40 @@ def _list_page_requests(
 
 
 async def _rank_by_summary(run: ReportRun, reader: ReadScheduler, pages: list[ReadPage], count: int) -> list[ReadPage]:
-    """Return the `count` pages with the best summaries, then pages without a summary. `count` or fewer are not ranked."""
+    """Return the best `count` pages by their summaries, followed by pages without a summary.
+
+    If there are at most `count` pages, they are returned as they are.
+    """
     if len(pages) <= count:
         return pages
     run.budget.expect_calls("rank", -(-len(pages) // BATCH))
     summaries = await reader.collect_summaries(run.budget.compute_phase_end("collect_summaries"))
     summarized = [read_page for read_page in pages if read_page.page.url in summaries]
-    texts = [summaries[read_page.page.url] for read_page in summarized]
-    key = run.make_stage_key(
-        "rank", RANK_VERSION, query=run.request.query, summaries=[summary.text for summary in texts]
-    )
-    stored = await run.checkpoints.get("ranked_summaries", key, RankedSummaries)
-    if stored is None or len(stored.scores) != len(summarized):
-        ranking = await rank_summaries(texts, run.request.query, run.llm("rank", "rank_summaries"))
-        urls = tuple(summary.url for summary in texts)
-        stored = RankedSummaries(urls=urls, scores=ranking.scores, degraded=ranking.degraded)
-        if run.record_stage("rank", ranking.degraded):
-            await run.checkpoints.put("ranked_summaries", key, stored)
-    else:
-        run.add_degraded(*stored.degraded)
-    order = sorted(zip(summarized, stored.scores, strict=True), key=lambda pair: -pair[1].value)
+    scores = await _score_summaries(run, [summaries[read_page.page.url] for read_page in summarized])
+    order = sorted(zip(summarized, scores, strict=True), key=lambda pair: -pair[1].value)
     late = [read_page for read_page in pages if read_page.page.url not in summaries]
     return [*(page for page, _ in order), *late][:count]
 
 
+async def _score_summaries(run: ReportRun, summaries: Sequence[Summary]) -> tuple[Score, ...]:
+    """Return the score of each summary, from the checkpoints if an earlier attempt ranked the same texts."""
+    key = run.make_stage_key(
+        "rank", RANK_VERSION, query=run.request.query, summaries=[summary.text for summary in summaries]
+    )
+    stored = await run.checkpoints.get("ranked_summaries", key, RankedSummaries)
+    if stored is not None and len(stored.scores) == len(summaries):
+        run.add_degraded(*stored.degraded)
+        return stored.scores
+    ranking = await rank_summaries(summaries, run.request.query, run.get_llm("rank", "rank_summaries"))
+    if run.record_stage("rank", ranking.degraded):
+        urls = tuple(summary.url for summary in summaries)
+        value = RankedSummaries(urls=urls, scores=ranking.scores, degraded=ranking.degraded)
+        await run.checkpoints.put("ranked_summaries", key, value)
+    return ranking.scores
+
+
 async def _write_and_check(run: ReportRun, found: ReportFound) -> Draft | None:
-    """Return the checked report; None, with a text that says so, if nothing was found."""
+    """Return the checked report. If nothing was found, emit a text that says so, and return None."""
     if not found.sources:
         run.emit(events.Token(request_id=run.request_id, text=get_messages(run.language).nothing_found))
         return None
@@ -187,33 +222,45 @@ async def _write_and_check(run: ReportRun, found: ReportFound) -> Draft | None:
 
 
 def _choose_writers(run: ReportRun, found: ReportFound) -> Writers:
-    """Return the writer of the models, whose text is stored as soon as it is complete, and the judge."""
+    """Return the writer of the report, its fallback, and what verifies the citations."""
     max_tokens = max(MIN_ANSWER_TOKENS, run.budget.max_answer_tokens("write", run.options.max_tokens))
-    writer = run.tools.writer(run.llm("write"), run.context_tokens("write", max_tokens))
+    writer = run.tools.writer(run.get_llm("write"), run.compute_context_tokens("write", max_tokens))
     if run.tools.llms:  # an extractive text costs nothing to make again
-        key = run.make_stage_key(
-            "write",
-            writer.report_version,
-            query=run.request.query,
-            questions=found.questions,
-            instructions=run.request.instructions,
-            context=run.request.context,
-            sources=[(source.title, source.url, source.published, source.text) for source in found.sources],
-            quotes=[quote.text for row in found.evidence for quote in row.quotes],
-        )
-        writer = StoredWriter(run, writer, key)
-    verification: Verification | None = None
-    if run.tools.judge and (judge := run.tools.judge(run.llm("judge"))):
-        stored = CachedCitationJudge(judge, _CheckpointedVerdicts(run), math.inf, run.tools.label("judge"))
-        until = run.budget.compute_phase_end("judge")
-        verification = Verification(stored, until, found.question, run.language, found.sources)
+        writer = StoredWriter(run, writer, _make_text_key(run, found, writer.report_version))
     return Writers(
-        writer, run.tools.fallback, max_tokens, verification=verification, support_model=run.tools.support_model
+        writer,
+        run.tools.fallback,
+        max_tokens,
+        verification=_make_verification(run, found),
+        support_model=run.tools.support_model,
     )
 
 
+def _make_text_key(run: ReportRun, found: ReportFound, version: str) -> str:
+    """Return the key of the text. It has everything that the prompt of the writer shows."""
+    return run.make_stage_key(
+        "write",
+        version,
+        query=run.request.query,
+        questions=found.questions,
+        instructions=run.request.instructions,
+        context=run.request.context,
+        sources=[(source.title, source.url, source.published, source.text) for source in found.sources],
+        quotes=[quote.text for row in found.evidence for quote in row.quotes],
+    )
+
+
+def _make_verification(run: ReportRun, found: ReportFound) -> Verification | None:
+    """Return the judge of the citations, which stores its verdicts in the checkpoints; None without a judge."""
+    judge = run.tools.judge(run.get_llm("judge")) if run.tools.judge else None
+    if judge is None:
+        return None
+    stored = CachedCitationJudge(judge, _CheckpointedVerdicts(run), math.inf, run.tools.get_label("judge"))
+    return Verification(stored, run.budget.compute_phase_end("judge"), found.question, run.language, found.sources)
+
+
 class _CheckpointedVerdicts(ICache[StoredVerdicts]):
-    """The verdicts in the checkpoints of a run, until the store removes them."""
+    """Caches verdicts in the checkpoints of a run. `ttl_s` is ignored: the store decides how long it keeps an entry."""
 
     def __init__(self, run: ReportRun) -> None:
         self._checkpoints = run.checkpoints
@@ -226,7 +273,7 @@ class _CheckpointedVerdicts(ICache[StoredVerdicts]):
 
 
 async def _summarize_remaining(run: ReportRun, reader: ReadScheduler, pages: Sequence[ReadPage]) -> list[Summary]:
-    """Return the summaries that are finished within SUMMARY_WAIT_S; the others are reported as degraded."""
+    """Return the summaries that are ready within SUMMARY_WAIT_S. Summaries that are missing then are reported as degraded."""
     soon = asyncio.get_running_loop().time() + SUMMARY_WAIT_S
     summaries = await reader.collect_summaries(min(soon, run.budget.compute_phase_end("write")))
     missing = {read_page.page.url for read_page in pages} - summaries.keys()
@@ -236,13 +283,9 @@ async def _summarize_remaining(run: ReportRun, reader: ReadScheduler, pages: Seq
 
 
 def _finish(run: ReportRun, found: ReportFound, draft: Draft | None, summaries: Sequence[Summary]) -> FinishedReport:
-    """Return the response, with paragraphs below the text that say what the report lacks."""
+    """Return the finished report. Paragraphs below its text say what it lacks."""
     short = _find_shortfall(run, found, draft)
-    run.add_degraded(*found.numbered.degraded, *short.list_degraded())
-    if cut := sum(summary.cut_tokens > 0 for summary in summaries):
-        run.add_degraded(Degraded(component="summarize", reason=CUT_SUMMARIES.format(count=cut)))
-    if run.checkpoints.failure:
-        run.add_degraded(Degraded.of("store", run.checkpoints.failure))
+    _report_shortfall(run, found, short, summaries)
     if draft:
         draft.add(found.rounds.write_message(run.language, draft.text) + short.write_message(run.language))
     response = build_response(
@@ -260,17 +303,31 @@ def _finish(run: ReportRun, found: ReportFound, draft: Draft | None, summaries: 
     )
     report_metadata = {"plan": found.questions, "topic": run.checkpoints.topic.name, "truncated_tokens": cut_tokens}
     response = response.model_copy(update={"metadata": response.metadata.model_copy(update=report_metadata)})
-    complete = False
-    if draft is not None and not short.is_caused_by_limits:
-        is_by_fallback = bool(run.tools.llms) and draft.synthesis.synthesizer == run.tools.fallback.name
-        complete = not is_by_fallback and draft.synthesis.finish_reason not in UNFINISHED
+    is_complete = not short.is_caused_by_limits and _is_text_complete(run, draft)
     return FinishedReport(
-        response, found.sources, is_complete=complete, is_storable=complete and not found.numbered.documents
+        response, found.sources, is_complete=is_complete, is_storable=is_complete and not found.numbered.documents
     )
 
 
+def _report_shortfall(run: ReportRun, found: ReportFound, short: Shortfall, summaries: Sequence[Summary]) -> None:
+    """Add what the report lacks to the degradations of the run."""
+    run.add_degraded(*found.numbered.degraded, *short.list_degraded())
+    if cut := sum(summary.cut_tokens > 0 for summary in summaries):
+        run.add_degraded(Degraded(component="summarize", reason=CUT_SUMMARIES.format(count=cut)))
+    if run.checkpoints.failure:
+        run.add_degraded(Degraded.of("store", run.checkpoints.failure))
+
+
+def _is_text_complete(run: ReportRun, draft: Draft | None) -> bool:
+    """Return whether the expected writer wrote the text, and wrote it to its end."""
+    if draft is None:
+        return False
+    is_by_fallback = bool(run.tools.llms) and draft.synthesis.synthesizer == run.tools.fallback.name
+    return not is_by_fallback and draft.synthesis.finish_reason not in UNFINISHED
+
+
 def _find_shortfall(run: ReportRun, found: ReportFound, draft: Draft | None) -> Shortfall:
-    """Return what limits and failures left out. Without a model no scores of a model are missing."""
+    """Return what limits and failures left out. Scores by keywords are a shortfall only if a model is configured."""
     stopped = found.ledger.stopped
     return Shortfall(
         left_out=run.budget.refused_calls,

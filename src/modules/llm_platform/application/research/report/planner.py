@@ -1,9 +1,10 @@
-"""The sub-questions of a report: planned, stored, proposed to a user for review, and accepted.
+"""Plan the sub-questions of a report, and store the plans that a user reviews and accepts.
 
-A model plans them; a decomposition by rules completes its list, and replaces it if no model is configured.
+A model plans them. A decomposition by rules completes its list if necessary, and replaces the model if none is configured.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from modules.llm_platform.application.research.find.plan import LATE_PLAN, Plan, restore_plan
@@ -47,46 +48,66 @@ async def plan_sub_questions(
 ) -> Plan:
     """Plan at most `options.sub_questions` sub-questions, and emit each as soon as it is known.
 
-    A model may plan fewer. If it plans none, breaks off, or plans one that leaves out a part of the question, the
-    decomposition completes the plan, and `degraded` says why. Sub-questions in `other_than` were rejected and are left out,
-    unless nothing else is left.
+    If the model fails, or plans no sub-question or only one that leaves out a part of the question, the decomposition
+    completes the plan, and `degraded` says why. Sub-questions in `other_than` were rejected by the reader. They are planned
+    again only if there are no others.
     """
     limit = options.sub_questions
     selected = QuestionSelector(language, written=(question,), taken=other_than, limit=limit, emit=emit)
-    degraded: tuple[Degraded, ...] = ()
-    spent, is_complete = NOTHING_SPENT, False
+    planned = _ModelPlan()
     if llm is not None:
-        try:
-            request = make_sub_questions_request(question, language, limit, other_than)
-            answer = await stream_list(llm, request, selected.add)
-        except LLMException as error:
-            spent, degraded = error.spent, (Degraded.of(f"plan/{llm.name}", error),)
-        else:
-            spent, degraded = answer.spent, answer.degraded
-            selected.add_all(parse_questions(answer.content, question, language))  # reads lines without the prefix too
-            planned = selected.items
-            is_complete = len(planned) > 1 or any(
-                other_than or covers_every_part(sub_question, question, language) for sub_question in planned
-            )
-            if not is_complete:
-                reason = PARTIAL if planned else UNUSABLE
-                degraded = (*degraded, Degraded(component=f"plan/{llm.name}", reason=reason))
-    if not is_complete:
+        planned = await _ask_planner(llm, question, language, limit, other_than, selected)
+    if not planned.is_complete:
         selected.add_all(aspect_questions(question, language))
-    if not selected.items:  # all of them were rejected before
+    if not selected.items:
         selected = QuestionSelector(language, written=(question,), limit=limit, emit=emit)
         selected.add_all(aspect_questions(question, language))
-    return Plan(tuple(selected.items), spent, degraded)
+    return Plan(tuple(selected.items), planned.spent, planned.degraded)
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelPlan:
+    """What a model's plan cost and what failed. `is_complete` is True if it needs no sub-question of the decomposition."""
+
+    spent: Spending = NOTHING_SPENT
+    degraded: tuple[Degraded, ...] = ()
+    is_complete: bool = False
+
+
+async def _ask_planner(
+    llm: ILLMProvider,
+    question: str,
+    language: str,
+    limit: int,
+    other_than: Sequence[str],
+    selected: QuestionSelector,
+) -> _ModelPlan:
+    """Add the sub-questions of the model to `selected`, each as soon as its line is complete."""
+    component = f"plan/{llm.name}"
+    try:
+        request = make_sub_questions_request(question, language, limit, other_than)
+        answer = await stream_list(llm, request, selected.add)
+    except LLMException as error:
+        return _ModelPlan(error.spent, (Degraded.of(component, error),))
+    selected.add_all(parse_questions(answer.content, question, language))  # reads lines without the prefix too
+    planned = selected.items
+    is_complete = len(planned) > 1 or any(
+        other_than or covers_every_part(sub_question, question, language) for sub_question in planned
+    )
+    if is_complete:
+        return _ModelPlan(answer.spent, answer.degraded, is_complete=True)
+    unusable = Degraded(component=component, reason=PARTIAL if planned else UNUSABLE)
+    return _ModelPlan(answer.spent, (*answer.degraded, unusable))
 
 
 class Planner:
-    """Plans for review: made, stored, accepted and found again."""
+    """Makes plans for review, and stores the accepted ones."""
 
     def __init__(self, tools: ReportTools) -> None:
         self._tools = tools
 
     async def plan(self, request: PlanRequest) -> ResearchPlan:
-        """Return sub-questions for review, from the store unless the request rejects some (`other_than`)."""
+        """Return sub-questions for review. A stored plan is returned unless the request rejects sub-questions (`other_than`)."""
         language, tools = choose_language(request.query, request.language), self._tools
         checkpoints = self._open_checkpoints(request, fresh=bool(request.other_than))
         if stored := await load_plan(tools, checkpoints, request.query):
@@ -115,7 +136,7 @@ class Planner:
         await checkpoints.put("search_queries", self._make_accepted_key(checkpoints, request), plan)
 
     async def load_accepted(self, request: PlanRequest) -> AcceptedPlan | None:
-        """Return the plan that was accepted last; None when there is none or it has expired."""
+        """Return the plan that was accepted last; None if there is none or it has expired."""
         checkpoints = self._open_checkpoints(request)
         return await checkpoints.get("search_queries", self._make_accepted_key(checkpoints, request), AcceptedPlan)
 
@@ -134,16 +155,16 @@ class Planner:
         return made, made.degraded
 
     def _open_checkpoints(self, request: PlanRequest, *, fresh: bool = False) -> CheckpointStore:
-        return self._tools.checkpoints(
+        return self._tools.open_checkpoints(
             make_topic(request.query), choose_language(request.query, request.language), fresh=fresh
         )
 
     def _make_accepted_key(self, checkpoints: CheckpointStore, request: PlanRequest) -> str:
-        return checkpoints.key(ACCEPTED_VERSION, "", query=request.query)
+        return checkpoints.make_key(ACCEPTED_VERSION, "", query=request.query)
 
 
 async def load_plan(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> ResearchPlan | None:
-    """Return the sub-questions that were planned for this question before, for a review or in a report; None without any."""
+    """Return the plan that a review or a report stored for this question; None if there is none."""
     stored = await checkpoints.get("search_queries", _make_plan_key(tools, checkpoints, query), ResearchPlan)
     return restore_plan(stored, query, tools.options.sub_questions)
 
@@ -155,14 +176,14 @@ async def store_plan(tools: ReportTools, checkpoints: CheckpointStore, plan: Res
 
 def _make_plan_key(tools: ReportTools, checkpoints: CheckpointStore, query: str) -> str:
     count = tools.options.sub_questions
-    return checkpoints.key(SUB_QUESTIONS_VERSION, tools.label("plan"), query=query, count=count)
+    return checkpoints.make_key(SUB_QUESTIONS_VERSION, tools.get_label("plan"), query=query, count=count)
 
 
 def name_planner(tools: ReportTools, degraded: Sequence[Degraded]) -> str:
-    """Return the model that planned, or DECOMPOSITION."""
+    """Return the label of the model that planned, or DECOMPOSITION."""
     by = tools.get_model_label("plan") if tools.llms.get("plan") and not degraded else NO_MODEL
     return DECOMPOSITION if by == NO_MODEL else by
 
 
 def _ignore(question: str) -> None:
-    """Ignore a sub-question: all are returned together."""
+    """Ignore a sub-question, because all are returned together at the end."""

@@ -1,6 +1,6 @@
-"""Search queries for a sub-question, in each language.
+"""Write the search queries for a sub-question, in each language.
 
-A model writes them. Without one, or when it fails, the sub-question and its content words are the queries.
+A model writes them. Without a model, or if it fails, the sub-question and its content words are the queries.
 """
 
 from collections.abc import Callable, Sequence
@@ -51,7 +51,10 @@ class Queries:
 
 
 def select_source_kinds(asked: ResearchRequest | PlanRequest) -> tuple[tuple[SourceKind, ...], ...]:
-    """Return the groups of source kinds to search, web kinds together; none when the request only names addresses."""
+    """Return the groups of source kinds, one for each search: all web kinds, and documents.
+
+    There is none if the request names addresses and no sources.
+    """
     if asked.urls and "sources" not in asked.model_fields_set:
         return ()
     web = tuple(kind for kind in asked.sources if kind != DOCUMENTS)
@@ -60,7 +63,7 @@ def select_source_kinds(asked: ResearchRequest | PlanRequest) -> tuple[tuple[Sou
 
 
 def choose_query_languages(question_language: str, configured: Sequence[str]) -> tuple[str, ...]:
-    """Return the configured languages, else the question's and English, each once."""
+    """Return the configured languages; without any, the language of the question and English. Each language is there once."""
     candidates = configured or (question_language, SECOND_LANGUAGE)
     found: dict[str, str] = {}
     for tag in candidates:
@@ -78,10 +81,7 @@ async def plan_search_queries(
     *,
     emit: Callable[[str], None],
 ) -> Queries:
-    """Return up to `per_language` queries in each language, and emit each as soon as it is known.
-
-    `degraded` of the result names the error of a model.
-    """
+    """Return up to `per_language` queries in each language, and emit each as soon as it is known."""
     selected = QuestionSelector(
         languages[0], written=(question, sub_question), limit=per_language * len(languages), emit=emit
     )
@@ -110,7 +110,7 @@ async def plan_search_queries(
 def parse(text: str, topic: str, language: str) -> list[str]:
     """Return the queries in a model's answer, in any list format.
 
-    Plain lines may be a refusal: they count only when one of them shares a word with the topic.
+    Plain lines may be a refusal, so they count only if one of them shares a word with the topic.
     """
     listed = read_strings(text, plain=False)
     plain = [] if listed else read_strings(text)
@@ -132,7 +132,10 @@ def _make_request(question: str, sub_question: str, languages: Sequence[str], pe
 def _make_fallback_queries(
     question: str, sub_question: str, languages: Sequence[str], per_language: int, emit: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Return the sub-question, then its content words, with the question's when it does not name its topic."""
+    """Return the sub-question and a query of its content words.
+
+    If the sub-question shares no word with the question, words of the question are added, because it does not name its topic.
+    """
     language = languages[0]
     own = content_words(sub_question, language)
     if not shares_content_word(sub_question, question, language):
@@ -146,9 +149,9 @@ def _make_fallback_queries(
 
 
 def detect_query_language(query: str, languages: Sequence[str]) -> str | None:
-    """Return the query's language, as the matching tag of `languages` (pt-BR, not pt); None when it is unknown.
+    """Return the language of a query, as the matching tag of `languages` (pt-BR, not pt); None if it is unknown.
 
-    A query is often too short to detect its language; then its function words decide among `languages`.
+    If a query is too short to detect its language, its function words decide among `languages`.
     """
     if found := detect(query):
         return next((tag for tag in languages if tag.partition("-")[0] == found), found)

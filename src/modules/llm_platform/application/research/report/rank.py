@@ -1,7 +1,8 @@
-"""Rank search results and summaries by five criteria from 0 to 10, ten in one model call.
+"""Rank search results and summaries by five criteria from 0 to 10, with one model call for each ten of them.
 
-The model answers in compact rows, since its output is the largest cost of a report: number, first words of the title, five
-scores. Full objects are accepted too. A result without a row gets DEFAULT_SCORE; a batch that fails is scored by keywords.
+The output of these calls is the largest cost of a report, so the model answers in compact rows: the number, the first words of
+the title and five scores. Full objects are accepted too. A result without a row gets DEFAULT_SCORE. If a call fails, its
+results are scored by keywords.
 """
 
 import asyncio
@@ -84,7 +85,7 @@ async def rank(candidates: Sequence[Candidate], question: str, direction: str, l
 
 
 async def rank_summaries(summaries: Sequence[Summary], question: str, llm: ILLMProvider | None) -> Ranking:
-    """Rank any number of summaries, BATCH in a call, the calls concurrently."""
+    """Rank any number of summaries with concurrent calls, each for at most BATCH summaries."""
     entries = [_Entry(summary.title, summary.text) for summary in summaries]
     batches = [entries[start : start + BATCH] for start in range(0, len(entries), BATCH)]
     made = await asyncio.gather(*(_rate(batch, question, question, llm, RANK_SUMMARY_CHARS) for batch in batches))
@@ -124,7 +125,9 @@ def _rank_by_keywords(
 
 
 def _score_by_keywords(entries: Sequence[_Entry], question: str, direction: str) -> tuple[Score, ...]:
-    """Score by the words of the question, or for a page in another language by the words of the queries that found it."""
+    """Score by the words of the question. A page that has too few of them may be in another language, so it is also scored by
+    the words of the queries that found it.
+    """
     language = choose_language(question)
     scores: list[Score] = []
     for entry in entries:
@@ -162,7 +165,7 @@ def _get_host(url: str) -> str:
 
 
 def parse_ranking(text: str, titles: Sequence[str]) -> list[tuple[float, ...] | None]:
-    """Return one to five scores in 0..10 for each title, None where the answer has no row for it."""
+    """Return one to five scores from 0 to 10 for each title; None if the answer has no row for it."""
     return match_rows_to_results([marked for row in read_rows(text) for marked in parse_ranked_rows(row)], titles)
 
 
@@ -251,7 +254,7 @@ class SearchState:
 
 
 class RankScheduler:
-    """Scores the results of a state: each result once in all runs of a topic, through the store."""
+    """Scores search results. The store keeps the scores, so no run of the topic pays for a result twice."""
 
     def __init__(self, run: ReportRun, state: SearchState) -> None:
         self._run = run
@@ -274,7 +277,7 @@ class RankScheduler:
         keys = {address: _make_content_key(state.candidates[address]) for address in addresses}
         state.scores |= {address: known[key] for address, key in keys.items() if key in known}
         unscored = [address for address in addresses if address not in state.scores]
-        llm = run.llm("rank")
+        llm = run.get_llm("rank")
         if unscored:
             ranking = await rank([state.candidates[address] for address in unscored], run.request.query, question, llm)
             state.scores |= dict(zip(unscored, ranking.scores, strict=True))
@@ -282,23 +285,26 @@ class RankScheduler:
                 await self._store(unscored, keys)
         defaulted = sum(state.scores[address].by != "model" for address in addresses) if llm else 0
         state.fallback_scores += defaulted
-        found = ((state.candidates[address].item, state.scores[address].value) for address in addresses)
+        run.emit(Ranked(request_id=run.request_id, query=query, kept=self._list_ranked(addresses), defaulted=defaulted))
+
+    def _list_ranked(self, addresses: Sequence[str]) -> tuple[RankedResult, ...]:
+        """Return the results for the event, best first."""
+        found = ((self._state.candidates[address].item, self._state.scores[address].value) for address in addresses)
         results = [RankedResult(url=item.url, title=item.title, score=score) for item, score in found]
-        kept = sorted(results, key=lambda result: -(result.score or 0.0))
-        run.emit(Ranked(request_id=run.request_id, query=query, kept=tuple(kept), defaulted=defaulted))
+        return tuple(sorted(results, key=lambda result: -(result.score or 0.0)))
 
     async def _store(self, addresses: Sequence[str], keys: Mapping[str, str]) -> None:
-        """Store the scores of results that the model was asked for, even if it gave none: asking again costs again."""
+        """Store the scores of these results. Default scores are stored too, because asking the model again costs again."""
         kept = tuple(keys[address] for address in addresses)
         scores = tuple(self._state.scores[address] for address in addresses)
         value = RankedBatch(version=self._version, keys=kept, scores=scores)
         await self._run.checkpoints.put(
-            "ranked_results", self._run.checkpoints.key(self._version, "", keys=kept), value
+            "ranked_results", self._run.checkpoints.make_key(self._version, "", keys=kept), value
         )
 
 
 def _make_content_key(candidate: Candidate) -> str:
-    """Return a hash of what a score depends on, except the sub-question: a result is ranked once for all of them."""
+    """Return a hash of the address, title and text. It has no sub-question, because a result is ranked once for all of them."""
     item = candidate.item
     text = "\n".join((canonical_url(item.url), item.title, item.text))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:KEY_CHARS]

@@ -1,8 +1,9 @@
-"""Match the rows of a model's ranking to results: by number, and by the beginning of the title.
+"""Match the rows of a model's ranking to results by their number and by the beginning of their title.
 
-Models re-sort and renumber, so a title that matches another result than its number wins over the number. A title that
-matches no result gives no score: it comes from the prompt's example or from nowhere. Numbers count from 1; where one of them
-is 0, only titles count. Where several results match alike, rows are taken in the order of the results.
+- Models sort and number results anew. If title and number point to different results, the title wins.
+- A row whose title matches no result is ignored. The model copied it from the prompt's example, or made it up.
+- Numbers begin with 1. If a row has the number 0, all numbers are ignored.
+- If several results match a row equally well, the first one without scores gets them.
 """
 
 import re
@@ -35,42 +36,54 @@ class MatchedRow:
 
 
 def match_rows_to_results(rows: Sequence[MatchedRow], titles: Sequence[str]) -> list[tuple[float, ...] | None]:
-    """Return the scores of each title, None without a row. A row is used once; of several rows for a title the first counts.
+    """Return the scores of each title; None for a title without a row. If a title has several rows, the first one counts.
 
-    Rows with neither number nor title are taken in order when there is one for each title.
+    Rows with neither number nor title are taken in their order if there are as many rows as titles.
     """
     found: list[tuple[float, ...] | None] = [None] * len(titles)
     if not titles:
         return found
     if all(row.number is None and not row.title for row in rows):
         return [row.marks for row in rows] if len(rows) == len(titles) else found
-    normalized = [_normalize(title) for title in titles]
-    if any(row.number == 0 for row in rows):  # counted from 0, or invented: the titles must decide
+    if any(row.number == 0 for row in rows):  # the model counted from 0, or made the numbers up
         rows = [replace(row, number=None) for row in rows]
-    unmatched: list[tuple[list[int], MatchedRow]] = []
+    _match_titles(_match_numbers(rows, titles, found), found)
+    return found
+
+
+def _match_numbers(
+    rows: Sequence[MatchedRow], titles: Sequence[str], found: list[tuple[float, ...] | None]
+) -> list[tuple[MatchedRow, list[int]]]:
+    """Fill in the rows whose title fits their number. Return the other rows with their match level for each title."""
+    normalized = [_normalize(title) for title in titles]
+    others: list[tuple[MatchedRow, list[int]]] = []
     for row in rows:
         variants = _list_title_variants(row)
         at = row.number - 1 if row.number is not None and 1 <= row.number <= len(titles) else None
         if at is not None and found[at]:
-            at = None  # given twice: of results with one title the next may be meant
-        is_certain = at is not None and _find_best_match_level(variants, normalized[at]) >= PREFIX
-        levels = [] if is_certain else [_find_best_match_level(variants, title) for title in normalized]
-        is_best = at is not None and bool(levels) and levels[at] == max(levels) and (levels[at] or not row.title)
-        if at is not None and (is_certain or is_best):
+            at = None  # the number is taken: the row may mean the next result with the same title
+        if at is not None and _find_best_match_level(variants, normalized[at]) >= PREFIX:
+            found[at] = row.marks
+            continue
+        levels = [_find_best_match_level(variants, title) for title in normalized]
+        if at is not None and levels[at] == max(levels) and (levels[at] or not row.title):
             found[at] = row.marks
         else:
-            unmatched.append((levels, row))
-    # The best matching title gets the scores; of several, the first that has none.
-    for levels, row in unmatched:
+            others.append((row, levels))
+    return others
+
+
+def _match_titles(rows: Sequence[tuple[MatchedRow, list[int]]], found: list[tuple[float, ...] | None]) -> None:
+    """Fill in each row at the title that matches it best. If several match equally well, the first free one gets it."""
+    for row, levels in rows:
         best = max(levels)
         free = next((at for at, level in enumerate(levels) if level == best and found[at] is None), None)
         if best and free is not None:
             found[free] = row.marks
-    return found
 
 
 def _list_title_variants(row: MatchedRow) -> tuple[str, ...]:
-    """Return the normalized title, and without the number that some models write before it."""
+    """Return the normalized title, and also without its number if the model wrote one before it."""
     numbered = _NUMBERED.match(row.title)
     return (_normalize(row.title), _normalize(row.title[numbered.end() :])) if numbered else (_normalize(row.title),)
 
@@ -95,7 +108,7 @@ def _rate_match(variant: str, title: str) -> int:
 
 
 def _normalize(title: str) -> str:
-    """Return the folded words of a title; its other characters when it has no words."""
+    """Return the folded words of a title, or its other characters if it has no words."""
     title = title[:COMPARED_CHARS]
     folded = title.lower() if title.isascii() else fold(title)
     return _NO_WORD.sub(" ", folded).strip() or folded.strip()
@@ -122,7 +135,7 @@ _BEFORE_TITLE = re.compile(r"\s*[\[(#№]?(\d{1,2})[\])]?\s*[.):：|]")
 
 
 def parse_ranked_rows(row: Row) -> Iterator[MatchedRow]:
-    """Return the results of a row: several for an object with a key for each result; none without a score."""
+    """Return the results of a row that have a score. An object with a key for each result has several."""
     found = _read_object(row) if isinstance(row, Mapping) else iter((_read_array(row),))
     return (row for row in found if row.marks)
 
@@ -199,7 +212,7 @@ def _read_number(value: object) -> int | None:
 
 
 def _read_mark(value: object) -> float | None:
-    """Return a number from 0 to 10 in any notation; None when it is out of range."""
+    """Return a number from 0 to 10 in any notation; None for other values."""
     if type(value) is int:  # the usual case, fast
         return float(value) if 0 <= value <= TOP_SCORE else None
     if isinstance(value, str) and len(value) > MAX_CELL_CHARS:

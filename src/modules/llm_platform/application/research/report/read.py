@@ -21,14 +21,17 @@ from modules.llm_platform.domain.research.page_links import keep_links
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host
 from shared.exceptions import AppException
 
-READ_VERSION = "3"  # version of stored pages
+READ_VERSION = "3"  # part of the keys of stored pages: raise it when they change
 CONCURRENT_READS = 8  # a page may take megabytes of memory while it is converted
 READ_TIMEOUT = "timeout: the page was not read in the time for reading"
 
 
 @dataclass(frozen=True, slots=True)
 class PageRequest:
-    """An address to read, the score of its result (None: the user gave the address), and its sub-question."""
+    """An address to read, and the sub-question that it may answer.
+
+    `score` belongs to the search result. It is None if no search found the address.
+    """
 
     url: str
     title: str
@@ -50,9 +53,9 @@ class ReadPage:
 
 
 class ReadScheduler:
-    """Reads each address once, and the next best one in place of one that cannot be read.
+    """Reads pages, each address once, and summarizes each page as soon as it is read.
 
-    A context manager: running reads and summaries are cancelled at its end.
+    Use it as a context manager. At the end of the block, running reads and summaries are cancelled.
     """
 
     def __init__(self, run: ReportRun) -> None:
@@ -78,8 +81,8 @@ class ReadScheduler:
     async def collect(self, requests: Sequence[PageRequest], count: int) -> list[ReadPage]:
         """Return up to `count` pages in the order of the requests.
 
-        The next best page replaces one that cannot be read, or that has the text of another. Reads that are still running at
-        the end are not needed any more, and stop.
+        The next request replaces one whose page cannot be read or has the same text as another page. Reads that are still
+        running when the phase ends are cancelled.
         """
         until = self._run.budget.compute_phase_end("read")
         remaining = iter(enumerate(requests))
@@ -100,14 +103,17 @@ class ReadScheduler:
                 if (page := task.result()) and page.sha256 not in seen:
                     seen.add(page.sha256)
                     pages[position] = ReadPage(requests[position], page)
-                    if page.url not in self._summaries and not self._run.early_finish.is_due:
-                        summary = self._summarize_page(page, requests[position].url)
-                        self._summaries[page.url] = asyncio.create_task(summary)
+                    self._start_summary(page, requests[position].url)
         self._cancel_late([requests[position] for position in running.values()])
         return [pages[position] for position in sorted(pages)]
 
+    def _start_summary(self, page: Page, requested_url: str) -> None:
+        """Start to summarize the page, unless this has begun before or the caller has asked for the text."""
+        if page.url not in self._summaries and not self._run.early_finish.is_due:
+            self._summaries[page.url] = asyncio.create_task(self._summarize_page(page, requested_url))
+
     async def collect_summaries(self, deadline: float) -> dict[str, Summary]:
-        """Return the summaries that are finished at `deadline` (event loop time) or at an early finish, by address."""
+        """Return the summaries by address. Waits until all are ready, until `deadline` (event loop time) or an early finish."""
         if self._summaries:
             await self._run.early_finish.wait(self._summaries.values(), deadline)
         return {url: task.result() for url, task in self._summaries.items() if task.done()}
@@ -124,24 +130,14 @@ class ReadScheduler:
 
     @stage("read")
     async def _read(self, url: str) -> Page | None:
+        """Return the page, from the checkpoints if it was read before; None if it cannot be read."""
         run = self._run
         set_deadline(Deadline(run.budget.compute_phase_end("read")))  # `collect` cancels at this time
-        key = run.checkpoints.key(READ_VERSION, run.tools.label("read"), url=url)
-        page = await run.checkpoints.get("docs", key, Page)
-        status = "stored" if page else "read"
+        key = run.checkpoints.make_key(READ_VERSION, run.tools.get_label("read"), url=url)
+        page, status = await run.checkpoints.get("docs", key, Page), "stored"
         if page is None:
-            try:
-                async with run.early_finish.limit(), self._slots:
-                    with keep_links():
-                        page = await run.tools.pages.read(url)
-            except TimeoutError:  # the caller asked for the text
-                run.reads["late"] += 1
-                return None
-            except AppException as error:
-                self.failure = error
-                run.reads["failed"] += 1
-                run.add_degraded(Degraded.of(_name_component(url), error))
-                run.emit(Read(request_id=run.request_id, url=url, status=error.code, chars=0))
+            page, status = await self._call_reader(url), "read"
+            if page is None:
                 return None
             if page.reader != DOCUMENTS:
                 await run.checkpoints.put("docs", key, page)
@@ -149,6 +145,22 @@ class ReadScheduler:
         run.reads["read"] += page.reader != DOCUMENTS
         run.emit(Read(request_id=run.request_id, url=url, status=status, chars=len(page.text)))
         return page
+
+    async def _call_reader(self, url: str) -> Page | None:
+        """Return the page; None, with a reason in `degraded`, if the reader fails, and None at an early finish."""
+        run = self._run
+        try:
+            async with run.early_finish.limit(), self._slots:
+                with keep_links():
+                    return await run.tools.pages.read(url)
+        except TimeoutError:  # the caller asked for the text
+            run.reads["late"] += 1
+        except AppException as error:
+            self.failure = error
+            run.reads["failed"] += 1
+            run.add_degraded(Degraded.of(_name_component(url), error))
+            run.emit(Read(request_id=run.request_id, url=url, status=error.code, chars=0))
+        return None
 
     async def _summarize_page(self, page: Page, requested_url: str) -> Summary:
         run = self._run
@@ -161,8 +173,8 @@ class ReadScheduler:
                 page,
                 run.request.query,
                 run.language,
-                run.llm("summarize"),
-                context_tokens=run.context_tokens("summarize", SUMMARY_MAX_TOKENS),
+                run.get_llm("summarize"),
+                context_tokens=run.compute_context_tokens("summarize", SUMMARY_MAX_TOKENS),
             )
             if run.record_stage("summarize", degraded):
                 await run.checkpoints.put("summaries", key, summary.model_copy(update={"degraded": degraded}))
@@ -173,5 +185,5 @@ class ReadScheduler:
 
 
 def _name_component(url: str) -> str:
-    """Return the component name in `degraded`: the host, or what kind of address it is."""
+    """Return the component for `degraded`: `read/` and the host, or the kind of an address without a host."""
     return f"read/{get_host(url) or (DOCUMENTS if url.startswith('doc:') else 'address')}"

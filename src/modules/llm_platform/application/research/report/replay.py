@@ -51,10 +51,10 @@ def replay_events(
     request: ResearchRequest,
     language: str,
 ) -> tuple[tuple[research_events.ResearchEvent, ...], tuple[Source, ...]] | None:
-    """Return the sanitized events and sources of a stored report; None when it exceeds the limits above.
+    """Return the sanitized events and sources of a stored report; None if it exceeds the limits above.
 
-    Removes addresses that a source must not have and sanitizes the text. When that changes the text, or a quote is not in
-    its source, the citations are verified again.
+    Sources whose address must not be opened are removed, and the text is sanitized. If that changes the text, or a quote is
+    not in its source, the citations are verified again.
     """
     done = events[-1]
     text_chars = sum(len(event.text) for event in events if isinstance(event, research_events.Token))
@@ -80,9 +80,8 @@ def _sanitize(
     for part in parts:
         written = "".join(event.text for event in part if isinstance(event, research_events.Token))
         text = sanitize(written, sources)
-        is_cut_off = part is not parts[-1] and text.startswith(
-            written
-        )  # the sanitizer only closed what was open at the end
+        # Text before a reset may end anywhere, so the sanitizer may close what is open at its end.
+        is_cut_off = part is not parts[-1] and text.startswith(written)
         events.extend(part if text == written or is_cut_off else _merge_tokens(part, text))
     return tuple(events), text
 
@@ -108,10 +107,7 @@ def _merge_tokens(part: Iterable[research_events.ResearchEvent], text: str) -> I
 def _sanitize_event(
     event: research_events.ResearchEvent, sources: Sequence[Source], request: ResearchRequest
 ) -> research_events.ResearchEvent | None:
-    """Return the sanitized event.
-
-    None for an event that the replay makes itself, and for one with an address that no result may have.
-    """
+    """Return the sanitized event; None if the replay makes it itself, or if its address must not be opened."""
     match event:
         case research_events.Planned():
             return _shorten(event).model_copy(update={"questions": _list_questions(event.questions, request)})
@@ -215,9 +211,9 @@ def _are_valid(citations: Sequence[Citation], text: str, sources: Sequence[Sourc
 
 
 def _shorten(value: Model) -> Model:
-    """Return the value with its texts within the limits and labels without control characters; addresses stay whole.
+    """Return the value with its texts cut to the limits and without control characters.
 
-    A text that quotes point into keeps its characters.
+    Addresses are not changed. Texts that quotes point into keep their control characters.
     """
     texts = {name: text for name, text in value if isinstance(text, str) and name not in ADDRESSES}
     cut = {name: text[: MAX_CHARS.get(name, MAX_LABEL_CHARS)] for name, text in texts.items()}

@@ -1,4 +1,4 @@
-"""The key of a stored report: the request, and everything that shapes its report."""
+"""Make the key of a stored report from the request and everything else that shapes the report."""
 
 from collections.abc import Sequence
 from dataclasses import fields
@@ -20,8 +20,10 @@ STAGES: tuple[LLMStage, ...] = ("plan", "queries", "rank", "summarize", "write")
 PROMPT_VERSIONS = ".".join(
     (SUB_QUESTIONS_VERSION, QUERIES_VERSION, RANK_VERSION, SUMMARY_VERSION, ROUNDS_VERSION, ROUND_QUERIES_VERSION)
 )
-# Request fields that do not change the report. Limits: a report that a limit cut short is not stored.
-# The output is made of the finished report. A follow-up question is part of the key as it was understood.
+# Fields of the request that do not change the report:
+# - the limits, because a report that a limit cut short is not stored;
+# - the output schema, because the structured output is made from the finished report;
+# - the turns of a follow-up question, because the key has the question as it was understood.
 EXCLUDED_FIELDS = {
     "omit_raw",
     "fresh",
@@ -34,7 +36,7 @@ EXCLUDED_FIELDS = {
     "output_schema",
     "files",
 }
-# Options that the key leaves out: a new option is part of it, so that no report of another value is served.
+# Options that the key leaves out. A new option is part of the key unless it is added here.
 EXCLUDED_OPTIONS = {"timeout_s", "context_tokens", "offline", "model_ends_rounds"}
 
 
@@ -54,10 +56,10 @@ def make_report_key(
     options = tools.options
     writer = tools.writer(tools.llms.get("write"), options.context_tokens)
     judge = tools.judge(tools.llms.get("judge")) if tools.judge else None
-    by = [tools.label(part) for part in ("search", "read", *STAGES, *(("judge",) if judge else ()))]
+    by = [tools.get_label(part) for part in ("search", "read", *STAGES, *(("judge",) if judge else ()))]
     versions = [PROMPT_VERSIONS, writer.report_version, *([judge.version] if judge else ())]
     reused = [(source.url, source.title, source.published, source.text) for source in earlier]
-    return checkpoints.key(
+    return checkpoints.make_key(
         "|".join(versions),
         "|".join(by),
         request=_describe_request(request),
@@ -67,7 +69,7 @@ def make_report_key(
 
 
 def _describe_request(request: ResearchRequest) -> dict[str, object]:
-    # Fields that an endpoint adds to the request, such as `stream`, are left out too.
+    # This also leaves out the fields that an endpoint adds to the request, such as `stream`.
     parts = set(ResearchRequest.model_fields) - EXCLUDED_FIELDS
     is_requested = request.model_dump(mode="json", include=parts, exclude_none=True)
     # A request with `urls` only searches if it sets `sources`. In other requests the field changes nothing, so a command that

@@ -1,9 +1,9 @@
-"""Reports for the research service: replayed from the store when a finished one is stored, else made and stored."""
+"""Make reports for the research service. A finished report is stored, and replayed from the store when it is asked for again."""
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Sequence
-from contextlib import aclosing
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -42,13 +42,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class MadeReport:
-    """A report for all its followers. `is_stored` is True if the store has it under its key."""
+    """A report for all callers that share it. `is_stored` is True if the store has it under its key."""
 
     response: ResearchResponse
     is_stored: bool
 
     def make_final_event(self, run: Run) -> Done:
-        """Return the last event of one follower, with its request id, its latency, and raw_results unless it omits them."""
+        """Return the last event of one caller, with its request id, its latency, and raw_results if it wants them."""
         own = {"request_id": run.request_id, "latency_ms": _measure_latency_ms(run)}
         metadata = self.response.metadata.model_copy(update=own)
         raw = None if run.request.omit_raw else self.response.raw_results
@@ -57,14 +57,14 @@ class MadeReport:
 
 
 class _ItemStored:
-    """Tells the followers of a report that a new attempt would go further than this one began."""
+    """Tells the callers of a report that an item was stored, so a new attempt would begin with more than this one did."""
 
 
-_Part = ResearchEvent | tuple[Source, ...] | _ItemStored | MadeReport  # what all followers get
+_Part = ResearchEvent | tuple[Source, ...] | _ItemStored | MadeReport  # what all callers of a shared report get
 
 
 class Reporter:
-    """Makes reports with one set of tools. The first report also starts the cleaning of the store."""
+    """Makes reports with one set of tools. The first report also starts to clean the store in the background."""
 
     def __init__(self, tools: ReportTools) -> None:
         self.planner = Planner(tools)
@@ -74,7 +74,10 @@ class Reporter:
         self._cleaning: asyncio.Task[None] | None = None
 
     def with_files(self, files: OpenedFiles, *, beside_sources: bool) -> "Reporter":
-        """Return a reporter over files of a request, beside the sources or in their place. Close it when its run has ended."""
+        """Return a reporter that searches the files of a request, and with `beside_sources` the other sources too.
+
+        Close it when its run has ended.
+        """
         search = FilesSearch(files, self._tools.search if beside_sources else None)
         return Reporter(replace(self._tools, search=search, pages=FilesReader(files, self._tools.pages)))
 
@@ -100,43 +103,54 @@ class Reporter:
         return estimate_report(self._tools, wanted, language, questions).at_most
 
     async def report(self, run: Run) -> None:
-        """Emit all events of the report but the first, Done last. Raises the AppException that left no source to write from.
+        """Make the report, and emit its events up to Done. The service has already emitted Started.
 
         Equal requests with equal limits share one report. In this process they share its events; another process replays them
-        from the store when the report is done. A shared report ends early when all who wait for it ask for that.
+        from the store when the report is done. A shared report ends early when all callers that wait for it ask for that.
+
+        Raises the AppException that left no source to write from.
         """
         if self._cleaning is None:
             self._cleaning = asyncio.create_task(self._clean_store())
         request = run.request
-        checkpoints = self._tools.checkpoints(make_topic(request.query), run.language, fresh=request.fresh)
+        checkpoints = self._tools.open_checkpoints(make_topic(request.query), run.language, fresh=request.fresh)
         key = make_report_key(checkpoints, self._tools, request, run.earlier_sources)
         has_schema = request.output_schema is not None  # a report with a schema keeps time and a call free for it
         limits = (request.max_llm_calls, request.max_cost_usd, request.max_seconds, has_schema)
-
         equal = (key, request.fresh, limits)
-        early_finish = self._early_finishes.get(equal)
-        if early_finish is None or early_finish.is_asked:
-            early_finish = self._early_finishes[equal] = SharedEarlyFinish()
-        shared = replace(run, early_finish=early_finish)
+        with self._share_early_finish(equal, run) as early_finish:
+            shared = replace(run, early_finish=early_finish)
 
-        async def make(emit: Callable[[_Part], None]) -> None:
-            checkpoints.on_stored = partial(emit, _ItemStored())
-            emit(await self._read_or_make(shared, emit, checkpoints, key, f"{key}:{limits}"))
+            async def make(emit: Callable[[_Part], None]) -> None:
+                checkpoints.on_stored = partial(emit, _ItemStored())
+                emit(await self._read_or_make(shared, emit, checkpoints, key, f"{key}:{limits}"))
 
-        try:
-            with early_finish.shared_by(run.early_finish):
-                report = await self._follow((*equal, early_finish), run, make)
-        finally:
-            if not early_finish.callers and self._early_finishes.get(equal) is early_finish:
-                del self._early_finishes[equal]
+            report = await self._follow((*equal, early_finish), run, make)
         if report.is_stored and run.owner:
             await store_owner(checkpoints, run.owner, key)
         run.emit(report.make_final_event(run))
 
+    @contextmanager
+    def _share_early_finish(self, equal: Hashable, run: Run) -> Iterator[SharedEarlyFinish]:
+        """Add the run to the callers that share the early finish of equal reports.
+
+        A report that was already asked to end early is not shared any more: the run gets a new early finish, and so a new
+        report.
+        """
+        early_finish = self._early_finishes.get(equal)
+        if early_finish is None or early_finish.is_asked:
+            early_finish = self._early_finishes[equal] = SharedEarlyFinish()
+        try:
+            with early_finish.shared_by(run.early_finish):
+                yield early_finish
+        finally:
+            if not early_finish.callers and self._early_finishes.get(equal) is early_finish:
+                del self._early_finishes[equal]
+
     async def _follow(
         self, key: Hashable, run: Run, make: Callable[[Callable[[_Part], None]], Awaitable[None]]
     ) -> MadeReport:
-        """Emit all events but the last of the report with this key to the run, under its request id."""
+        """Emit the events of the report with this key, under the request id of the run. Return the report in place of Done."""
         async with aclosing(self._flights.stream(key, make)) as parts:
             async for part, _, is_past in parts:
                 if isinstance(part, MadeReport):
@@ -145,7 +159,7 @@ class Reporter:
                     await run.store_sources(part)
                 elif isinstance(part, _ItemStored):
                     await run.on_progress()
-                elif not (is_past and isinstance(part, ModelProgressed)):  # a report does not show how far a call was
+                elif not (is_past and isinstance(part, ModelProgressed)):  # old progress of a call helps nobody
                     own = part.request_id == run.request_id
                     run.emit(part if own else part.model_copy(update={"request_id": run.request_id}))
         raise AssertionError("a report ends with its response")
@@ -158,7 +172,7 @@ class Reporter:
         key: str,
         lock_key: str,
     ) -> MadeReport:
-        """Return the report for all followers. It uses the egress log of the first one."""
+        """Return the report for all callers. What it sends is recorded in the egress log of the first one."""
         emitted: list[ResearchEvent] = []
 
         def emit_event(event: ResearchEvent) -> None:
@@ -206,7 +220,7 @@ class Reporter:
     async def _make(
         self, run: Run, emitted: Sequence[ResearchEvent], checkpoints: CheckpointStore, key: str
     ) -> MadeReport:
-        # Made with raw_results even when the request omits them: the stored report also serves requests that do not.
+        # The report has raw_results even if this request omits them, because its stored form serves other requests too.
         unabridged = replace(run, request=run.request.model_copy(update={"omit_raw": False}))
         report = await make_report(
             ReportRun.of(
@@ -229,15 +243,15 @@ class Reporter:
         return MadeReport(response, is_stored=report.is_storable)
 
     def end(self, run: Run) -> float:
-        """Return the event loop time by which everything is done."""
-        return run.began + self._limit_seconds(run.request)
+        """Return the time limit of the run, as event loop time."""
+        return run.began + self._compute_limit_seconds(run.request)
 
-    def _limit_seconds(self, request: ResearchRequest) -> float:
+    def _compute_limit_seconds(self, request: ResearchRequest) -> float:
         return min(self._tools.options.timeout_s, request.max_seconds or self._tools.options.timeout_s)
 
     def _make_budget(self, run: Run) -> Budget:
         request = run.request
-        seconds = self._limit_seconds(request)
+        seconds = self._compute_limit_seconds(request)
         budget = Budget(
             max_llm_calls=request.max_llm_calls,
             max_cost_usd=request.max_cost_usd,
@@ -245,7 +259,7 @@ class Reporter:
             price=self._tools.price,
         )
         if request.output_schema is not None:
-            budget.expect_calls("output", 1)  # the output is made after the report, with what the report leaves
+            budget.expect_calls("output", 1)  # the call that makes the structured output when the report is done
         return budget
 
 

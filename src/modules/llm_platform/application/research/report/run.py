@@ -43,7 +43,7 @@ class ReportOptions:
     query_languages: tuple[str, ...] = ()
     results_per_search: int = 10
     max_tokens: int = 4096
-    context_tokens: int = 32_000  # a report uses what `ReportTools.context` says, if there is one
+    context_tokens: int = 32_000  # `ReportTools.context` replaces it, if there is one
     offline: bool = False
     model_ends_rounds: bool = False  # a model that adds no query ends the further rounds
 
@@ -76,7 +76,7 @@ class ReportTools:
     metrics: IMetrics = NO_METRICS
     lock: IKeyLock = NO_KEY_LOCK
 
-    def checkpoints(self, topic: Topic, language: str, *, fresh: bool) -> CheckpointStore:
+    def open_checkpoints(self, topic: Topic, language: str, *, fresh: bool) -> CheckpointStore:
         return CheckpointStore(self.store, topic, language, fresh=fresh, metrics=self.metrics)
 
     async def with_context(self) -> ReportTools:
@@ -87,12 +87,12 @@ class ReportTools:
         max_tokens = min(self.options.max_tokens, tokens // 2)
         return replace(self, options=replace(self.options, context_tokens=tokens, max_tokens=max_tokens))
 
-    def label(self, part: str) -> str:
+    def get_label(self, part: str) -> str:
         return self.labels.get(part, NO_MODEL)
 
     def get_model_label(self, stage: LLMStage) -> str:
         """Return the label of a stage for display, without the digest of the address."""
-        return self.label(stage).partition("@")[0]
+        return self.get_label(stage).partition("@")[0]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class ReportRun(Run):
     def options(self) -> ReportOptions:
         return self.tools.options
 
-    def llm(self, stage: LLMStage, phase: Phase | None = None) -> ILLMProvider | None:
+    def get_llm(self, stage: LLMStage, phase: Phase | None = None) -> ILLMProvider | None:
         """Return the stage's model within the budget and the deadline of `phase`; None without a model.
 
         The phase is the stage's own by default.
@@ -122,8 +122,8 @@ class ReportRun(Run):
         model = self.tools.llms.get(stage)
         return BudgetedLLM(model, self.budget, stage, phase) if model else None
 
-    def context_tokens(self, stage: LLMStage, max_tokens: int) -> int:
-        """Return the tokens of prompt and answer together: the models' context, or less if the budget pays for less."""
+    def compute_context_tokens(self, stage: LLMStage, max_tokens: int) -> int:
+        """Return how many tokens prompt and answer may have together: the models' context, or less if the budget is too small."""
         room = self.budget.set_aside_prompt_tokens(stage, max_tokens)
         return self.options.context_tokens if room is None else min(self.options.context_tokens, room + max_tokens)
 
@@ -131,10 +131,10 @@ class ReportRun(Run):
         self.degraded.extend(degraded)
 
     def record_stage(self, stage: LLMStage, degraded: Iterable[Degraded]) -> bool:
-        """Add the entries, and return False if one of them says that the model of the stage gave no answer.
+        """Add the entries, and return whether the result of the stage may be stored.
 
-        A failover is no failure. The replacement of an answer that could not be used is stored too, because asking again
-        costs again.
+        It may not if the model of the stage gave no answer. A failover to another model is no reason. If an answer could not be
+        used, the result of the rules is stored, because asking the model again costs again.
         """
         entries = tuple(degraded)
         self.add_degraded(*entries)
@@ -142,7 +142,7 @@ class ReportRun(Run):
 
     def make_stage_key(self, stage: LLMStage, version: str, **inputs: object) -> str:
         """Return the store key of what the stage's model makes of these inputs."""
-        return self.checkpoints.key(version, self.tools.label(stage), **inputs)
+        return self.checkpoints.make_key(version, self.tools.get_label(stage), **inputs)
 
 
 TIMEOUT_PREFIX = "timeout:"  # begins the reason of a stage that ran out of time
@@ -153,10 +153,12 @@ FALLBACK_SCORES = "stand_in: {count} of {all} results have no score from the mod
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """The parts that a report lacks.
+    """What a report lacks.
 
-    They are model calls that the limits refused, `fallback_scores` of `results` that the model did not score, a stage that
-    ran out of time, and further rounds that a limit of the request, or its caller, left out.
+    - `left_out` counts the model calls of each stage that the limits refused.
+    - `fallback_scores` of the `results` have no score from the model.
+    - `late` is True if a stage ran out of time.
+    - `fewer_rounds` is True if a limit of the request, or its caller, ended the further rounds.
     """
 
     left_out: Mapping[LLMStage, int]
@@ -178,7 +180,7 @@ class Shortfall:
         return (*left_out, unscored) if self.fallback_scores else tuple(left_out)
 
     def write_message(self, language: str) -> str:
-        """Return a paragraph to append to the text; empty when the time sufficed. `list_degraded` has what concerns operators."""
+        """Return a paragraph to append to the text; empty if no stage ran out of time. `list_degraded` has the details."""
         return f"\n\n{get_messages(language).late}" if self.late else ""
 
 

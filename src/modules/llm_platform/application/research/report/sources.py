@@ -1,4 +1,4 @@
-"""The numbered sources of a report, and the list of results that it returns."""
+"""Number the sources of a report, and list the results that it returns."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,8 @@ CUT_PAGE = "page_cut: only the first {chars} characters of this page were used"
 class ReportSources:
     """The numbered sources, best first.
 
-    `documents` are the addresses of the operator's own files among them, `cut_tokens` an estimate of what was cut off.
+    `documents` are the addresses of the operator's own files among them. `cut_tokens` is an estimate of the tokens that were
+    cut off.
     """
 
     sources: tuple[Source, ...]
@@ -35,7 +36,7 @@ class ReportSources:
 
 
 def make_sources_from_pages(pages: Sequence[ReadPage], best: Sequence[RankedCandidate]) -> ReportSources:
-    """Return the pages as sources, each cut to MAX_SOURCE_CHARS. `best` are the search results, which may date them."""
+    """Return the pages as sources, each cut to MAX_SOURCE_CHARS. A page without an ISO date gets the date of its result."""
     items = {canonical_url(ranked.candidate.item.url): ranked.candidate.item for ranked in best}
     cut = [read_page.page for read_page in pages if len(read_page.page.text) > MAX_SOURCE_CHARS]
     reason = CUT_PAGE.format(chars=MAX_SOURCE_CHARS)
@@ -51,7 +52,7 @@ def make_sources_from_pages(pages: Sequence[ReadPage], best: Sequence[RankedCand
 
 
 def make_sources_from_results(best: Sequence[RankedCandidate], count: int) -> ReportSources:
-    """Return the texts of the best search results as sources, where no page could be read."""
+    """Return the texts of the best search results as sources, for a report whose pages could not be read."""
     items = [ranked.candidate.item for ranked in best if ranked.candidate.item.text][:count]
     sources = tuple(
         Source(
@@ -82,7 +83,7 @@ def list_raw_results(best: Sequence[RankedCandidate], report_sources: ReportSour
         if found is None:
             text = source.text[:EXCERPT_CHARS]
             read.append(RawResult(title=source.title, url=source.url, content=text, published=source.published))
-        else:  # a document has its full text, because it has no address where a reader could open it
+        else:  # a document is returned with its full text, because readers cannot open its address
             is_document = source.url in report_sources.documents
             text = source.text if is_document else found.candidate.item.text
             read.append(_make_raw_result(found, text, source.published))
@@ -109,7 +110,7 @@ def _make_source(number: int, read: ReadPage, found: WebSearchResultItem | None)
 
 
 def _estimate_cut_tokens(text: str) -> int:
-    """Return the tokens that were cut off, estimated from a sample: counting megabytes takes too long."""
+    """Estimate the tokens that were cut off from a sample, because counting megabytes takes too long."""
     cut = len(text) - MAX_SOURCE_CHARS
     sample = text[MAX_SOURCE_CHARS : MAX_SOURCE_CHARS + SAMPLE_CHARS]
     return round(count_tokens(sample) * cut / len(sample))

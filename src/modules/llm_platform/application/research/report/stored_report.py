@@ -1,4 +1,4 @@
-"""Stored reports: what is stored of a report, and how it is found again (docs/reference/http.md)."""
+"""Store finished reports, and find them again (docs/reference/http.md)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -48,7 +48,7 @@ class StoredReport(EndsTopic, frozen=True):
 
     @property
     def replayed_response(self) -> ResearchResponse:
-        """The response with `stored_at`, and with zero for everything that the replay did not spend."""
+        """The response with `stored_at`. Calls, tokens, cost and searches are 0, because the replay spends nothing."""
         response = self._response
         metadata = response.metadata.model_copy(
             update={
@@ -63,7 +63,7 @@ class StoredReport(EndsTopic, frozen=True):
         return response.model_copy(update={"metadata": metadata})
 
     def sanitize_response(self) -> ResearchResponse | None:
-        """Return the response for readers who know the report by its topic; None if it exceeds the limits."""
+        """Return the sanitized response for readers who open the report by its topic; None if it exceeds the limits."""
         response = self._response
         try:
             request = ResearchRequest(query=response.query, depth="report")
@@ -83,13 +83,13 @@ class StoredReport(EndsTopic, frozen=True):
 
 
 class FinishedMark(EndsTopic, frozen=True):
-    """Records that a report of the topic finished but is not stored, because it uses documents, which may change."""
+    """Records that a report of the topic is finished. The report itself is not stored, because its documents may change."""
 
     finished_at: datetime
 
 
 class OwnedReport(BaseModel, frozen=True):
-    """The key (`make_report_key`) of the report of a topic that an owner asked for last."""
+    """The key (`make_report_key`) of the last report of a topic that an owner asked for."""
 
     report: str
 
@@ -109,9 +109,9 @@ async def store_owner(checkpoints: CheckpointStore, owner: str, key: str) -> Non
 async def find_stored_report(
     checkpoints: CheckpointStore, key: str, request: ResearchRequest, language: str, *, offline: bool
 ) -> StoredReport | None:
-    """Return the stored report of this request by the same models, engines and prompts (`make_report_key`), sanitized.
+    """Return the stored report of this request, sanitized. Models, engines and prompts must be the same (`make_report_key`).
 
-    Offline, models, engines and prompts may differ, and the latest report of the same request is returned.
+    Offline, they may differ, and the latest report of the same request is returned.
     """
     found = await checkpoints.get("answers", key, StoredReport)
     if found is None and offline:
@@ -152,5 +152,5 @@ async def store_report(
 async def mark_finished(checkpoints: CheckpointStore, key: str) -> None:
     """Store a mark that the report with this key finished, without its response."""
     await checkpoints.put(
-        "answers", checkpoints.key("", "", candidates=key), FinishedMark(finished_at=datetime.now(UTC))
+        "answers", checkpoints.make_key("", "", candidates=key), FinishedMark(finished_at=datetime.now(UTC))
     )

@@ -1,4 +1,4 @@
-"""The writer of a report with a model: its text is stored as soon as it is complete, and not written again."""
+"""Store the text of a report as soon as it is complete, so that a repeated run does not write it again."""
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -13,9 +13,9 @@ from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, Streamin
 
 
 class StoredWriter(StreamingSynthesizer):
-    """Returns the text that the checkpoints have under `key`, which costs nothing, or else lets `writer` write it.
+    """Returns the stored text with this key, which costs nothing. If there is none, `writer` writes it.
 
-    The text is stored before its citations are judged, so a process that is killed during the judgement loses no text.
+    The text is stored before its citations are judged, so a process that is killed in between loses no text.
     """
 
     def __init__(self, run: ReportRun, writer: ISynthesizer, key: str) -> None:
@@ -31,7 +31,7 @@ class StoredWriter(StreamingSynthesizer):
             return
         async with aclosing(self._writer.stream(request)) as parts:  # type: ignore[type-var]  # an async generator
             async for part in parts:
-                # A text is final if a model wrote it, and neither broke off nor wrote only what cannot be shown.
+                # Only the complete text of a model is stored, and only if something of it is left after sanitizing.
                 if (
                     isinstance(part, Synthesis)
                     and part.synthesizer != self._run.tools.fallback.name

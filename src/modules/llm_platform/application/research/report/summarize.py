@@ -1,7 +1,7 @@
-"""Summarize a page: by a model, else with sentences of the page.
+"""Summarize a page with a model, or with sentences of the page if there is no model or it fails.
 
-A short page becomes a few sentences, a long one bullet points or paragraphs. A page that exceeds the model's context is cut,
-and the summary counts the cut tokens.
+A short page becomes a few sentences, a long one bullet points or paragraphs. If a page exceeds the model's context, its end is
+cut off, and the summary has the number of tokens that were cut.
 """
 
 import itertools
@@ -61,7 +61,7 @@ def _is_standalone(sentence: Sentence) -> bool:
 SUMMARY_VERSION = "1"  # part of store keys: raise it when the prompt changes
 LONG_FROM_WORDS = 500
 SUMMARY_MAX_TOKENS = 1024
-MIN_PAGE_TOKENS = 256  # every page is sent with at least this much, however small the context is
+MIN_PAGE_TOKENS = 256  # at least this much of the page is sent, however small the context is
 RESERVED_TOKENS = 64  # room for the provider's chat format and for inexact counting
 SUMMARY_TITLE_CHARS = 200
 MAX_WORD_CHARS = 16  # average, for the length of 500 words
@@ -90,7 +90,7 @@ _TAG = re.compile(r"(`[^`]*`)|<[A-Za-z][^<>=]{0,200}=[^<>]{0,2000}>")
 async def summarize(
     page: Page, question: str, language: str, llm: ILLMProvider | None, *, context_tokens: int
 ) -> tuple[Summary, tuple[Degraded, ...]]:
-    """Return the summary, by a model in `language` or else as quoted sentences, and the failures of the model."""
+    """Return the summary and the failures of the model. A model writes in `language`; quoted sentences are as in the page."""
     if llm is None:
         return await _make_extractive_summary(page, question, language), ()
     request, cut = await run_in_thread_if_long(len(page.text), _make_request, page, question, language, context_tokens)
@@ -107,7 +107,7 @@ async def summarize(
 
 
 def is_long(text: str) -> bool:
-    """Return whether the text has 500 words or more; in scripts without spaces two characters count as a word."""
+    """Return whether the text has at least LONG_FROM_WORDS words. In scripts without spaces two characters count as a word."""
     head = text[: MAX_WORD_CHARS * LONG_FROM_WORDS]
     if len(head) < CHARS_PER_WORD * LONG_FROM_WORDS:
         return False
