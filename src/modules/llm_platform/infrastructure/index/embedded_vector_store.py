@@ -48,7 +48,7 @@ class EmbeddedVectorStore(IVectorStore):
         self._thread: ThreadPoolExecutor | None = None
 
     @abstractmethod
-    def _collection(self, name: str, folder: Path) -> EmbeddedCollection:
+    def _open_collection(self, name: str, folder: Path) -> EmbeddedCollection:
         """Return the collection of this name in this folder, which need not be there."""
 
     async def describe(self, collection: str) -> dtos.Collection | None:
@@ -105,7 +105,7 @@ class EmbeddedVectorStore(IVectorStore):
 
     def _get_collection(self, collection: str) -> EmbeddedCollection:
         if collection not in self._collections:
-            self._collections[collection] = self._collection(collection, self._folder / collection)
+            self._collections[collection] = self._open_collection(collection, self._folder / collection)
         return self._collections[collection]
 
     async def _run(self, action: Callable[..., Value], *given: Any) -> Value:

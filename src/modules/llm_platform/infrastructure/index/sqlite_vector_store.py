@@ -59,7 +59,7 @@ class SqliteVectorStore(EmbeddedVectorStore):
 
     name = "sqlite"
 
-    def _collection(self, name: str, folder: Path) -> SqliteCollection:
+    def _open_collection(self, name: str, folder: Path) -> SqliteCollection:
         return SqliteCollection(name, folder)
 
 
@@ -322,7 +322,7 @@ class SqliteMemoryVectorStore(SqliteVectorStore):
     def __init__(self) -> None:
         super().__init__(Path())
 
-    def _collection(self, name: str, folder: Path) -> SqliteCollection:
+    def _open_collection(self, name: str, folder: Path) -> SqliteCollection:
         return _MemoryCollection(name, folder)
 
 

@@ -128,12 +128,12 @@ class ParserProcess:
 
     def citations(self, request: dict[str, Any]) -> dict[str, Any]:
         """Return the citations of a text as `citations.py` sends them."""
-        return self._answer({"kind": "citations", "cpu_seconds": self._page_cpu_seconds}, json.dumps(request).encode())
+        return self._call({"kind": "citations", "cpu_seconds": self._page_cpu_seconds}, json.dumps(request).encode())
 
     def _request(self, fields: dict[str, Any], content: bytes = b"") -> Parsed:
-        return read_answer(self._answer(fields, content))
+        return read_answer(self._call(fields, content))
 
-    def _answer(self, fields: dict[str, Any], content: bytes) -> dict[str, Any]:
+    def _call(self, fields: dict[str, Any], content: bytes) -> dict[str, Any]:
         """Return the answer of the child. Raises UnreadableDocument if there is none, or if it is an error."""
         fields = {"cpu_seconds": self._cpu_seconds, **fields}
         try:

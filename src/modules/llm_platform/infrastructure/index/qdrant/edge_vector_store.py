@@ -411,5 +411,5 @@ class QdrantEdgeVectorStore(EmbeddedVectorStore):
 
     name = "qdrant-edge"
 
-    def _collection(self, name: str, folder: Path) -> EdgeCollection:
+    def _open_collection(self, name: str, folder: Path) -> EdgeCollection:
         return EdgeCollection(name, folder)
