@@ -21,6 +21,9 @@ def answer(given: dict[str, Any]) -> dict[str, Any]:
         "READERS": "direct",
         "READER_ALLOWED_HOSTS": "127.0.0.0/8",  # by default no page on loopback is read
         "LLM_PLATFORM_DATA_DIR": given["data_dir"],
+        # A busy machine must not change an answer: by default a page is waited for 1.2 s, and the encoder 5 s.
+        "READ_S": "10",
+        "ANSWER_ENCODER_TIMEOUT_S": "60",
     }
     if depth != QUOTES:
         settings |= {
