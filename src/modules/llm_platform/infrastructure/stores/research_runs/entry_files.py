@@ -136,7 +136,8 @@ def _read_head(text: bytes) -> EntryHeader:
 
 
 def _format_error(data: bytes) -> DamagedEntryError | OtherFormatError:
-    if data.startswith(_ANY_FORMAT) and data[len(_ANY_FORMAT) :].split(b",", 1)[0].isdigit():
+    number, comma, _ = data.removeprefix(_ANY_FORMAT).partition(b",")
+    if data.startswith(_ANY_FORMAT) and comma and number.isdigit():  # without the comma the file is cut off
         return OtherFormatError()
     return DamagedEntryError()
 
