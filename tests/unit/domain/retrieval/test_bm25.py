@@ -38,6 +38,13 @@ def test_a_word_of_a_long_passage_weighs_less() -> None:
     assert weights(passage_words("cat " + "dog " * 400))[index] < weights(passage_words("cat dog"))[index]
 
 
+def test_each_part_of_a_joined_word_counts_once() -> None:
+    """Also beyond ASCII: to go back to the beginning of the word at each capital took quadratic time."""
+    passage = weights(passage_words("fooBarößFooNut"))
+    (bar,), (nut,) = question_words("bar").indices, question_words("nut").indices
+    assert passage[bar] == passage[nut]
+
+
 def test_a_question_has_its_content_words() -> None:
     """Each once and of weight 1; function words only where there is nothing else."""
     assert question_words("What is the cat cat?") == question_words("CAT")

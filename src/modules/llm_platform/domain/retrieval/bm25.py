@@ -118,11 +118,14 @@ def _parts(word: str) -> tuple[str, ...]:
 
 
 def _camel_case_words(text: str) -> Iterator[str]:
+    """Yield the words with a capital inside, one with letters beyond ASCII between its capitals in parts."""
+    end = 0
     for found in _INNER_CAPITAL.finditer(text):
         begin = found.start()
-        while begin and text[begin - 1].isalnum():
+        while begin > end and text[begin - 1].isalnum():  # not again through what the last match covered
             begin -= 1
-        yield text[begin : found.end()]
+        end = found.end()
+        yield text[begin:end]
 
 
 def _camel_parts(word: str) -> Iterator[str]:
