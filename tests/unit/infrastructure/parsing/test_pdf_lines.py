@@ -9,6 +9,7 @@ from pypdf import PageObject
 from tests.unit.infrastructure.parsing.pdf_samples import laid_out_pdf
 
 from modules.llm_platform.domain.text.page_starts import find_page, number_pages
+from modules.llm_platform.infrastructure.parsing import pdf
 from modules.llm_platform.infrastructure.parsing.pdf import read_pdf
 
 REPORT = (
@@ -119,3 +120,17 @@ def test_a_layout_that_tells_other_text_is_not_used(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(PageObject, "extract_text", tell_twice)
     assert text_of(REPORT[1]) == "Management\nMarta Lind is the chief executive."
+
+
+def test_pages_are_joined_without_a_search_of_all_pages_before_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise a file of 900 pages takes longer to join than its parser has time, and is not read at all."""
+    searched: list[int] = []
+
+    class Ended:
+        def search(self, text: str) -> None:
+            searched.append(len(text))
+
+    monkeypatch.setattr(pdf, "ENDED", Ended())
+    text = text_of(*(f"72 700 11 F1 Page {letter} has this sentence." for letter in "abcdefghijklmnopqrst"))
+    assert len(searched) == 19
+    assert sum(searched) < len(text)

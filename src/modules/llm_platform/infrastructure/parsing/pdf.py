@@ -120,15 +120,21 @@ class _RunningText:
 def _join_pages(pages: Sequence[Sequence[Line]]) -> _RunningText:
     """Return the pages as one text, without headers, page numbers and tables of contents, and with section headings."""
     running = _RunningText()
+    parts: list[str] = []  # joined once: the text of a long file would be copied, and searched, for each page
+    length, end = 0, ""
     last: Line | None = None
     for lines in _remove_edges(pages):
         kept = _trim_blank_lines([line for line in lines if not _DOT_LEADERS.search(line.text)])
         if kept and last is not None:
-            is_apart = ENDED.search(running.text) or kept[0].begins_block_after(last, on_same_page=False)
-            running.text += "\n\n" if is_apart else "\n"
-        running.starts.append(len(running.text))
-        running.text += _join(kept)
-        last = kept[-1] if kept else last
+            is_apart = ENDED.search(end) or kept[0].begins_block_after(last, on_same_page=False)
+            parts.append("\n\n" if is_apart else "\n")
+            length += len(parts[-1])
+        running.starts.append(length)
+        if kept:
+            end, last = _join(kept), kept[-1]
+            parts.append(end)
+            length += len(end)
+    running.text = "".join(parts)
     running.replace(_TERM, r"\n\n\1\n: ")
     running.replace(_CAPITALS, r"\n# \1\n")
     running.replace(_BROKEN_WORD, "")
