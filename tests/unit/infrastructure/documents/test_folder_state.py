@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from modules.llm_platform.infrastructure.documents import folder_state
 from modules.llm_platform.infrastructure.documents.folder import list_folder
 from modules.llm_platform.infrastructure.documents.folder_state import STATES_FOLDER, FolderState, FolderStates
+from modules.llm_platform.infrastructure.parsing.answer import NEEDS_EXTRA
 
 STRANGE = os.fsdecode(b"\xff.md")
 
@@ -57,3 +59,18 @@ def test_messages_are_valid_while_their_file_is_unchanged(tmp_path: Path) -> Non
     after = list_folder(tmp_path, suffixes=suffixes)
     assert not state.matches(after)
     assert state.select_valid(words, after) == {"a.pdf": "1", "b.jsonl:12": "2"}
+
+
+def test_a_file_that_needed_a_package_is_read_once_it_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The message says what to install. The file itself does not change by it."""
+    (tmp_path / "a.pdf").write_text("x")
+    listing = list_folder(tmp_path)
+    state = FolderState({"a.pdf": listing.files["a.pdf"].stamp}, {"a.pdf": NEEDS_EXTRA})
+    monkeypatch.setattr(folder_state, "is_installed", lambda packages: False)
+    assert state.matches(listing)
+    assert state.select_valid(state.bad, listing) == {"a.pdf": NEEDS_EXTRA}
+    monkeypatch.setattr(folder_state, "is_installed", lambda packages: True)
+    assert not state.matches(listing)
+    assert state.select_valid(state.bad, listing) == {}

@@ -12,12 +12,15 @@ from typing import Final
 from modules.llm_platform.infrastructure.documents.folder import Listing, Stamp
 from modules.llm_platform.infrastructure.files.file_lock import FileLock
 from modules.llm_platform.infrastructure.files.private_files import make_private_folder, open_privately
+from modules.llm_platform.infrastructure.parsing.answer import NEEDS_EXTRA
 from modules.llm_platform.infrastructure.parsing.decoding import replace_unprintable
+from modules.llm_platform.infrastructure.resources import is_installed
 
 log = logging.getLogger(__name__)
 
 STATES_FOLDER: Final = "folders"  # below the folder of the collection, so that both are removed together
 PDF: Final = ".pdf"
+PARSER_PACKAGES: Final = ("pypdf", "resiliparse")  # of the extra that NEEDS_EXTRA names
 WITH_PAGES: Final = "+blocks"  # ends the digest of a PDF whose passages have page numbers, and headings of their own
 DIGEST_CHARS: Final = 24  # digest of what an index or a state depends on
 
@@ -81,6 +84,8 @@ class FolderState:
         """Return whether the index holds exactly what the folder holds now, in the form of this version."""
         if not all(map(has_pages, self.digests, self.digests.values())):
             return False
+        if NEEDS_EXTRA in self.bad.values() and is_installed(PARSER_PACKAGES):
+            return False
         return self.is_pruned and self.files == {path: file.stamp for path, file in listing.files.items()}
 
     def is_unchanged(self, path: str, listing: Listing) -> bool:
@@ -92,12 +97,13 @@ class FolderState:
         return {path: (self.files[path], digest) for path, digest in self.digests.items() if path in self.files}
 
     def select_valid(self, messages: Mapping[str, str], listing: Listing) -> dict[str, str]:
-        """Return the messages about files that have not changed since."""
+        """Return the messages about files that have not changed since, without those about packages that are there now."""
+        outdated = NEEDS_EXTRA if is_installed(PARSER_PACKAGES) else None
         unchanged = {replace_unprintable(Path(path)) for path in listing.files if self.is_unchanged(path, listing)}
         return {
             position: message
             for position, message in messages.items()
-            if not unchanged.isdisjoint((position, position.rpartition(":")[0]))
+            if message != outdated and not unchanged.isdisjoint((position, position.rpartition(":")[0]))
         }
 
 
