@@ -105,6 +105,23 @@ def test_a_folder_that_cannot_be_opened_is_named(root: Path, monkeypatch: pytest
     assert "Permission denied" in listing.left_out["guide"]
 
 
+def test_a_file_that_vanishes_while_its_folder_is_listed_is_left_out(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Programs write a file beside and rename it. The folder was reported as one that cannot be opened."""
+    is_document = folder._Walk._is_document
+
+    def remove_meanwhile(walk: folder._Walk, name: str) -> bool:
+        if name == "a.md":
+            (root / name).unlink()
+        return is_document(walk, name)
+
+    monkeypatch.setattr(folder._Walk, "_is_document", remove_meanwhile)
+    listing = list_folder(root)
+    assert set(listing.files) == {"guide/B.HTML"}
+    assert listing.left_out == {}
+
+
 def test_number_of_files_is_limited(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder without end is searched up to a number, and the answer says so."""
     monkeypatch.setattr(folder, "MAX_FILES", 1)

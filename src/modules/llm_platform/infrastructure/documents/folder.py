@@ -169,7 +169,7 @@ class _Walk:
                 elif entry.is_dir(follow_symlinks=False):
                     pending.append(path)
                 elif self._is_document(entry.name):
-                    self._add(path, entry.stat(follow_symlinks=False))
+                    self._add_entry(path, entry)
                 elif (suffix := _get_type(entry.name)) not in SILENTLY_SKIPPED:
                     self._listing.unread[suffix] += 1
 
@@ -187,6 +187,16 @@ class _Walk:
             self._listing.left_out[folder] = f"the folder cannot be opened ({error.strerror})"
             return
         yield from found
+
+    def _add_entry(self, path: str, entry: os.DirEntry[str]) -> None:
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return  # It was removed while the folder was listed, as programs do that save by renaming.
+        except OSError as error:
+            self._listing.left_out[path] = f"it cannot be opened ({error.strerror})"
+        else:
+            self._add(path, status)
 
     def _add(self, path: str, status: os.stat_result) -> None:
         if not stat.S_ISREG(status.st_mode):
