@@ -54,6 +54,36 @@ def test_a_word_document(tmp_path: Path) -> None:
     )
 
 
+def cells(*texts: str) -> str:
+    paragraphs = (text.split("/") for text in texts)
+    return "".join(
+        f"<w:tc>{''.join(f'<w:p><w:r><w:t>{part}</w:t></w:r></w:p>' for part in parts)}</w:tc>" for parts in paragraphs
+    )
+
+
+def test_cells_of_a_word_table_keep_their_columns(tmp_path: Path) -> None:
+    """Also behind an empty cell and one of two columns, and where a cell has several paragraphs or a table."""
+    wide = '<w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr><w:p><w:r><w:t>both</w:t></w:r></w:p></w:tc>'
+    inner = f"<w:tc><w:tbl><w:tr>{cells('inside', '1')}</w:tr></w:tbl></w:tc>"
+    rows = (cells("name", "age", "city"), cells("Bo", "", "Rome"), cells("Eve/Lie", "3", "Oslo"), wide + cells("Bonn"))
+    body = "".join(f"<w:tr>{row}</w:tr>" for row in (*rows, inner + cells("4", "Kiel")))
+    assert read(docx(tmp_path / "a.docx", f"<w:tbl>{body}</w:tbl>")).text.split("\n\n") == [
+        "name | age | city",
+        "Bo |  | Rome",
+        "Eve Lie | 3 | Oslo",
+        "both |  | Bonn",
+        "inside | 1",
+        "| 4 | Kiel",
+    ]
+
+
+def test_characters_of_a_word_document_that_are_elements(tmp_path: Path) -> None:
+    """A hyphen that does not break, which joined `2-3` to 23; text that was moved is read where it is now."""
+    moved = "<w:moveFrom><w:r><w:t>moved</w:t></w:r></w:moveFrom><w:moveTo><w:r><w:t>moved</w:t></w:r></w:moveTo>"
+    body = f"<w:p><w:r><w:t>pages 2</w:t><w:noBreakHyphen/><w:t>3 </w:t></w:r>{moved}</w:p>"
+    assert read(docx(tmp_path / "a.docx", body)).text == "pages 2-3 moved"
+
+
 def test_a_word_document_with_thousands_of_styles(tmp_path: Path) -> None:
     """Word itself allows 4,079. Each has a dozen elements; a document that was pasted together for years has as many."""
     properties = "<w:keepNext w:val='0'/>" * 40

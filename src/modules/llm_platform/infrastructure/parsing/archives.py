@@ -5,8 +5,9 @@ import posixpath
 import re
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import IO, Any
 from urllib.parse import unquote
 from xml.parsers import expat
@@ -22,10 +23,13 @@ MAX_XML_DEPTH = 1000  # Nested elements. 50 tables, each in a cell of the one be
 MAX_ELEMENTS = 50_000  # Elements of a file that lists the others.
 MAX_STYLE_ELEMENTS = 500_000  # Elements of the styles of a Word document, which allows 4,079 styles.
 MAX_PARAGRAPHS = 300_000
+MAX_COLUMNS = 63  # Columns of a table, as in Word.
 MAX_DIRECTORY_BYTES = 5_000_000  # Bytes of an archive's list of files: 50,000 files.
 MAX_CHAPTERS = 5000  # Chapters of a book.
 
 _MAX_END_BYTES = 66_000
+_SKIPPED = ("Fallback", "txbxContent", "moveFrom")  # Text that stands elsewhere, too, or did; and text boxes.
+_CHARACTERS = {"tab": " ", "br": " ", "cr": " ", "noBreakHyphen": "-"}
 _HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
 
 
@@ -218,8 +222,18 @@ class _HeadingLevels(_Xml):
         return self._elements > MAX_STYLE_ELEMENTS
 
 
+@dataclass(slots=True)
+class _Cell:
+    """The paragraphs of a cell, and the number of its columns."""
+
+    paragraphs: list[str] = field(default_factory=list)
+    span: int = 1
+
+
 class _Paragraphs(_Xml):
-    """The paragraphs of a Word document. Headings begin with `#` and list items with `-`. A table row is one line."""
+    """The paragraphs of a Word document. Headings begin with `#` and list items with `-`. A table row is one line, in which an
+    empty cell keeps its place.
+    """
 
     def __init__(self, levels: dict[str, int]) -> None:
         super().__init__()
@@ -227,17 +241,23 @@ class _Paragraphs(_Xml):
         self._levels = levels
         self._chars = 0
         self._pieces: list[str] = []
-        self._cells: list[str] = []
+        self._rows: list[list[_Cell]] = []  # The open rows, those of nested tables last.
+        self._open_cells = 0
         self._in_text = self._hidden = False
-        self._skipped = 0  # The number of open elements whose text is a duplicate.
-        self._tables = 0  # The number of open tables.
+        self._skipped = 0  # The number of open elements of _SKIPPED.
         self._mark = ""
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
-        if name in ("Fallback", "txbxContent"):
+        if name in _SKIPPED:
             self._skipped += 1
-        elif name == "tbl":
-            self._tables += 1
+        elif name == "tr":
+            self._rows.append([])
+        elif name == "tc" and self._rows:
+            self._rows[-1].append(_Cell())
+            self._open_cells += 1
+        elif name == "gridSpan" and self._rows and self._rows[-1]:
+            span = attributes.get("val", "")
+            self._rows[-1][-1].span = min(int(span), MAX_COLUMNS) if span.isascii() and span.isdecimal() else 1
         elif name == "p":
             self._mark = ""
         elif name == "pStyle" and attributes.get("val") in self._levels:
@@ -250,26 +270,30 @@ class _Paragraphs(_Xml):
             self._hidden = attributes.get("val") not in ("0", "false")
         elif name == "t":
             self._in_text = True
-        elif name in ("tab", "br", "cr") and not self._skipped:
-            self._pieces.append(" ")
+        elif name in _CHARACTERS and not (self._skipped or self._hidden):
+            self._pieces.append(_CHARACTERS[name])
 
     def end(self, name: str) -> None:
-        if name in ("Fallback", "txbxContent"):
+        if name in _SKIPPED:
             self._skipped -= 1
         elif name == "t":
             self._in_text = False
         elif name == "p" and not self._skipped:
             text = " ".join("".join(self._pieces).split())
             self._pieces = []
-            if text and self._tables:
-                self._cells.append(text)
+            if text and self._rows and self._rows[-1]:
+                self._rows[-1][-1].paragraphs.append(text)
             elif text:
                 self.paragraphs.append(self._mark + text)
-        elif name == "tr" and self._cells:
-            self.paragraphs.append(" | ".join(self._cells))
-            self._cells = []
-        elif name == "tbl":
-            self._tables -= 1
+        elif name == "tr" and self._rows:
+            self._end_row(self._rows.pop())
+
+    def _end_row(self, row: Sequence[_Cell]) -> None:
+        self._open_cells -= len(row)
+        if any(cell.paragraphs for cell in row):
+            texts = [text for cell in row for text in (" ".join(cell.paragraphs), *[""] * (cell.span - 1))]
+            self.paragraphs.append(" | ".join(texts).strip())
+            self._chars += len(" | ") * len(texts)
 
     def text(self, text: str) -> None:
         if self._in_text and not self._hidden and not self._skipped:
@@ -278,7 +302,7 @@ class _Paragraphs(_Xml):
 
     @property
     def is_full(self) -> bool:
-        return self._chars > MAX_CHARS or len(self.paragraphs) + len(self._cells) > MAX_PARAGRAPHS
+        return self._chars > MAX_CHARS or len(self.paragraphs) + self._open_cells > MAX_PARAGRAPHS
 
 
 def read_docx(file: File) -> Answer:
