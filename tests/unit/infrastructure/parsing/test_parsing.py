@@ -15,7 +15,7 @@ from tests.unit.infrastructure.parsing.pdf_samples import pdf
 from modules.llm_platform.domain.text.page_starts import find_page, number_pages
 from modules.llm_platform.infrastructure.parsing import pdf as pdf_parser
 from modules.llm_platform.infrastructure.parsing.child import serve
-from modules.llm_platform.infrastructure.parsing.html_page import read_html, read_page
+from modules.llm_platform.infrastructure.parsing.html_page import MAX_ROWS, MAX_SPREAD_CELLS, read_html, read_page
 from modules.llm_platform.infrastructure.parsing.messages import read_message, write_message
 from modules.llm_platform.infrastructure.parsing.pdf import read_pdf
 from modules.llm_platform.infrastructure.parsing.pdf_lines import CERTAIN_GAP, keep_blanks, make_plain_lines
@@ -226,6 +226,46 @@ def test_terms_code_and_tables_become_markdown() -> None:
     assert "| Name | Sets |\n| --- | --- |\n| `x\\|y` | the width |" in text
     assert "```\nrun `it`\n" in text
     assert "SECRET" not in text
+
+
+@pytest.mark.parametrize(
+    ("rows", "table"),
+    [
+        (
+            "<tr><th>City<th>Year<th>Trams</tr><tr><td rowspan=2>Oslo<td>2000<td>5</tr><tr><td>2010<td>6</tr>"
+            "<tr><td>Bonn<td rowspan=9>2020<td>7</tr><tr><td>Kiel<td>8</tr>",
+            ["City Year Trams", "Oslo 2000 5", "Oslo 2010 6", "Bonn 2020 7", "Kiel 2020 8"],
+        ),
+        (
+            "<tr><th rowspan=2>City<th colspan=2>Trams</tr><tr><th>2000<th>2010</tr><tr><td>Oslo<td>1<td>2</tr>"
+            "<tr><td colspan=2>together<td>3</tr><tr><td colspan=0>Kiel<td rowspan=x>4<td>5</tr>",
+            ["City Trams -", "City 2000 2010", "Oslo 1 2", "together - 3", "Kiel 4 5"],
+        ),
+    ],
+    ids=["rows", "columns"],
+)
+def test_a_cell_of_several_rows_or_columns_shifts_no_other(rows: str, table: list[str]) -> None:
+    """Every value stays under the name of its column."""
+    text = str(read_html(f"<html><body><table>{rows}</table></body></html>")["text"])
+    head, _, *body = (line.split("|")[1:-1] for line in text.split("\n"))
+    assert [" ".join(cell.strip() or "-" for cell in line) for line in (head, *body)] == table
+
+
+def test_a_cell_of_many_rows_and_columns_is_spread_within_bounds() -> None:
+    """A small page could take all memory of its parser otherwise."""
+    rows = "<tr><td colspan=1000 rowspan=9999>x" * 4000
+    text = str(read_html(f"<html><body><table><tr><th>A<th>B</tr>{rows}</table></body></html>")["text"])
+    assert text.count("x") < 4000 + MAX_SPREAD_CELLS
+    assert text.count("|") < 2 * 4002 + MAX_SPREAD_CELLS + 10
+
+
+@pytest.mark.parametrize("count", [500, MAX_ROWS - 1, MAX_ROWS])
+def test_a_long_table_is_read_to_its_end(count: int) -> None:
+    """As a table, or as text where it is too long for one: rows from the 500th on were missing."""
+    rows = "".join(f"<tr><td>name {number}<td>{number}</tr>" for number in range(count))
+    text = str(read_html(f"<html><body><table><tr><th>Name<th>Number</tr>{rows}</table></body></html>")["text"])
+    assert f"name {count - 1}" in text
+    assert ("| --- |" in text) == (count < MAX_ROWS)
 
 
 def test_a_table_that_lays_out_a_page_stays_text() -> None:

@@ -37,7 +37,10 @@ MAX_TABLES = 200  # Tables of a page.
 MAX_PANELS = 200  # Panels of a page that a button opens.
 MAX_COMMENTS = 500  # Comments of a page.
 MAX_AUTHOR_CHARS = 80
-MAX_ROWS = 500  # Rows of a table.
+MAX_ROWS = 5000  # Rows of a table; a longer one stays as it is.
+MAX_SPREAD_CELLS = 10_000  # Cells of a page that stand for a cell of several rows or columns.
+MAX_REPEATED_CHARS = 200  # A longer text of a cell of several rows stands in the first of them.
+MAX_SPAN_DIGITS = 4
 
 _HIDDEN = "[hidden],[aria-hidden=true],template,noscript,script,style,svg,iframe,object,select,dialog:not([open])"
 _BOILERPLATE = (
@@ -239,15 +242,60 @@ def _mark_comments(tree: Any) -> None:
 
 def _set_tables(tree: Any) -> None:
     """Replace tables that have a header row by Markdown. A table with block elements is page layout and stays."""
+    spread = _CellSpread()
     for table in find_elements(tree.body, "table")[:MAX_TABLES]:
         if table.query_selector(_LAYOUT) is not None:
             continue
-        rows = [find_elements(row, "th,td") for row in find_elements(table, "tr")[:MAX_ROWS]]
-        if len(rows) < 2 or len(rows[0]) < 2 or any(cell.tag != "th" for cell in rows[0]):
+        found = find_elements(table, "tr")
+        if not 2 <= len(found) <= MAX_ROWS:
             continue
-        cells = [[" ".join(str(cell.text).split()).replace("|", "\\|") for cell in row] for row in rows]
+        rows = [find_elements(row, "th,td") for row in found]
+        if len(rows[0]) < 2 or any(cell.tag != "th" for cell in rows[0]):
+            continue
+        cells = spread.read(rows)
         lines = [f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * len(cells[0]), *cells[1:])]
         table.html = "<p>" + "<br>".join(map(escape, lines)) + "</p>"
+
+
+class _CellSpread:
+    """Reads the cells of a page's tables, each below the name of its column.
+
+    A cell of several rows is in each of them, and one of several columns is followed by empty ones, up to MAX_SPREAD_CELLS.
+    """
+
+    def __init__(self) -> None:
+        self._left = MAX_SPREAD_CELLS
+
+    def read(self, rows: list[list[Any]]) -> list[list[str]]:
+        below: dict[int, tuple[str, int]] = {}  # The text of a column in the rows that follow, and their number.
+        return [self._read_row(row, below) for row in rows]
+
+    def _read_row(self, row: list[Any], below: dict[int, tuple[str, int]]) -> list[str]:
+        texts: list[str] = []
+        for cell in (*row, None):
+            while self._left and (column := len(texts)) in below:
+                text, count = below.pop(column)
+                if count > 1:
+                    below[column] = text, count - 1
+                texts.append(text)
+                self._left -= 1
+            if cell is None:
+                break
+            text = " ".join(str(cell.text).split()).replace("|", "\\|")
+            count = _read_span(cell, "rowspan")
+            for offset in range(1 + min(_read_span(cell, "colspan") - 1, self._left)):
+                shown = "" if offset else text
+                if count > 1:
+                    below[len(texts)] = shown if len(shown) <= MAX_REPEATED_CHARS else "", count - 1
+                texts.append(shown)
+                self._left -= offset > 0
+        return texts
+
+
+def _read_span(cell: Any, name: str) -> int:
+    value = cell.getattr(name) or ""
+    is_number = value.isascii() and value.isdecimal() and len(value) <= MAX_SPAN_DIGITS
+    return max(1, int(value)) if is_number else 1
 
 
 def _is_invisible(style: str) -> bool:
