@@ -56,6 +56,9 @@ def test_a_document_has_a_title(tmp_path: Path, name: str, content: str, title: 
     [
         ("---\na: 1\n---\n\n# H\n\n*Text* with [link](x).\n", "\n# H\n\n*Text* with [link](x).\n"),
         ("---\n---\nText.", "Text."),
+        ("---\ntags:\n- a\n# why\ndc:title: T\nlist: [\n  b,\n]\n---\nText.", "Text."),
+        ("---\n# One\n\nFirst slide.\n---\n# Two\n", "---\n# One\n\nFirst slide.\n---\n# Two\n"),
+        ("---\n# One\n---\n# Two\n", "---\n# One\n---\n# Two\n"),
         ("--- not matter\n\nText.", "--- not matter\n\nText."),
         ("Text.\n\n---\n\nMore.\n---\n", "Text.\n\n---\n\nMore.\n---\n"),
     ],

@@ -29,6 +29,8 @@ HEAD_SHARE: Final = 4  # the rows of a table may be this many times as long as t
 DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
 
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
+# A line of YAML: indented, with a key, an item of a list, a comment, or a bracket. A text may begin with a rule, too.
+_MATTER_LINE = re.compile(r"[ \t]|[^\n]*?:(?:[ \t]|$)|-[ \t]|[#\]}{\[]|$")
 _MATTER_TITLE = re.compile(r"^title:([^\n]+)$", re.MULTILINE)
 _QUOTED = re.compile(r"([\"'])(.+)\1\Z")
 _ADORNMENT = re.compile(r"([=\-`:.'\"~^_*+#<>])\1{2,}")
@@ -75,13 +77,22 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
     if suffix == ".log":
         return Parsed(_ENTRY.sub("- ", decoded.text), None, note)  # a list, else its lines are read as one paragraph
     # Front matter of Markdown is not part of the text. It may have the title.
-    matter = None if suffix in (".txt", ".text") else _FRONT_MATTER.match(decoded.text)
+    matter = None if suffix in (".txt", ".text") else _find_front_matter(decoded.text)
     if not matter:
         return Parsed(decoded.text, None, note)
     titled = _MATTER_TITLE.search(matter[0])
     title = titled[1].strip() if titled else ""
     quoted = _QUOTED.match(title)
     return Parsed(decoded.text[matter.end() :], (quoted[2].strip() if quoted else title) or None, note)
+
+
+def _find_front_matter(text: str) -> re.Match[str] | None:
+    found = _FRONT_MATTER.match(text)
+    if found is None:
+        return None
+    lines = (found[1] or "").split("\n")
+    has_key = any(":" in line and not line.startswith("#") for line in lines)
+    return found if (has_key or not any(lines)) and all(map(_MATTER_LINE.match, lines)) else None
 
 
 def _read_bytes(path: Path) -> bytes:
