@@ -109,6 +109,31 @@ def test_a_book(tmp_path: Path) -> None:
     assert read(tmp_path / "a.epub") == Parsed("# One\n\nIt rains.\n\n# Two\n\nIt snows.", "Sea")
 
 
+def book(path: Path, chapter: bytes) -> Path:
+    package = (
+        '<package><manifest><item id="a" href="a.xhtml" media-type="application/xhtml+xml"/></manifest>'
+        '<spine><itemref idref="a"/></spine></package>'
+    )
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("META-INF/container.xml", '<container><rootfile full-path="a.opf"/></container>')
+        file.writestr("a.opf", package)
+        file.writestr("a.xhtml", chapter)
+    return path
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
+def test_a_chapter_has_an_encoding(tmp_path: Path, encoding: str) -> None:
+    """EPUB allows UTF-16, and older tools write others."""
+    page = f'<?xml version="1.0" encoding="{encoding}"?><html><body><p>Über die Brücke ging er früh.</p></body></html>'
+    assert read(book(tmp_path / "a.epub", page.encode(encoding))).text == "Über die Brücke ging er früh."
+
+
+def test_a_book_with_copy_protection_is_named(tmp_path: Path) -> None:
+    """Its chapters are encrypted, and were searched as if they were text."""
+    with pytest.raises(UnreadableDocument, match="copy protection"):
+        read(book(tmp_path / "a.epub", bytes(range(256)) * 20))
+
+
 def test_a_notebook(tmp_path: Path) -> None:
     """Words as written, code fenced; what it printed is left out."""
     cells = [

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 from xml.parsers import expat
 
 from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, limit_text, open_file, own_title
+from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, decode
 from modules.llm_platform.infrastructure.parsing.html_page import read_html
 
 MAX_UNPACKED_BYTES = 100_000_000  # Bytes that are read from one archive.
@@ -26,6 +27,8 @@ MAX_PARAGRAPHS = 300_000
 MAX_COLUMNS = 63  # Columns of a table, as in Word.
 MAX_DIRECTORY_BYTES = 5_000_000  # Bytes of an archive's list of files: 50,000 files.
 MAX_CHAPTERS = 5000  # Chapters of a book.
+
+ENCRYPTED_BOOK = "its chapters are no text: a book with copy protection cannot be read"
 
 _MAX_END_BYTES = 66_000
 _SKIPPED = ("Fallback", "txbxContent", "moveFrom")  # Text that stands elsewhere, too, or did; and text boxes.
@@ -341,7 +344,10 @@ def _read_epub_parts(archive: _Archive) -> Answer:
     chapters: list[str] = []
     for href in _find_reading_order(package)[:MAX_CHAPTERS]:
         data = archive.part(posixpath.normpath(posixpath.join(folder, unquote(href))))
-        answer = read_html((data or b"").decode("utf-8", "replace"))
+        try:
+            answer = read_html(decode(data or b"", html=True).text)
+        except UnreadableDocument:
+            return {"error": ENCRYPTED_BOOK}
         if "error" in answer:
             return answer
         chapters.append(answer["text"] or "")
