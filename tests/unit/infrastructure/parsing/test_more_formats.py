@@ -213,6 +213,8 @@ def test_types_that_are_not_read_are_counted(tmp_path: Path) -> None:
         ("a.csv", 'City,Opened,Note\r\nOslo,1854,"trains, trams | and\nbuses"\r\n\r\nLima,1870,\r\n'),
         ("a.csv", 'City;Opened;Note\nOslo;1854;"trains, trams | and\nbuses"\nLima;1870;\n'),
         ("a.tsv", "City\tOpened\tNote\nOslo\t1854\ttrains, trams | and buses\nLima\t1870\t\n"),
+        ("a.csv", "sep=;\r\nCity;Opened;Note\r\nOslo;1854;trains, trams | and buses\r\nLima;1870;\r\n"),
+        ("a.csv", '\n\nCity,Opened,Note\nOslo,1854,"trains, trams | and buses"\nLima,1870,\n'),
     ],
 )
 def test_separated_values_are_a_table(tmp_path: Path, name: str, written: str) -> None:

@@ -28,6 +28,7 @@ TABLE_WORDS: Final = 250  # a long table becomes several of this size: each pass
 HEAD_SHARE: Final = 4  # the rows of a table may be this many times as long as the names of its columns
 DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
 
+_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)  # the first line of files for Excel
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 # A line of YAML: indented, with a key, an item of a list, a comment, or a bracket. A text may begin with a rule, too.
 _MATTER_LINE = re.compile(r"[ \t]|[^\n]*?:(?:[ \t]|$)|-[ \t]|[#\]}{\[]|$")
@@ -108,12 +109,15 @@ def _as_table(text: str) -> str:
 
     A text that is no table stays as it is.
     """
-    names = text.partition("\n")[0]
-    delimiter = max(DELIMITERS, key=names.count)
+    written = text.lstrip("\n")
+    named = _SEPARATOR.match(written)
+    written = written[named.end() :] if named else written
+    names = written.partition("\n")[0]
+    delimiter = named[1] if named else max(DELIMITERS, key=names.count)
     if delimiter not in names:
         return text
     try:
-        rows = [row for row in csv.reader(StringIO(text, newline=""), delimiter=delimiter) if any(row)]
+        rows = [row for row in csv.reader(StringIO(written, newline=""), delimiter=delimiter) if any(row)]
     except csv.Error:  # a value of more than 128 KiB, as behind a quotation mark without its second
         return text
     return (
