@@ -128,3 +128,9 @@ def test_one_number_is_compared_in_all_its_writings() -> None:
     assert not is_same_number(["twenty"], ["21"])
     assert not is_same_number(["twelve"], ["12", "percent"])
     assert not is_same_number(["twelve", "iron"], ["12", "steel"])
+
+
+@for_each("written", ["九" * count + unit for count in (277, 288, 298) for unit in ("", "千", "千亿", "万亿", "亿亿")])
+def test_a_number_of_any_length_and_unit_is_read(written: str) -> None:
+    """No number is too large to be compared."""
+    assert len(list_numbers(written)) == 1

@@ -16,7 +16,9 @@ Reading = frozenset[str]  # the values that a written number can have: 1.000 is 
 
 MAX_NUMBERS: Final = 60  # numbers of one text; the cells of a table are not compared one by one
 MEMOIZED_FIGURES: Final = 1024
-MAX_DIGITS: Final = 300  # a longer run of digits is not read as a number
+MAX_DIGITS: Final = (
+    290  # a longer run of digits is no number: a float has 308, and 千亿 behind them stands for eleven more
+)
 
 _LETTERS = r"A-Za-z_\u00c0-\u024f\u0370-\u052f"
 _CLOCK = re.compile(r"([0-9]{1,2})(:[0-9]{2}(?::[0-9]{2})?)")
