@@ -68,8 +68,17 @@ class GivenNames:
         following = line[start : start + MAX_TITLE_CHARS].casefold()
         for title, number in self._titles:
             if following.startswith(title) and not following[len(title) : len(title) + 1].isalnum():
-                return number, min(len(line), start + len(title))
+                return number, start + _count_folded(line, start, len(title))
         return None
+
+
+def _count_folded(line: str, start: int, folded_chars: int) -> int:
+    """Return how many characters of a line become so many when they are folded: `ß` becomes two."""
+    end = start
+    while folded_chars > 0 and end < len(line):
+        folded_chars -= len(line[end].casefold())
+        end += 1
+    return end - start
 
 
 def _ends_a_clause(before: str, behind: str) -> bool:
