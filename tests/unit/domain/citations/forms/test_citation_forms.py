@@ -231,3 +231,25 @@ def test_a_label_in_figures_that_are_no_number_is_read(label: str) -> None:
     """`int` reads the digits of every script, but neither superscripts nor circled figures."""
     (sentence, _), *_ = bound(f"The bridge is open [{label}].\n\n[{label}]: https://example.com/bridge\n")
     assert sentence.startswith("The bridge is open")
+
+
+@for_each("number", ["9" * 10, "1" * 5000, "٣" * 5000])
+def test_a_number_of_any_length_in_brackets_is_read(number: str) -> None:
+    """It is no source, and the other citations of the text are read."""
+    *_, (_, cited) = bound(f"It holds [{number}]. It works [1].", (GivenSource(1, text="one"),))
+    assert cited == {"one"}
+
+
+@for_each(
+    ("title", "written"),
+    [
+        ("Große Straße", "Große Straße"),
+        ("Grosse Strasse", "Große Straße"),
+        ("ﬁne İzmir", "ﬁne İzmir"),
+        ("Plan", "plan"),
+    ],
+)
+def test_the_title_of_a_source_ends_where_it_is_written(title: str, written: str) -> None:
+    """Letters such as ß become two when they are folded; the stop behind the title still ends the sentence."""
+    cited = read_citations(f"It works. Source: {written}. The next one.", (GivenSource(1, title=title, text="x"),))
+    assert cited.markdown == "It works. [1]. The next one."

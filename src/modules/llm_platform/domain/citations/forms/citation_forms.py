@@ -37,7 +37,7 @@ from modules.llm_platform.domain.citations.forms.source_lists import (
     read_text_lines,
 )
 from modules.llm_platform.domain.markdown.addresses import read_address
-from modules.llm_platform.domain.markdown.markers import MARKER, mask_code_spans, parse_numbers
+from modules.llm_platform.domain.markdown.markers import MARKER, MAX_NUMBER_DIGITS, mask_code_spans, parse_numbers
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.text.sentences import Span
@@ -311,8 +311,10 @@ class _Sources:
             for found in MARKER.finditer(mask_code_spans(line)):
                 if line.startswith("(", found.end()):
                     continue  # `[1](https://…)` is a link with its own address
-                for number in map(int, _NUMBER.findall(found[1])[:1]):
-                    if 0 < number <= MAX_NUMBER and number not in self._by_number and found[1].strip("^").isdigit():
+                digits = found[1].strip("^")
+                if digits.isdecimal() and len(digits) <= MAX_NUMBER_DIGITS:  # int() refuses very long numbers
+                    number = int(digits)
+                    if 0 < number <= MAX_NUMBER and number not in self._by_number:
                         self._by_number[number] = NamedSource(number, "", is_listed=False)
         self.known = sorted(self._by_number)
 
