@@ -189,6 +189,7 @@ class _Pass:
         self._out: list[str] = []
         self._done = 0  # the text before this offset is handled
         self._depth = 0  # the number of literal brackets that are open
+        self._line_markers = 0  # the pieces at the beginning of `_out` that are known to be markers of lists and quotes
         # The `]` of each link, with the offset at which to continue, the text to write, and the index of its `[` in `_out`.
         self._closings: dict[int, tuple[int, str, int]] = {}
         self._last_link = -1  # the length of `_out` after the last link
@@ -230,7 +231,12 @@ class _Pass:
 
     @property
     def _is_line_start(self) -> bool:
-        return self._begins_line and all(map(_ONLY_MARKERS.match, self._out))
+        if not self._begins_line:
+            return False
+        # Each piece is matched once. Pieces that are known to be markers never change again.
+        while self._line_markers < len(self._out) and _ONLY_MARKERS.match(self._out[self._line_markers]):
+            self._line_markers += 1
+        return self._line_markers == len(self._out)
 
     # --- code
 
