@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.citations.checker import CitationChecker
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown import inline
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
+from modules.llm_platform.domain.markdown.unwrapping import SourceListRemover
 
 SOURCES = [
     Source(index=number, title=f"Source {number}", url=url, text="…")
@@ -368,3 +370,20 @@ def test_a_quoted_name_is_found_in_its_source() -> None:
 def test_a_definition_may_take_two_lines(written: str, expected: str, size: int) -> None:
     """Its target disappears with it; a label that no address follows is text."""
     assert "".join(in_pieces(written, [size] * (len(written) // size))) == expected
+
+
+def test_removed_markers_at_the_beginning_of_a_line_take_linear_time() -> None:
+    """What stands before a removed marker is not read again for each of them."""
+    small, large = "1[9]" * 1000, "1[9]" * 10_000
+    assert is_linear(lambda: shown(small), lambda: shown(large), 10)
+
+
+def test_a_long_line_below_the_title_of_a_list_takes_linear_time_in_any_pieces() -> None:
+    """The line is kept until its end, and its beginning is not copied for each piece of it."""
+
+    def remove(pieces: int) -> str:
+        remover = SourceListRemover(SOURCES)
+        return "".join(map(remover.feed, ["Sources:\n", *["word. "] * pieces])) + remover.finish()
+
+    assert remove(3) == "Sources:\nword. word. word. "
+    assert is_linear(lambda: remove(4000), lambda: remove(40_000), 10)

@@ -165,23 +165,28 @@ class SourceListRemover:
     def __init__(self, sources: Sequence[Source]) -> None:
         self._titles = {title for source in sources if (title := _words(source.title))}
         self._blocks = BlockTracker()
-        self._line = ""
+        self._line: list[str] = []  # the pieces of the incomplete line
         self._buffer: list[str] = []  # blank lines, rules, and lines that may be the list
         self._in_list = False  # True after the title of a list, or after an entry without a title
         self._is_mid_line = False
 
     def feed(self, text: str) -> str:
-        *lines, self._line = (self._line + text).split("\n")
+        self._line.append(text)
+        if self._in_list and "\n" not in text:
+            return ""  # joined once, at the end of the line: its length costs linear time
+        *lines, partial = "".join(self._line).split("\n")
         parts = [self._take(line, "\n") for line in lines]
-        if self._line and (self._is_mid_line or not (self._in_list or self._may_begin(self._line))):
-            parts.append(self._release() + self._line)
+        self._line = [partial]
+        if partial and (self._is_mid_line or not (self._in_list or self._may_begin(partial))):
+            parts.append(self._release() + partial)
             if not self._is_mid_line:
-                self._blocks.take(expand_tabs(self._line))
-            self._line, self._is_mid_line = "", True
+                self._blocks.take(expand_tabs(partial))
+            self._line, self._is_mid_line = [], True
         return "".join(parts)
 
     def finish(self) -> str:
-        text = self._take(self._line, "") if self._line else ""
+        line = "".join(self._line)
+        text = self._take(line, "") if line else ""
         return text if self._in_list else text + self._release()
 
     def _take(self, line: str, end: str) -> str:
