@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
+from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
+from modules.llm_platform.domain.citations.forms import completion
 from modules.llm_platform.domain.citations.forms.completion import MarkerCompleter
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.markdown.sanitizer import AnswerSanitizer, sanitize
@@ -158,3 +160,15 @@ def test_hostile_text_takes_linear_time(answer: str) -> None:
     started = time.process_time()
     assert complete(answer, 5000)[0] == answer
     assert time.process_time() - started < HOSTILE_SECONDS
+
+
+def test_sentences_behind_the_last_reading_take_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer of one line is not copied again with each sentence that only passes through."""
+    monkeypatch.setattr(completion, "MAX_READINGS", 0)
+
+    def pass_through(sentences: int) -> str:
+        completer = MarkerCompleter(CitationChecker(SOURCES, "en"), "en")
+        return "".join(map(completer.feed, ["The toll rose. "] * sentences)) + completer.finish("End.")
+
+    assert pass_through(3) == "The toll rose. The toll rose. The toll rose. End."
+    assert is_linear(lambda: pass_through(4000), lambda: pass_through(40_000), 10)

@@ -50,7 +50,8 @@ class MarkerCompleter:
         """Return the sentences that ended in the pending text, with their markers."""
         self._readings += 1
         if self._readings > MAX_READINGS:
-            return self._release(len(self._pending), [])
+            rest, self._pending = self._pending, ""  # the state of the line is not needed any more
+            return rest
         blocks = copy(self._blocks)
         if self._line:
             blocks.take(expand_tabs(self._line))
