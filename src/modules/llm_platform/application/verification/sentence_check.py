@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import compress
 from typing import Final
 
 from modules.llm_platform.application.research.check.thread_support import ReadSupport, weigh_doubts
@@ -77,8 +78,9 @@ class SentenceCheck:
         for source in sources:
             self._checker.replace(source)
             self._settled.add(source.index)
-        ready = [part for part in self._open if part.numbers and part.numbers <= self._settled]
-        self._open = [part for part in self._open if part not in ready]
+        is_ready = [bool(part.numbers) and part.numbers <= self._settled for part in self._open]
+        ready = list(compress(self._open, is_ready))
+        self._open = [part for part, is_settled in zip(self._open, is_ready, strict=True) if not is_settled]
         return [position for part in ready for position in self._check(part)]
 
     def find_sources(self, positions: Iterable[int], among: Collection[int] | None = None) -> list[int]:
