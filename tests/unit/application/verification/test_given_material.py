@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.support.growth import is_linear
 
+from modules.llm_platform.application.verification import given_material
 from modules.llm_platform.application.verification.given_material import (
     MAX_GIVEN_CHARS,
     MAX_GIVEN_SOURCES,
@@ -249,6 +250,16 @@ def test_long_arguments_of_many_calls_take_little_time() -> None:
     began = time.process_time()
     collect_given([*writes, many, result("word and " * 100_000)])
     assert time.process_time() - began < 3
+
+
+def test_equal_passages_without_number_take_little_time() -> None:
+    """A passage that another one repeats is compared with the arguments of calls too, and the newest passages alone are."""
+    write = call("write", {f"k{number}": "ab " * 330 + str(number) for number in range(100)}, "x")
+
+    def collect(passages: int) -> None:
+        assert len(collect_given([write, result(json.dumps([{"text": "ab " * 7 + "q"}] * passages))])) == 1
+
+    assert is_linear(lambda: collect(given_material.MAX_PASSAGES), lambda: collect(10 * given_material.MAX_PASSAGES), 1)
 
 
 def test_fields_before_the_text_of_an_element_cost_time_in_proportion_to_their_number() -> None:

@@ -14,6 +14,7 @@ from codecs import getincrementaldecoder
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -27,6 +28,7 @@ from modules.llm_platform.domain.urls.canonical_url import MAX_URL_CHARS, canoni
 MAX_GIVEN_SOURCES: Final = 100
 MAX_GIVEN_CHARS: Final = 500_000  # of all sources; the last ones count, because an agent sends its whole conversation
 MAX_READ_CHARS: Final = 2_000_000  # of the conversation, from its end
+MAX_PASSAGES: Final = 1000  # of the conversation, from its end: each is compared with what the model itself wrote
 MAX_SOURCE_CHARS: Final = 200_000
 MAX_TITLE_CHARS: Final = 300
 PASTED_CHARS: Final = 400  # a paragraph of the user with so many characters is a pasted text
@@ -96,7 +98,7 @@ def collect_given(messages: Sequence[ChatMessage]) -> tuple[GivenSource, ...]:
     """
     kept: list[Passage] = []
     chars, seen = 0, set[str]()
-    for passage in _read_newest_first(messages):
+    for passage in islice(_read_newest_first(messages), MAX_PASSAGES):
         text = passage.text.replace("\x00", "")[:MAX_SOURCE_CHARS]
         if not any(map(str.isalnum, text)) or text in seen:
             continue
