@@ -607,6 +607,24 @@ async def test_the_store_fails_for_a_while(monkeypatch: pytest.MonkeyPatch) -> N
     await store.aclose()
 
 
+async def test_a_run_that_cannot_be_read_fails_alone(store: MemoryResearchJobStore) -> None:
+    """A newer program may have stored it. The runs behind it are carried out, and its owner can list it."""
+    for request in ('{"query": "What is new?", "depth": "endless"}', "{", "[]", '{"query": 3}'):
+        await store.add(new_job("1" * 32), MANY)
+        assert store._connection is not None
+        change = ("UPDATE research_job SET request = ?", (request,))
+        await store._run_in_thread(lambda change=change: store._connection.execute(*change))
+        async with running(World(Web(some_pages())), store) as service, asyncio.timeout(START_TIMEOUT_S):
+            _, unreadable = await ended(service, "1" * 32)
+            assert (unreadable.status, unreadable.query) == ("failed", "(This question cannot be read.)")
+            assert "cannot be read" in (unreadable.problem or {})["detail"]
+            following = await service.submit(SHALLOW)
+            _, found = await ended(service, following.id)
+            assert found.status == "done"
+            assert {job.id for job in (await service.list()).researches} >= {"1" * 32, following.id}
+            await service.delete("1" * 32)
+
+
 async def test_refused(store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a store, with a price that is not known, or with a full queue, nothing is queued; an unknown id is an error."""
     off = ResearchJobService(World(Web({})).service(), None, None)

@@ -53,6 +53,7 @@ FOUND_AGAIN_S: Final = (
 END_TIMEOUT_S: Final = 5.0  # limits how long a stopping server waits until the last event is stored
 MAX_STORED_CHARS: Final = 20_000_000  # of the events of one attempt; a report of 40 sources has some 1,000,000
 TOO_LONG: Final = "The run has more than {most} MB of events: send a shorter text, or run it without `background`"
+UNREADABLE: Final = "The stored request of this run cannot be read: send it again"
 _COUNTED: Final = {
     "searched": "searched",
     "read": "read",
@@ -322,6 +323,9 @@ class _Attempt:
         job = self._job
         if job.is_given_up:
             self._fail(ResearchInterruptedError())
+            return
+        if not job.is_readable:
+            self._fail(BackgroundError(UNREADABLE))
             return
         try:
             async with aclosing(self._stream_events()) as events:

@@ -215,6 +215,7 @@ class ClaimedJob:
     - `client_request` is described in ResearchJobDetail.
     - `is_finish_asked` is True if the caller asked for the text before the search has ended.
     - `unclean_ends` is the number of attempts whose worker vanished since the run last stored a finished item.
+    - `is_readable` is False if this program cannot read the stored request, which `request` then does not have.
     """
 
     number: int
@@ -229,6 +230,7 @@ class ClaimedJob:
     client_request: Mapping[str, Any] = field(default_factory=dict)
     is_finish_asked: bool = False
     unclean_ends: int = 0
+    is_readable: bool = True
 
     @property
     def kind(self) -> JobKind:

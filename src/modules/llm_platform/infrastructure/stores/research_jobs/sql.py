@@ -8,10 +8,10 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from modules.llm_platform.domain.dtos import research_job_dtos as dtos
-from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
+from modules.llm_platform.domain.dtos.request_dtos import Depth, ResearchRequest
 from modules.llm_platform.domain.dtos.source_dtos import StoredSources
 from modules.llm_platform.domain.ports.research_job_store import IResearchJobStore, JobSelection, LeaseLostError
 from modules.llm_platform.infrastructure.stores.database.operations import (
@@ -26,6 +26,7 @@ from modules.llm_platform.infrastructure.stores.database.operations import (
 from modules.llm_platform.infrastructure.stores.research_jobs.answer_columns import make_answer_columns
 
 CLOCK_STEP_S: Final = 5.0  # a clock may be set back by this much, and leases still count
+UNREADABLE: Final = "(This question cannot be read.)"  # a newer program stored it, or the file is damaged
 LONGEST_DELAY_S: Final = 2.0 * DAY_S  # more than the longest wait for a retry of a webhook, 29 hours
 CLEANED_AT_ONCE: Final = 100  # research runs removed by one transaction
 _OPEN: Final = "status IN ('queued', 'running')"
@@ -183,7 +184,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         if not rows:
             return None
         number, client_request, *row = rows[0]
-        job, request = _read_job(row), ResearchRequest.model_validate_json(row[2])
+        job, request = _read_job(row), _read_request(row[2]) or _make_unreadable_request()
         result: Mapping[str, Any] = {}
         if job.finished_at is not None:
             result = _make_event_data((yield Statement(_LAST_EVENT, {"job": number})))
@@ -354,18 +355,20 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         if not rows:
             return None
         [(number, found_id, owner, label, request, client_request, is_asked, attempts, last_event, trace, ends)] = rows
+        asks = _read_request(request)
         claimed = dtos.ClaimedJob(
             number,
             token,
             found_id,
             owner,
             label,
-            ResearchRequest.model_validate_json(request),
+            asks or _make_unreadable_request(),
             attempts,
             last_event,
             trace,
             is_finish_asked=bool(is_asked),
             unclean_ends=ends,
+            is_readable=asks is not None,
         )
         return replace(claimed, client_request=json.loads(client_request)) if client_request else claimed
 
@@ -529,7 +532,7 @@ def _read_job(row: Row) -> dtos.ResearchJob:
     job_id, status, request, created_at, started_at, finished_at, attempts, progress, sent, webhook, api, thread_id = (
         row
     )
-    asked = json.loads(request)
+    asked = _read_fields(request)
     return dtos.ResearchJob(
         id=job_id,
         status=status,
@@ -552,7 +555,7 @@ def _read_thread(row: Row) -> dtos.ResearchThread:
     thread_id, title, status, updated_at, request, created_at, runs, open_runs, evidence = row
     return dtos.ResearchThread(
         id=thread_id,
-        title=title or json.loads(request)["query"],
+        title=title or _read_fields(request)["query"],
         status=status,
         created_at=_read_time(created_at),
         updated_at=_read_time(updated_at),
@@ -560,6 +563,29 @@ def _read_thread(row: Row) -> dtos.ResearchThread:
         running=open_runs,
         evidence=dtos.AnswerEvidence.model_validate_json(evidence) if evidence else None,
     )
+
+
+def _read_request(data: str) -> ResearchRequest | None:
+    """Return a stored request; None for one that this program cannot read."""
+    try:
+        return ResearchRequest.model_validate_json(data)
+    except ValueError:
+        return None
+
+
+def _make_unreadable_request() -> ResearchRequest:
+    return ResearchRequest(query=UNREADABLE)
+
+
+def _read_fields(data: str) -> Mapping[str, Any]:
+    """Return the fields of a stored request, which is not compared with all rules: lists have many."""
+    try:
+        fields = json.loads(data)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict) or not isinstance(fields.get("query"), str):
+        return {"query": UNREADABLE}
+    return fields if fields.get("depth", "shallow") in get_args(Depth) else {"query": UNREADABLE}
 
 
 def _read_time(seconds: float) -> datetime:
