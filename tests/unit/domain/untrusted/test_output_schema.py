@@ -263,3 +263,23 @@ def test_a_request_names_the_field() -> None:
     assert (error["loc"], error["msg"]) == (("output_schema",), schemas.NO_OBJECT)
     kept = ResearchRequest(query="What is tea?", output_schema=PERSON)
     assert ResearchRequest.model_validate_json(kept.model_dump_json()).output_schema == json.loads(json.dumps(PERSON))
+
+
+DIALECTS = ["https://json-schema.org/draft/2020-12/schema", "http://json-schema.org/draft-07/schema#"]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_part_names_no_dialect(dialect: str) -> None:
+    """The library would compare it with its own patterns, which may take for ever."""
+    with pytest.raises(InvalidSchemaError, match=r"\$schema"):
+        check_output_schema({"type": "object", "properties": {"a": {"$schema": dialect, "pattern": "(a+)+$"}}})
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_dialect_of_the_root_lifts_no_bounds(dialect: str) -> None:
+    """A root that refers to itself is compared with the bounded patterns: Python's `$` would match before the line end."""
+    part = {"again": {"$ref": "#"}, "a": {"pattern": "^[a-z]+$"}}
+    schema = {"$schema": dialect, "type": "object", "properties": part}
+    check_output_schema(schema)
+    assert output_errors(schema, {"again": {"a": "b"}}) == []
+    assert output_errors(schema, {"again": {"a": "b\n"}}) != []

@@ -38,6 +38,7 @@ UNSUPPORTED: Final = (
     "unevaluatedItems",
     "unevaluatedProperties",
 )
+ROOT_ONLY: Final = ("$id", "$schema")
 # The keywords that hold schemas: by name, in a list, and one. Whatever else a schema has is data of its author.
 _BY_NAME: Final = frozenset({"$defs", "definitions", "dependentSchemas", "properties"})
 _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
@@ -123,6 +124,8 @@ def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
             yield Violation("does not match")
 
     bounded = extend(Draft202012Validator, {"$ref": reference, "pattern": pattern})
+    # By this keyword the library would choose its own validator, without these bounds, wherever `$ref` is `#`.
+    schema = {name: part for name, part in schema.items() if name != "$schema"}
     try:
         errors = bounded(schema, registry=Registry()).iter_errors(value)  # an empty registry fetches nothing
         return [_describe(error) for error in islice(errors, MAX_OUTPUT_ERRORS)]
@@ -175,7 +178,7 @@ def _escape(name: str) -> str:
 def _check_part(pointer: str, part: Mapping[str, Any], parts: Mapping[str, Any]) -> None:
     unsupported = [
         *(name for name in UNSUPPORTED if name in part),
-        *(["$id"] if "$id" in part and pointer != "#" else []),
+        *(name for name in ROOT_ONLY if name in part and pointer != "#"),
     ]
     if unsupported:
         raise InvalidSchemaError(f"uses {unsupported[0]}, which is not supported: leave it out")
