@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 from referencing.exceptions import Unresolvable
+from tests.support.growth import is_linear
 
 from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest
 from modules.llm_platform.domain.untrusted import output_schema as schemas
@@ -283,3 +284,26 @@ def test_the_dialect_of_the_root_lifts_no_bounds(dialect: str) -> None:
     check_output_schema(schema)
     assert output_errors(schema, {"again": {"a": "b"}}) == []
     assert output_errors(schema, {"again": {"a": "b\n"}}) != []
+
+
+@pytest.mark.parametrize(
+    ("items", "is_unique"),
+    [
+        ([1, True, "1", None, [1], {"a": 1}, {"a": True}, {"a": [1]}, [[1]], 0, False, ""], True),
+        ([1, 1.0], False),
+        ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], False),
+        ([True, True], False),
+        ([[], []], False),
+        ([[], {}], True),
+    ],
+)
+def test_equal_items_are_found(items: list[Any], is_unique: bool) -> None:
+    schema = {"type": "object", "properties": {"a": {"uniqueItems": True}}}
+    assert (output_errors(schema, {"a": items}) == []) is is_unique
+    assert output_errors(schema, {"a": "aa"}) == []
+
+
+def test_equal_items_are_found_in_linear_time() -> None:
+    schema = {"type": "object", "properties": {"a": {"uniqueItems": True}}}
+    small, large = ([{"number": number} for number in range(count)] for count in (500, 5000))
+    assert is_linear(lambda: output_errors(schema, {"a": small}), lambda: output_errors(schema, {"a": large}), 10)

@@ -123,7 +123,12 @@ def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
         if isinstance(instance, str) and not _pattern(expression).matches(instance):
             yield Violation("does not match")
 
-    bounded = extend(Draft202012Validator, {"$ref": reference, "pattern": pattern})
+    def unique_items(validator: Any, is_wished: Any, instance: Any, part: Any) -> Iterator[Any]:
+        if is_wished and isinstance(instance, list) and len(set(map(_make_key, instance))) < len(instance):
+            yield Violation("has equal items")
+
+    keywords = {"$ref": reference, "pattern": pattern, "uniqueItems": unique_items}
+    bounded = extend(Draft202012Validator, keywords)
     # By this keyword the library would choose its own validator, without these bounds, wherever `$ref` is `#`.
     schema = {name: part for name, part in schema.items() if name != "$schema"}
     try:
@@ -131,6 +136,18 @@ def output_errors(schema: Mapping[str, Any], value: object) -> list[str]:
         return [_describe(error) for error in islice(errors, MAX_OUTPUT_ERRORS)]
     except (RecursionError, ArithmeticError):
         raise InvalidSchemaError(TOO_COMPLEX) from None
+
+
+def _make_key(value: Any) -> Any:
+    """Return a key that equal JSON values alone share: 1 and 1.0 are equal, 1 and true are not.
+
+    The library compares each item of a list of objects with all others.
+    """
+    if isinstance(value, list):
+        return list, tuple(map(_make_key, value))
+    if isinstance(value, dict):
+        return dict, frozenset((name, _make_key(member)) for name, member in value.items())
+    return isinstance(value, bool), value
 
 
 def _is_stack_nearly_full() -> bool:
