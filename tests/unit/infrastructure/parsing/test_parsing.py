@@ -291,6 +291,22 @@ def test_heads_and_numbers_of_pages_are_no_text() -> None:
     assert text == "\n".join(f"{word} go\nwith {word}" for word in words) + "\n\n## 3.1 Fine filters\n\nThey clog."
 
 
+def test_a_line_at_the_edge_whose_figures_change_is_text() -> None:
+    """The totals of invoices were taken for page numbers; a file of receipts held no text."""
+    totals = (35, 20, 48, 7)
+    pages = [
+        f"Nord Tools Ltd, page {number} of 4\nInvoice 2026-{number}30\nSaws\nTotal: {total} EUR\nPaid in cash"
+        for number, total in enumerate(totals, 1)
+    ]
+    text = pdf_parser._join_pages([make_plain_lines(page) for page in pages]).text
+    assert [line for line in text.split("\n") if line.startswith("Total")] == [f"Total: {n} EUR" for n in totals]
+    assert "Nord Tools" not in text
+    assert "Paid" not in text
+    receipts = [f"Receipt of day {number}\nAmount: {total} EUR" for number, total in enumerate(totals, 1)]
+    text = pdf_parser._join_pages([make_plain_lines(page) for page in receipts]).text
+    assert text.split() == " ".join(f"Amount: {n} EUR" for n in totals).split()
+
+
 def test_terms_of_a_manual_become_definitions() -> None:
     """No sentence begins with a small letter: what stands there is what the sentence explains."""
     page = "It is so.\nglobstar If set, it matches.\ndirexpand\nIf set, Bash replaces."

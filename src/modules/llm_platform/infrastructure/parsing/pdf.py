@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +25,7 @@ EDGE_LINE_REPEATS = 3  # pages with the same line at the edge
 
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
 _DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5}|\.[ \t]+\.[ \t]+\d+[ \t]*\Z")
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"(?<!\d)\d{1,4}(?!\d)")
 _PAGE_NUMBER = re.compile(r"\A\s*(\d{1,4})\b(?![.\d])|(?<![.\d])\b(\d{1,4})\s*\Z")
 _SECTION = re.compile(
     r"^(?:Chapter |Appendix )?(\d+|[A-Z])((?:\.\d+){1,4})\.?[ \t]+(?=\S)([^\n]{2,80})(?<![.:;,])$", re.MULTILINE
@@ -168,20 +168,35 @@ def _render_section(found: re.Match[str]) -> str:
 
 
 def _remove_edges(pages: Sequence[Sequence[Line]]) -> Iterator[Sequence[Line]]:
-    """Pages without the edge lines that repeat on other pages or hold the page number."""
+    """Yield the pages without the edge lines that repeat on other pages, but for the page number, or that have it at an end.
+
+    A line whose other numbers change is text: the last line of an invoice is its total.
+    """
     edges = [{*range(min(EDGE_LINES, len(page))), *range(max(0, len(page) - EDGE_LINES), len(page))} for page in pages]
+    shift = _find_number_shift(pages, edges)
     repeated: Counter[str] = Counter()
+    for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
+        repeated.update({_mask_number(page[at].text, number, shift) for at in edge})
+    for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
+        numbered = {at for at in edge if shift is not None and number + shift in _list_numbers(page[at].text)}
+        head = {at for at in edge if repeated[_mask_number(page[at].text, number, shift)] >= EDGE_LINE_REPEATS}
+        yield [line for at, line in enumerate(page) if at not in numbered | head]
+
+
+def _find_number_shift(pages: Sequence[Sequence[Line]], edges: Sequence[Iterable[int]]) -> int | None:
+    """Return the page number that is printed on the first page; None if no numbers at the edges count the pages."""
     shifts: Counter[int] = Counter()
     for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
-        repeated.update({_NUMBER.sub("#", page[at].text) for at in edge})
-        shifts.update({printed - number for at in edge for printed in _list_numbers(page[at].text)})
+        shifts.update({int(digits) - number for at in edge for digits in _NUMBER.findall(page[at].text)})
     shift, matches = max(shifts.items(), key=lambda counted: counted[1], default=(0, 0))
-    for number, (page, edge) in enumerate(zip(pages, edges, strict=True)):
-        numbered = {
-            at for at in edge if matches >= EDGE_LINE_REPEATS and number + shift in _list_numbers(page[at].text)
-        }
-        head = {at for at in edge if repeated[_NUMBER.sub("#", page[at].text)] >= EDGE_LINE_REPEATS}
-        yield [line for at, line in enumerate(page) if at not in numbered | head]
+    return shift if matches >= EDGE_LINE_REPEATS else None
+
+
+def _mask_number(line: str, number: int, shift: int | None) -> str:
+    """Return the line with `#` in place of the number of its page, which is counted from 0."""
+    if shift is None:
+        return line
+    return _NUMBER.sub(lambda digits: "#" if int(digits[0]) == number + shift else digits[0], line)
 
 
 def _list_numbers(line: str) -> set[int]:
