@@ -46,8 +46,8 @@ def crash_points(at: At) -> Iterator[None]:
     with ExitStack() as stack:
         for patched in (
             around(ConsumerThread, "run", before=polled),
-            around(ConsumerThread, "_assigned", after=lambda *_: at("in_rebalance")),
-            around(ConsumerThread, "_revoked", before=lambda *_: at("in_rebalance")),
+            around(ConsumerThread, "_handle_assignment", after=lambda *_: at("in_rebalance")),
+            around(ConsumerThread, "_handle_revocation", before=lambda *_: at("in_rebalance")),
             around(ConsumerThread, "drain", before=lambda *_: at("in_shutdown")),
             around(RequestScheduler, "_note_delivery", before=delivered),
             around(
