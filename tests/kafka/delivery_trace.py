@@ -46,10 +46,18 @@ def delivery_trace(file: Path) -> Iterator[None]:
         stack.callback(handler.close)
         for patched in (
             around(
-                ConsumerThread, "_handle_assignment", before=lambda _, __, partitions: _log_partitions("assigned", partitions)
+                ConsumerThread,
+                "_handle_assignment",
+                before=lambda _, __, partitions: _log_partitions("assigned", partitions),
             ),
-            around(ConsumerThread, "_handle_revocation", before=lambda _, __, partitions: _log_partitions("revoked", partitions)),
-            around(ConsumerThread, "_handle_loss", before=lambda _, __, partitions: _log_partitions("lost", partitions)),
+            around(
+                ConsumerThread,
+                "_handle_revocation",
+                before=lambda _, __, partitions: _log_partitions("revoked", partitions),
+            ),
+            around(
+                ConsumerThread, "_handle_loss", before=lambda _, __, partitions: _log_partitions("lost", partitions)
+            ),
             around(ConsumerThread, "_deliver", before=_log_read),
             around(ProducerPump, "_add_report", before=_log_report),
             around(OffsetCommitter, "_commit", before=_log_commit),
