@@ -142,7 +142,7 @@ def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chos
     answer. Other quotes must have the options, signs and identifiers of the question.
     """
     question = selection.question
-    # The log-odds of two kinds cannot be compared: those of `near` are higher where nothing answers.
+    # The log-odds of two kinds cannot be compared: where nothing answers, log-odds of `near` are higher than those of a model.
     weighed = sorted(
         ((*one.weigh(), one.candidate) for one in readings), key=lambda one: one[1].may_answer_from - one[0]
     )

@@ -244,7 +244,7 @@ class _Paragraphs(_Xml):
         self._levels = levels
         self._chars = 0
         self._pieces: list[str] = []
-        self._rows: list[list[_Cell]] = []  # The open rows, those of nested tables last.
+        self._rows: list[list[_Cell]] = []  # The open rows: rows of nested tables stand last.
         self._open_cells = 0
         self._in_text = self._hidden = False
         self._skipped = 0  # The number of open elements of _SKIPPED.
