@@ -148,6 +148,19 @@ def test_the_limits_of_its_kind_say_how_likely_a_sentence_is(monkeypatch: pytest
     assert chosen.may_answer
 
 
+def test_a_further_quote_of_another_kind_is_compared_by_its_own_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal log-odds of two kinds are not equally likely answers."""
+    limits = {"english": replace(WEIGHTS, may_answer_from=-3.0), "near": replace(WEIGHTS, may_answer_from=-1.0)}
+    monkeypatch.setattr(reading, "read_weights", limits.__getitem__)
+    selection = select("How much holiday am I entitled to?")
+    (leave,) = (one for one in list_quotable(selection) if LEAVE in one.sentence.text)
+    (trains,) = (one for one in list_quotable(selection) if TRAINS in one.sentence.text)
+    foreign = [Reading(leave, 0.0, 0.0, 2.0, "english"), Reading(trains, 0.0, 0.0, 2.0, "near")]
+    assert choose_by_reading(selection, foreign).selection.chosen == [leave]
+    same = [replace(one, kind="english") for one in foreign]
+    assert choose_by_reading(selection, same).selection.chosen == [leave, trains]
+
+
 def test_only_as_many_sentences_are_tested_as_are_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long page has thousands of sentences, and the event loop waits for these tests."""
     selection, tested = select("What does the hotel in Graz cost?"), list[Candidate]()

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from statistics import fmean, pstdev
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple, Self
 
 from modules.llm_platform.domain.extractive.candidates import Candidate, overlap
 from modules.llm_platform.domain.extractive.scoring import best_first
@@ -134,6 +134,20 @@ class Chosen:
     may_answer: bool = False
 
 
+class _Weighed(NamedTuple):
+    """A sentence with its log-odds, the weights of its kind, and how far its log-odds are above `may_answer_from`."""
+
+    candidate: Candidate
+    odds: float
+    weights: Weights
+    margin: float
+
+    @classmethod
+    def of(cls, reading: Reading) -> Self:
+        odds, weights = reading.weigh()
+        return cls(reading.candidate, odds, weights, odds - weights.may_answer_from)
+
+
 def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chosen:
     """Choose the sentences that answer.
 
@@ -143,25 +157,26 @@ def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chos
     """
     question = selection.question
     # The log-odds of two kinds cannot be compared: where nothing answers, log-odds of `near` are higher than those of a model.
-    weighed = sorted(
-        ((*one.weigh(), one.candidate) for one in readings), key=lambda one: one[1].may_answer_from - one[0]
-    )
-    ordered = [candidate for _, _, candidate in weighed]
-    best, weights, _ = weighed[0]
-    by_words = [odds for odds, _, candidate in weighed if candidate in selection.chosen]
+    # So a sentence is compared by how far its log-odds are above the lowest that its kind shows.
+    weighed = sorted(map(_Weighed.of, readings), key=lambda one: -one.margin)
+    ordered = [one.candidate for one in weighed]
+    best, weights = weighed[0], weighed[0].weights
+    by_words = [one.margin for one in weighed if one.candidate in selection.chosen]
     # The models read a sentence beside the whole question: they cannot tell that it answers one of several parts.
     has_parts = len(question.parts) > 1
-    if by_words and (has_parts or (best >= weights.words_from and max(by_words) >= best - weights.words_within)):
+    is_close = bool(by_words) and max(by_words) >= best.margin - weights.words_within
+    if by_words and (has_parts or (best.odds >= weights.words_from and is_close)):
         return Chosen(selection, ordered)
-    if best < weights.answers_from:
-        return Chosen(replace(selection, chosen=[]), ordered, may_answer=best >= weights.may_answer_from)
+    if best.odds < weights.answers_from:
+        return Chosen(replace(selection, chosen=[]), ordered, may_answer=best.odds >= weights.may_answer_from)
     chosen: list[Candidate] = []
-    for odds, limits, candidate in weighed:
+    for one in weighed:
+        candidate = one.candidate
         group = [member for member in add_antecedent(candidate) if member not in chosen]
         is_repeated = any(
             overlap(candidate, other) >= REPEATS_FROM or is_shown_with(other, candidate) for other in chosen
         )
-        is_near = odds >= max(limits.answers_from, best - NEARLY_BEST)
+        is_near = one.odds >= one.weights.answers_from and one.margin >= best.margin - NEARLY_BEST
         if is_near and group and not is_repeated and len(chosen) + len(group) <= MAX_QUOTES:
             chosen += group
     return Chosen(replace(selection, chosen=[] if lacks_exact(question, chosen) else chosen), ordered)
