@@ -22,7 +22,8 @@ from modules.llm_platform.application.services.answer_check_service import (
 )
 from modules.llm_platform.application.services.verification_service import VerificationOptions, VerificationService
 from modules.llm_platform.application.verification.given_material import collect_given
-from modules.llm_platform.domain.citations.forms.citation_forms import CitedText, GivenSource, read_citations
+from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
+from modules.llm_platform.domain.citations.forms.cited_text import CitedText, GivenSource
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.dtos.verification_dtos import MAX_VERIFIED_CHARS
 from modules.llm_platform.domain.exceptions import VerificationError

@@ -20,7 +20,7 @@ from modules.llm_platform.application.services.verification_service import (
 from modules.llm_platform.application.verification.events import SentenceVerified, SourcesNamed, TextVerified
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
 from modules.llm_platform.application.verification.source_reading import MAX_CONCURRENT_READS
-from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.concurrency.page_allowance import MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError, run_stoppable
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchMetadata, ResearchResponse

@@ -17,7 +17,7 @@ from modules.llm_platform.application.verification.given_material import (
     collect_given,
     link_named_addresses,
 )
-from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 
 HANDBOOK, ABOUT = "The Nordwind heat pump weighs 142 kg.", "The municipality has 8,400 inhabitants."

@@ -5,7 +5,8 @@ from __future__ import annotations
 from tests.support.growth import is_linear
 
 from modules.llm_platform.application.verification.sentence_check import SentenceCheck
-from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource, read_citations
+from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal
 from modules.llm_platform.domain.dtos.source_dtos import Source
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource, read_citations
+from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.exceptions import VerificationError
 from modules.llm_platform.infrastructure.parsing.citation_reader import ChildCitationReader
 from modules.llm_platform.infrastructure.parsing.parser_pool import ParserPool

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from modules.llm_platform.application.services.verification_service import VerificationService, has_late_sentences
 from modules.llm_platform.application.verification.given_material import link_named_addresses
-from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.dtos.citation_dtos import Citation
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.verification_dtos import (

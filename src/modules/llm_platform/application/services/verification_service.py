@@ -18,13 +18,8 @@ from modules.llm_platform.application.verification import events
 from modules.llm_platform.application.verification.sentence_check import MAX_SENTENCES, SentenceCheck
 from modules.llm_platform.application.verification.source_reading import ReadSource, mark_found, read_sources
 from modules.llm_platform.domain.callers.request_id import new_request_id
-from modules.llm_platform.domain.citations.forms.citation_forms import (
-    CitedText,
-    GivenSource,
-    NamedSource,
-    TooManyCitationsError,
-    read_citations,
-)
+from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
+from modules.llm_platform.domain.citations.forms.cited_text import CitedText, GivenSource, NamedSource
 from modules.llm_platform.domain.concurrency.deadline import current_deadline
 from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
 from modules.llm_platform.domain.concurrency.page_allowance import count_fetch, page_allowance

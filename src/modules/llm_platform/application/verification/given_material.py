@@ -20,7 +20,7 @@ from urllib.parse import unquote_to_bytes
 
 from pydantic_core import from_json
 
-from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.citations.forms.source_lists import MAX_NUMBER, add_scheme, find_addresses, find_url
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage
 from modules.llm_platform.domain.urls.canonical_url import MAX_URL_CHARS, canonical_url, is_web_url

@@ -13,7 +13,7 @@ from typing import Final
 
 from modules.llm_platform.application.research.check.thread_support import ReadSupport, weigh_doubts
 from modules.llm_platform.domain.citations.checker import CheckedAnswer, CitationChecker
-from modules.llm_platform.domain.citations.forms.citation_forms import CitedText
+from modules.llm_platform.domain.citations.forms.cited_text import CitedText
 from modules.llm_platform.domain.citations.read.sentences import AnswerSentence, AnswerText, read_answer
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, WorkStoppedError
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan, Verdict

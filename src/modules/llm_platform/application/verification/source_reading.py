@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from modules.llm_platform.domain.citations.forms.citation_forms import NamedSource
+from modules.llm_platform.domain.citations.forms.cited_text import NamedSource
 from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.concurrency.page_allowance import MANY_OF_HOST, MAX_PAGES_OF_HOST
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from modules.llm_platform.domain.citations.forms.citation_forms import CitedText, GivenSource, NamedSource, Piece
+from modules.llm_platform.domain.citations.forms.cited_text import CitedText, GivenSource, NamedSource, Piece
 from modules.llm_platform.domain.exceptions import UNREADABLE_CITATIONS, VerificationError
 from modules.llm_platform.infrastructure.parsing.async_parsers import AsyncParsers
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument

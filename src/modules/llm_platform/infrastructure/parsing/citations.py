@@ -18,11 +18,8 @@ PACKAGE = "modules.llm_platform"
 def read_citations(content: bytes) -> Answer:
     """Return the sources of a text, and its rewritten text with the pieces that map it to the text as sent."""
     _open_domain()
-    from modules.llm_platform.domain.citations.forms.citation_forms import (
-        GivenSource,
-        TooManyCitationsError,
-        read_citations,
-    )
+    from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
+    from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 
     request: dict[str, Any] = json.loads(content)
     given = [

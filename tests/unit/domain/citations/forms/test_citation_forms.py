@@ -9,11 +9,8 @@ from typing import NamedTuple
 from tests.support.cases import for_each
 from tests.support.growth import is_linear
 
-from modules.llm_platform.domain.citations.forms.citation_forms import (
-    GivenSource,
-    TooManyCitationsError,
-    read_citations,
-)
+from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.citations.read.sentences import read_answer
 
 FORMS = Path(__file__).parents[4] / "recordings" / "citation_forms"

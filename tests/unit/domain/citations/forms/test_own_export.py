@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource, read_citations
+from modules.llm_platform.domain.citations.forms.citation_forms import read_citations
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 
 STRIP = "▁▆ 1 of 2 hold"
 COST = "*0\\.4 s · 1 search (documents) · made of quotes, without a language model*"

@@ -7,29 +7,21 @@ forms are listed in docs/reference/citation-forms.md. Reading takes time linear 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from modules.llm_platform.domain.citations.forms.author_year import (
-    YEAR,
-    Bibliography,
-    BibliographyEntry,
-    read_narrated_work,
-    read_parenthesised_works,
-)
-from modules.llm_platform.domain.citations.forms.given_names import NARRATED, GivenNames
+from modules.llm_platform.domain.citations.forms.author_year import YEAR, read_narrated_work, read_parenthesised_works
+from modules.llm_platform.domain.citations.forms.cited_text import CitedText, GivenSource, Piece
+from modules.llm_platform.domain.citations.forms.given_names import NARRATED
 from modules.llm_platform.domain.citations.forms.link_groups import REFERENCE_LINK, GroupedLink, read_link_group
+from modules.llm_platform.domain.citations.forms.numbered_sources import DOCUMENT_SCHEME, NumberedSources
 from modules.llm_platform.domain.citations.forms.own_export import find_export_lines
 from modules.llm_platform.domain.citations.forms.source_lists import (
     ADDRESS_START,
     LINK,
     LINK_TEXT,
     LINK_URL,
-    MAX_NUMBER,
-    ListedSource,
     TextLine,
     add_scheme,
     find_source_lists,
@@ -37,17 +29,10 @@ from modules.llm_platform.domain.citations.forms.source_lists import (
     read_text_lines,
 )
 from modules.llm_platform.domain.markdown.addresses import read_address
-from modules.llm_platform.domain.markdown.markers import MARKER, MAX_NUMBER_DIGITS, mask_code_spans, parse_numbers
+from modules.llm_platform.domain.markdown.markers import MARKER, mask_code_spans
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
-from modules.llm_platform.domain.text.page_starts import PageStarts
 from modules.llm_platform.domain.text.sentences import Span
-from modules.llm_platform.domain.urls.canonical_url import (
-    MAX_URL_CHARS,
-    canonical_url,
-    get_host,
-    is_openable,
-    is_web_url,
-)
+from modules.llm_platform.domain.urls.canonical_url import MAX_URL_CHARS, get_host, is_web_url
 
 MAX_MARKERS: Final = 6000
 CODE_KINDS: Final = frozenset({"code", "fence", "indented"})
@@ -82,7 +67,6 @@ _PARENTHESISED = re.compile(r"\([^()\n]{1,300}\)")
 _LINK_PARTS = re.compile(rf"\[({LINK_TEXT})\]\(({LINK_URL})")
 _REFERENCE_PARTS = re.compile(r"\[([^\[\]\n]{1,300})\]\[([^\[\]\n]{0,80})\]")
 _LABEL_NUMBER = re.compile(r"[\[\\^#(\s]*(\d{1,3})[\])\\\s]*\Z")
-_NUMBER = re.compile(r"\d+")
 _SUPERSCRIPTS = str.maketrans("¹²³⁰⁴⁵⁶⁷⁸⁹", "1230456789")
 _INDEX = re.compile(r"index=[\"']?([\d\s,:.-]{1,150})", re.I)
 _NAME = re.compile(r"name\s*=\s*[\"']?([^\"'/>]{1,80})", re.I)
@@ -93,103 +77,6 @@ _NO_CITATION = re.compile(
 _YEARS_ALONE = re.compile(rf"\(\s*{YEAR}[^()]{{0,40}}\)\Z")
 _SENTENCE_END_BEFORE = re.compile(r"[.!?。！？][\"'”’»)*_]*\s*\Z")
 _MARKER_BEFORE = re.compile(r"\[\d{1,9}\]\s*\Z")
-
-
-_SCHEME: Final = "doc:"
-_DOCUMENT = re.compile(
-    rf"\b{_SCHEME}([^\s`<>()]{{1,1000}})"
-)  # a file of a searched folder, as exported answers name it
-
-
-@dataclass(frozen=True, slots=True)
-class GivenSource:
-    """A source that the caller sends along with the text.
-
-    - `index` is the number, from 1, by which the text cites the source.
-    - `url` is its address, and `text` its content; either may be empty.
-    - `title` is a name by which the text may also cite it.
-    - `pages` says where the pages of a PDF begin in `text`.
-    - `is_numbered` is False if the text does not cite the source by `index`. The source then takes the number of the list
-      entry that has its title.
-    """
-
-    index: int
-    url: str = ""
-    title: str = ""
-    text: str = ""
-    pages: PageStarts = ()
-    is_numbered: bool = True
-
-
-@dataclass(slots=True)
-class NamedSource:
-    """A source that a text names.
-
-    - `url` is empty if neither the text nor the caller gives an address.
-    - `is_listed` is False if the text cites the number and no source has it.
-    - `is_numbered` is False for a given source that the text does not cite by its number.
-    """
-
-    index: int
-    url: str
-    title: str = ""
-    text: str = ""
-    is_listed: bool = True
-    pages: PageStarts = ()
-    is_numbered: bool = True
-
-
-class Piece(NamedTuple):
-    """A part of the rewritten text. Offsets are in code points.
-
-    - `start` is its offset in the rewritten text.
-    - `original` and `original_end` delimit what it stands for in the text as sent.
-    - `is_copied` is True if both texts are equal there.
-    - `link` is the span of the whole link if the part is the words of one.
-    """
-
-    start: int
-    original: int
-    original_end: int
-    is_copied: bool
-    link: Span | None = None
-
-
-@dataclass(slots=True)
-class CitedText:
-    """A text whose citations are markers `[n]` of its `sources`, without its lists of sources."""
-
-    markdown: str
-    sources: tuple[NamedSource, ...]
-    pieces: Sequence[Piece] = field(repr=False)
-
-    def span(self, start: int, end: int) -> Span:
-        """Return where a sentence of `markdown` stands in the text as sent, including whole links at its ends."""
-        first, last = self._find_piece(start, is_end=False), self._find_piece(end, is_end=True)
-        begin, stop = self.words_span(start, end)
-        if first and first.link and begin == first.original:
-            begin = first.link[0]
-        if last and last.link and stop == last.original_end:
-            stop = last.link[1]
-        return begin, stop
-
-    def words_span(self, start: int, end: int) -> Span:
-        """Return where some words of `markdown` stand in the text as sent."""
-        return self._map_to_original(start, is_end=False), self._map_to_original(end, is_end=True)
-
-    def _map_to_original(self, at: int, *, is_end: bool) -> int:
-        piece = self._find_piece(at, is_end=is_end)
-        if piece is None:
-            return 0
-        if piece.is_copied:
-            return min(piece.original + at - piece.start, piece.original_end)
-        return piece.original_end if is_end else piece.original
-
-    def _find_piece(self, at: int, *, is_end: bool) -> Piece | None:
-        if not self.pieces:
-            return None
-        found = bisect_right(self.pieces, at - is_end, key=lambda piece: piece.start) - 1
-        return self.pieces[max(0, found)]
 
 
 class TooManyCitationsError(ValueError):
@@ -207,156 +94,11 @@ def read_citations(text: str, given: Sequence[GivenSource] = ()) -> CitedText:
     lines = read_text_lines(text)
     exported = find_export_lines(lines)
     lists = find_source_lists([replace(line, text="") if at in exported else line for at, line in enumerate(lines)])
-    sources = _Sources(given, lists.entries)
+    sources = NumberedSources(given, lists.entries)
     left_out = lists.lines | exported
     prose = (line.text for at, line in enumerate(lines) if at not in left_out and line.kind not in CODE_KINDS)
     sources.reserve_cited_numbers(prose)
     return _Rewriter(text, sources).rewrite(lines, left_out)
-
-
-class _Sources:
-    """The sources of a text, found by number, address, footnote name or author. A new address gets the next free number."""
-
-    def __init__(self, given: Sequence[GivenSource], entries: Sequence[ListedSource]) -> None:
-        self._by_number: dict[int, NamedSource] = {}
-        self._by_address: dict[str, int] = {}
-        self._by_name: dict[str, int] = {}
-        self.bibliography = Bibliography()
-        self.given_names = GivenNames(given)
-        self._free = count(1)
-        for source in given:
-            named = NamedSource(
-                source.index, source.url, source.title, source.text, pages=source.pages, is_numbered=source.is_numbered
-            )
-            self._add(source.index, named)
-            if source.title:
-                self.name(source.title, source.index)
-        self._add_entries(entries)
-        for source in given:
-            number = source.index if source.index in self._by_number else self.find_named(source.title) or source.index
-            if entry := BibliographyEntry.of(number, source.title):
-                self.bibliography.add(entry)
-        self.known = sorted(self._by_number)
-
-    def _add_entries(self, entries: Sequence[ListedSource]) -> None:
-        numbered = [entry for entry in entries if entry.label.isdecimal() and 0 < int(entry.label) <= MAX_NUMBER]
-        footnotes = [entry for entry in entries if entry.label[:1] == "^" and entry.label[1:].isdecimal()]
-        for entry in (*numbered, *footnotes):
-            number = int(entry.label.lstrip("^"))
-            if self._is_other_given(entry, number):
-                self._renumber_given(number, self._find_given(entry))
-            elif number not in self._by_number:
-                self._add(number, self._convert_entry(entry, number))
-            elif entry.label[0] != "^":
-                continue  # the first of two lists with the same numbers counts
-            elif entry.url and canonical_url(entry.url) != canonical_url(self._by_number[number].url):
-                number = self._find_free_number()
-                self._add(number, NamedSource(number, entry.url, entry.title))
-            self._add_names(entry, number)
-        done = {id(entry) for entry in (*numbered, *footnotes)}
-        for entry in entries:
-            if id(entry) not in done:
-                self._add_names(entry, self.assign_number(entry.url, entry.title))
-
-    def _find_given(self, entry: ListedSource) -> int | None:
-        """Return the number of the given source that an entry names, by its address or its title."""
-        by_address = self._by_address.get(canonical_url(entry.url)) if entry.url else None
-        return by_address or self.find_named(entry.title)
-
-    def _is_other_given(self, entry: ListedSource, number: int) -> bool:
-        """Return whether the text numbers the given sources anew: the entry names a given source that has another number."""
-        meant = self._by_number.get(self._find_given(entry) or 0)
-        taken = self._by_number.get(number)
-        if meant is None or not meant.text or meant is taken:
-            return False
-        return bool(entry.url) if taken is None else bool(taken.text)
-
-    def _renumber_given(self, number: int, meant: int | None) -> None:
-        """Give this number to the source `meant`, and the source that had the number a free one."""
-        if meant is None:
-            return
-        source, other = self._by_number.pop(meant), self._by_number.pop(number, None)
-        places = {meant: number}
-        if other is not None:
-            places[number] = meant if meant not in self._by_number else self._find_free_number()
-            self._by_number[places[number]] = replace(other, index=places[number])
-        self._by_number[number] = replace(source, index=number)
-        for known in (self._by_address, self._by_name):
-            known.update({name: places[at] for name, at in known.items() if at in places})
-
-    def _convert_entry(self, entry: ListedSource, number: int) -> NamedSource:
-        """Return the source of a list entry. An entry that names a given source, such as a file, gets that source's text."""
-        document = _DOCUMENT.search(entry.text)
-        name = document[1] if document and self.find_named(document[1]) else entry.title
-        given = None if entry.url else self._by_number.get(self.find_named(name) or 0)
-        if given is None:
-            return NamedSource(number, entry.url, entry.title)
-        if not given.is_numbered:
-            del self._by_number[given.index]
-            self._by_name[name.casefold()] = number
-        return NamedSource(number, "", entry.title, given.text, pages=given.pages)
-
-    def _add_names(self, entry: ListedSource, number: int) -> None:
-        """Let later citations find the entry by its label and its author."""
-        if entry.label:
-            self._by_name.setdefault(entry.label.casefold(), number)
-        if (found := BibliographyEntry.of(number, entry.text)) is not None:
-            self.bibliography.add(found)
-
-    def reserve_cited_numbers(self, prose: Iterable[str]) -> None:
-        """Reserve the numbers that the text cites without listing a source for them."""
-        for line in prose:
-            if "[" not in line and "【" not in line and "［" not in line:
-                continue
-            for found in MARKER.finditer(mask_code_spans(line)):
-                if line.startswith("(", found.end()):
-                    continue  # `[1](https://…)` is a link with its own address
-                digits = found[1].strip("^")
-                if digits.isdecimal() and len(digits) <= MAX_NUMBER_DIGITS:  # int() refuses very long numbers
-                    number = int(digits)
-                    if 0 < number <= MAX_NUMBER and number not in self._by_number:
-                        self._by_number[number] = NamedSource(number, "", is_listed=False)
-        self.known = sorted(self._by_number)
-
-    def list_known_numbers(self, listed: str) -> list[int]:
-        """Return the numbers in a list such as `1, 3-5` that belong to a source."""
-        return parse_numbers(listed, self.known) or []
-
-    def list_entry_numbers(self, listed: str) -> list[int]:
-        """Return the numbers in a list such as `1, 3`; empty unless each of them has an entry."""
-        numbers = [int(number) for number in _NUMBER.findall(listed)]
-        are_listed = all(number in self._by_number and self._by_number[number].is_listed for number in numbers)
-        return numbers if are_listed else []
-
-    def find_named(self, name: str) -> int | None:
-        return self._by_name.get(name.casefold())
-
-    def assign_number(self, url: str, title: str = "", wanted: int | None = None) -> int:
-        """Return the number of an address. A new address gets the `wanted` number if that is free, else the next free one."""
-        key = canonical_url(url) if url else ""
-        if key and key in self._by_address:
-            return self._by_address[key]
-        taken = self._by_number.get(wanted) if wanted is not None else None
-        if wanted is None or not 0 < wanted <= MAX_NUMBER or (taken is not None and taken.is_listed):
-            wanted = self._find_free_number()
-        self._add(wanted, NamedSource(wanted, url, title))
-        return wanted
-
-    def name(self, name: str, number: int) -> None:
-        self._by_name.setdefault(name.casefold(), number)
-
-    def all(self) -> tuple[NamedSource, ...]:
-        return tuple(self._by_number[number] for number in sorted(self._by_number))
-
-    def _find_free_number(self) -> int:
-        return next(number for number in self._free if number not in self._by_number)
-
-    def _add(self, number: int, source: NamedSource) -> None:
-        if source.url and not is_openable(source.url):
-            source.url = ""
-        self._by_number[number] = source
-        if source.url:
-            self._by_address.setdefault(canonical_url(source.url), number)
 
 
 class _Found(NamedTuple):
@@ -375,7 +117,7 @@ class _Found(NamedTuple):
 class _Rewriter:
     """Builds the rewritten text line by line."""
 
-    def __init__(self, text: str, sources: _Sources) -> None:
+    def __init__(self, text: str, sources: NumberedSources) -> None:
         self._text, self._sources = text, sources
         self._parts: list[str] = []
         self._pieces: list[Piece] = []
@@ -510,7 +252,7 @@ class _Rewriter:
     def _find_linked(self, label: str, target: str) -> int | None:
         """Return the number of the source that a link opens: a page, or a given source, such as a file, by its name."""
         url = add_scheme(target.strip("<>"))
-        number = self._sources.find_named(url.removeprefix(_SCHEME))
+        number = self._sources.find_named(url.removeprefix(DOCUMENT_SCHEME))
         if number is not None or not is_web_url(url):
             return number
         wanted = _read_label_number(label)

@@ -12,7 +12,7 @@ import typer
 
 from modules.llm_platform.application.research.events import Read
 from modules.llm_platform.application.verification.events import SourcesNamed, VerificationEvent
-from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.dtos.verification_dtos import (
     MAX_SOURCE_CHARS,

@@ -27,7 +27,7 @@ from modules.llm_platform.application.services.answer_check_service import (
     describe_citation,
 )
 from modules.llm_platform.application.verification.given_material import collect_given
-from modules.llm_platform.domain.citations.forms.citation_forms import GivenSource
+from modules.llm_platform.domain.citations.forms.cited_text import GivenSource
 from modules.llm_platform.domain.dtos.citation_dtos import Citation, TextSpan
 from modules.llm_platform.domain.dtos.llm_dtos import LLMRequest
 from modules.llm_platform.domain.dtos.verification_dtos import VerifiedSentence

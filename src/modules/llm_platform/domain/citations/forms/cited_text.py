@@ -1,0 +1,102 @@
+"""A text whose citations are markers, its sources, and the way from each sentence back to the text as sent."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from modules.llm_platform.domain.text.page_starts import PageStarts
+from modules.llm_platform.domain.text.sentences import Span
+
+
+@dataclass(frozen=True, slots=True)
+class GivenSource:
+    """A source that the caller sends along with the text.
+
+    - `index` is the number, from 1, by which the text cites the source.
+    - `url` is its address, and `text` its content; either may be empty.
+    - `title` is a name by which the text may also cite it.
+    - `pages` says where the pages of a PDF begin in `text`.
+    - `is_numbered` is False if the text does not cite the source by `index`. The source then takes the number of the list
+      entry that has its title.
+    """
+
+    index: int
+    url: str = ""
+    title: str = ""
+    text: str = ""
+    pages: PageStarts = ()
+    is_numbered: bool = True
+
+
+@dataclass(slots=True)
+class NamedSource:
+    """A source that a text names.
+
+    - `url` is empty if neither the text nor the caller gives an address.
+    - `is_listed` is False if the text cites the number and no source has it.
+    - `is_numbered` is False for a given source that the text does not cite by its number.
+    """
+
+    index: int
+    url: str
+    title: str = ""
+    text: str = ""
+    is_listed: bool = True
+    pages: PageStarts = ()
+    is_numbered: bool = True
+
+
+class Piece(NamedTuple):
+    """A part of the rewritten text. Offsets are in code points.
+
+    - `start` is its offset in the rewritten text.
+    - `original` and `original_end` delimit what it stands for in the text as sent.
+    - `is_copied` is True if both texts are equal there.
+    - `link` is the span of the whole link if the part is the words of one.
+    """
+
+    start: int
+    original: int
+    original_end: int
+    is_copied: bool
+    link: Span | None = None
+
+
+@dataclass(slots=True)
+class CitedText:
+    """A text whose citations are markers `[n]` of its `sources`, without its lists of sources."""
+
+    markdown: str
+    sources: tuple[NamedSource, ...]
+    pieces: Sequence[Piece] = field(repr=False)
+
+    def span(self, start: int, end: int) -> Span:
+        """Return where a sentence of `markdown` stands in the text as sent, including whole links at its ends."""
+        first, last = self._find_piece(start, is_end=False), self._find_piece(end, is_end=True)
+        begin, stop = self.words_span(start, end)
+        if first and first.link and begin == first.original:
+            begin = first.link[0]
+        if last and last.link and stop == last.original_end:
+            stop = last.link[1]
+        return begin, stop
+
+    def words_span(self, start: int, end: int) -> Span:
+        """Return where some words of `markdown` stand in the text as sent."""
+        return self._map_to_original(start, is_end=False), self._map_to_original(end, is_end=True)
+
+    def _map_to_original(self, at: int, *, is_end: bool) -> int:
+        piece = self._find_piece(at, is_end=is_end)
+        if piece is None:
+            return 0
+        if piece.is_copied:
+            return min(piece.original + at - piece.start, piece.original_end)
+        return piece.original_end if is_end else piece.original
+
+    def _find_piece(self, at: int, *, is_end: bool) -> Piece | None:
+        if not self.pieces:
+            return None
+        found = bisect_right(self.pieces, at - is_end, key=lambda piece: piece.start) - 1
+        return self.pieces[max(0, found)]
