@@ -36,7 +36,7 @@ class CheckerStamp(BaseModel, frozen=True):
 
     - `version` is the version of the package, and `rules` the digest of its rules and their data.
     - `page` is the digest of what makes the page of HTML; empty in a file of an older version.
-    - `support_model` is the digest of the weights; empty without the model.
+    - `support_model` is the digest of the weights and of what decides which of them read a claim; empty without the model.
     - `settings` are the settings that decide who gives the verdicts.
     """
 

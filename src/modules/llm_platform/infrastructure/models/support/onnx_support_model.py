@@ -1,7 +1,7 @@
 """The support model of the package: two cross-encoders in eight bits and less, run by onnxruntime on a CPU.
 
-The one of 22 million parameters reads English, the one of 51 million other languages. Each has two heads: whether a passage
-supports a claim, and whether a sentence answers a question.
+The one of 22 million parameters reads English, the one of 51 million other languages. English claims that the first one leaves
+open are read by both. Each has two heads: whether a passage supports a claim, and whether a sentence answers a question.
 
 `scripts/support_model/` makes the weights from named data.
 """
@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from hashlib import file_digest, sha256
+from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -32,6 +33,9 @@ MAX_TEXT_CHARS: Final = 2000  # a longer text has more tokens than are read
 BATCH_PAIRS: Final = 4  # scored at once, so that the next caller waits for 0.1 seconds at most
 REMEMBERED_PAIRS: Final = 4096  # at most about 5 MB
 ONE_THREAD: Final = 1
+# An English claim between these log-odds is read by the second encoder too: half of the claims that the words leave in doubt.
+SECOND_READING_FROM: Final = -3.3
+SECOND_READING_TO: Final = 1.0
 NO_TELEMETRY: Final = "ORT_DISABLE_TELEMETRY"
 NOT_INSTALLED: Final = 'the support model needs: pip install "llm-platform[meaning]"; or set CITATION_ENCODER=off'
 DAMAGED: Final = "its weights are damaged: pip install --force-reinstall llm-platform; or set CITATION_ENCODER=off"
@@ -72,12 +76,14 @@ ANSWER: Final[Head] = 1
 class OnnxSupportModel(ISupportModel):
     """Scores pairs in one thread of its own, so that all answers together use one core.
 
-    Its first use takes 60 MB, and the first pair in another language than English 110 MB more. `folder` has the weights and the
-    tokenizers. The default is the folder of this module.
+    The encoder of English takes 60 MB, the other one 110 MB. Each is loaded when it reads its first pair. `folder` has the
+    weights and the tokenizers. The default is the folder of this module.
     """
 
     name = "encoder"
-    digest = sha256(f"{ENGLISH.weights_digest} {OTHER_LANGUAGES.weights_digest}".encode()).hexdigest()
+    digest = sha256(
+        f"{ENGLISH.weights_digest} {OTHER_LANGUAGES.weights_digest} {SECOND_READING_FROM} {SECOND_READING_TO}".encode()
+    ).hexdigest()
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = folder or Path(__file__).parent
@@ -88,7 +94,12 @@ class OnnxSupportModel(ISupportModel):
         self._thread.submit(_load, self._folder, ENGLISH)
 
     async def score(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
-        return await self._read(ENGLISH if is_english else OTHER_LANGUAGES, SUPPORT, pairs)
+        if not is_english:
+            return await self._read(OTHER_LANGUAGES, SUPPORT, pairs)
+        scores = await self._read(ENGLISH, SUPPORT, pairs)
+        is_open = [SECOND_READING_FROM <= score <= SECOND_READING_TO for score in scores]
+        further = iter(await self._read(OTHER_LANGUAGES, SUPPORT, list(compress(pairs, is_open))))
+        return [(score + next(further)) / 2 if open_ else score for score, open_ in zip(scores, is_open, strict=True)]
 
     async def score_answers(self, pairs: Sequence[Pair], *, is_english: bool = True) -> list[float]:
         return await self._read(ENGLISH if is_english else OTHER_LANGUAGES, ANSWER, pairs)
