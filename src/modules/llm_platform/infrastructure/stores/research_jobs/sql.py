@@ -122,25 +122,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
 
         A statement whose connection broke is run again and may find the run stored: it then returns the stored run.
         """
-        rows = yield Statement(
-            f"""
-            INSERT INTO llm_platform.research_job
-                (owner, id, label, request, created_at, webhook, traceparent, api, client_request, {_THREAD_COLUMNS})
-            SELECT :owner, :id, :label, :request, :now, :webhook, :traceparent, :api, :client_request, {_THREAD}
-            WHERE {{known}} AND (:max_queued > (
-                SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'
-            ) OR EXISTS (SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id))
-            ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
-            RETURNING {_JOB}
-            """,  # noqa: S608  constants
-            {
-                **_make_parameters(job),
-                "max_queued": max_queued,
-                "webhook": job.webhook,
-                "traceparent": job.traceparent,
-            },
-        )
-        return _read_job(rows[0]) if rows else None
+        return (yield from insert_queued(job, max_queued))
 
     @operation()
     def record(
@@ -469,6 +451,29 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         while some := await self._clean_some():
             removed += some
         return removed
+
+
+def insert_queued(job: dtos.NewResearchJob, max_queued: int) -> Operation[dtos.ResearchJob | None]:
+    """Add a run unless `max_queued` of its owner are queued, and return it, or the stored run with its id."""
+    rows = yield Statement(
+        f"""
+        INSERT INTO llm_platform.research_job
+            (owner, id, label, request, created_at, webhook, traceparent, api, client_request, {_THREAD_COLUMNS})
+        SELECT :owner, :id, :label, :request, :now, :webhook, :traceparent, :api, :client_request, {_THREAD}
+        WHERE {{known}} AND (:max_queued > (
+            SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'
+        ) OR EXISTS (SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id))
+        ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
+        RETURNING {_JOB}
+        """,  # noqa: S608  constants
+        {
+            **_make_parameters(job),
+            "max_queued": max_queued,
+            "webhook": job.webhook,
+            "traceparent": job.traceparent,
+        },
+    )
+    return _read_job(rows[0]) if rows else None
 
 
 def _make_parameters(job: dtos.NewResearchJob) -> dict[str, Any]:
