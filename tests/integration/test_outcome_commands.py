@@ -296,3 +296,19 @@ async def test_broken_store_of_failed_requests_delays_nothing(
     assert (await stage.handler(stores).handle(record("a"))).topic == FAILED
     assert "a failed request could not be stored" in caplog.text
     await stores.outcomes.aclose()
+
+
+async def test_each_named_outcome_is_shown(tmp_path: Path) -> None:
+    """An id is unknown only if it is not stored, however many are named, and whatever the limit."""
+    names = [f"r{number}" for number in range(25)]
+    stores = Stores(tmp_path)
+    await stores.outcomes.put_if_absent([Outcome("search", name, "result", b"{}", "") for name in names])
+    await stores.outcomes.aclose()
+    for options, count in (((), 25), (("--limit", "3"), 3)):
+        code, out, _ = await run_command(tmp_path, "show", *names, *options, "--json")
+        assert (code, len(json.loads(out)["outcomes"])) == (0, count)
+    code, out, _ = await run_command(tmp_path, "show", "--json")
+    assert (code, len(json.loads(out)["outcomes"])) == (0, 20)
+    code, _, err = await run_command(tmp_path, "show", *names, "r25")
+    assert code == 1
+    assert "no stored outcome matches r25\n" in err

@@ -100,14 +100,21 @@ def show(
     tenant: Tenant = None,
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most N outcomes.")] = DEFAULT_LIMIT,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", metavar="N", min=1, help=f"At most N outcomes; default: {DEFAULT_LIMIT}, with ids all."
+        ),
+    ] = None,
     as_json: options.PlainJson = False,
 ) -> None:
     """List outcomes, the newest first; with ids, print them in full."""
     context, settings = _configure(ctx)
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
-    entries = _run(context, settings, lambda outcomes, failed: _find_entries(outcomes, failed, chosen, limit))
+    scanned = None if chosen.ids else limit or DEFAULT_LIMIT  # each id is looked for, whatever the limit
+    entries = _run(context, settings, lambda outcomes, failed: _find_entries(outcomes, failed, chosen, scanned))
     _reject_unknown(chosen, entries)
+    entries = entries[:limit]
     lines = []
     for entry in entries:
         lines.append(_render_entry(entry))
