@@ -7,12 +7,14 @@ import dataclasses
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MANY, MemoryResearchJobStore, claimed, new_job
+from tests.fakes.research_job_store import QUESTION as ASKED
 from tests.fakes.tracing import MemoryTracer
 from tests.support.clock import Clock
 from tests.support.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
@@ -47,6 +49,7 @@ from modules.llm_platform.domain.ports import tracing
 from modules.llm_platform.domain.telemetry.spans import REQUEST_SPAN
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
+from modules.llm_platform.infrastructure.stores.research_jobs.sql import UNREADABLE
 from modules.llm_platform.testing import MemoryResearchStore
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 
@@ -581,6 +584,19 @@ class FailingStore(MemoryResearchJobStore):
         return await super()._transact(make)
 
 
+class DefectiveStore(MemoryResearchJobStore):
+    """Raises what no store should, in the claims of runs and of webhooks."""
+
+    has_defect = False
+    failed = 0
+
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+        if self.has_defect:
+            self.failed += 1
+            raise ValueError("a defect")
+        return await super()._transact(make)
+
+
 async def test_the_store_fails_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """A research run goes on while the store cannot be used, and stores what happened when it can."""
     monkeypatch.setattr("modules.llm_platform.application.services.research_job_worker.STORE_RETRY_S", 0.01)
@@ -609,20 +625,37 @@ async def test_the_store_fails_for_a_while(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_a_run_that_cannot_be_read_fails_alone(store: MemoryResearchJobStore) -> None:
     """A newer program may have stored it. The runs behind it are carried out, and its owner can list it."""
-    for request in ('{"query": "What is new?", "depth": "endless"}', "{", "[]", '{"query": 3}'):
+    unreadable_requests = ('{"query": "What is new?", "depth": "endless"}', "{", "[]", '{"query": 3}')
+    changes = [(f"UPDATE research_job SET request = '{request}'", UNREADABLE) for request in unreadable_requests]
+    changes += [(f"UPDATE research_job SET client_request = '{sent}'", ASKED) for sent in ("{", "[]")]
+    for change, question in changes:
         await store.add(new_job("1" * 32), MANY)
         assert store._connection is not None
-        change = ("UPDATE research_job SET request = ?", (request,))
-        await store._run_in_thread(lambda change=change: store._connection.execute(*change))
+        await store._run_in_thread(partial(store._connection.execute, change))
         async with running(World(Web(some_pages())), store) as service, asyncio.timeout(START_TIMEOUT_S):
             _, unreadable = await ended(service, "1" * 32)
-            assert (unreadable.status, unreadable.query) == ("failed", "(This question cannot be read.)")
+            assert (unreadable.status, unreadable.query) == ("failed", question)
             assert "cannot be read" in (unreadable.problem or {})["detail"]
             following = await service.submit(SHALLOW)
             _, found = await ended(service, following.id)
             assert found.status == "done"
             assert {job.id for job in (await service.list()).researches} >= {"1" * 32, following.id}
             await service.delete("1" * 32)
+
+
+async def test_a_defect_in_the_store_does_not_end_the_work(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, and the runs go on when it is over."""
+    store = DefectiveStore(clock=Clock())
+    await store.add(new_job("1" * 32), MANY)
+    store.has_defect = True
+    async with running(World(Web(some_pages())), store) as service, asyncio.timeout(START_TIMEOUT_S):
+        await until(lambda: store.failed > 2)
+        store.has_defect = False
+        job = await service.submit(SHALLOW)
+        _, found = await ended(service, job.id)
+    assert found.status == "done"
+    assert {str(record.exc_info[1]) for record in caplog.records if record.exc_info} == {"a defect"}
+    await store.aclose()
 
 
 async def test_refused(store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,6 +186,8 @@ class ResearchJobWorker:
                 if not self._store_failed:
                     log.warning("background runs wait for the store", extra={"reason": error.message})
                 self._store_failed = True
+            except Exception as error:  # a defect must not stop the background runs for ever
+                log.error("unexpected error", exc_info=error)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._options.poll_s):
                     await self._work.wait()

@@ -174,7 +174,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             {
                 **dict(job),
                 "request": request,
-                "client_request": json.loads(client_request or "{}"),
+                "client_request": _read_client_request(client_request) or {},
                 "response": result.get("response"),
                 "problem": result.get("problem"),
             }
@@ -337,8 +337,8 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         if not rows:
             return None
         [(number, found_id, owner, label, request, client_request, is_asked, attempts, last_event, trace, ends)] = rows
-        asks = _read_request(request)
-        claimed = dtos.ClaimedJob(
+        asks, sent = _read_request(request), _read_client_request(client_request)
+        return dtos.ClaimedJob(
             number,
             token,
             found_id,
@@ -350,9 +350,9 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             trace,
             is_finish_asked=bool(is_asked),
             unclean_ends=ends,
-            is_readable=asks is not None,
+            client_request=sent or {},
+            is_readable=asks is not None and sent is not None,
         )
-        return replace(claimed, client_request=json.loads(client_request)) if client_request else claimed
 
     @operation()
     def renew(self, job: dtos.ClaimedJob, lease_s: float) -> Operation[bool]:
@@ -576,6 +576,15 @@ def _read_request(data: str) -> ResearchRequest | None:
         return ResearchRequest.model_validate_json(data)
     except ValueError:
         return None
+
+
+def _read_client_request(data: str) -> Mapping[str, Any] | None:
+    """Return what a compatible API stored of its request; None if it cannot be read."""
+    try:
+        sent = json.loads(data or "{}")
+    except ValueError:
+        return None
+    return sent if isinstance(sent, dict) else None
 
 
 def _make_unreadable_request() -> ResearchRequest:
