@@ -19,6 +19,7 @@ from tests.fakes.tracing import MemoryTracer
 from tests.support.clock import Clock
 from tests.support.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
 from tests.support.report_world import store as report_store
+from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.follow_up import FollowUps, make_owner_key
 from modules.llm_platform.application.services import research_job_service, research_job_worker
@@ -30,6 +31,7 @@ from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, Short
 from modules.llm_platform.domain.dtos.research_job_dtos import (
     MAX_LISTED,
     MAX_UNCLEAN_ENDS,
+    ClaimedJob,
     JobEvent,
     ResearchJobDetail,
     ResearchProgress,
@@ -655,6 +657,37 @@ async def test_a_defect_in_the_store_does_not_end_the_work(caplog: pytest.LogCap
         _, found = await ended(service, job.id)
     assert found.status == "done"
     assert {str(record.exc_info[1]) for record in caplog.records if record.exc_info} == {"a defect"}
+    await store.aclose()
+
+
+class SlowStore(MemoryResearchJobStore):
+    """Claims a run, and says so only after `gate` is open."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=Clock())
+        self.has_claimed, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def claim(self, *arguments: Any, **options: Any) -> ClaimedJob | None:
+        job = await super().claim(*arguments, **options)
+        if job is not None:
+            self.has_claimed.set()
+            await self.gate.wait()
+        return job
+
+
+async def test_a_run_that_is_claimed_while_the_server_stops_is_put_back() -> None:
+    """The next server starts it at once, and does not take this one for killed."""
+    store = SlowStore()
+    await store.add(new_job("1" * 32), MANY)
+    async with running(World(Web(some_pages())), store) as service, asyncio.timeout(START_TIMEOUT_S):
+        await store.has_claimed.wait()
+        stopping = asyncio.create_task(service.aclose())
+        await run_ready_tasks()
+        store.gate.set()
+        await stopping
+    again = await MemoryResearchJobStore.claim(store, "other", 60.0)
+    assert again is not None
+    assert (again.attempts, again.unclean_ends) == (1, 0)
     await store.aclose()
 
 
