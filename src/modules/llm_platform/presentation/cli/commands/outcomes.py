@@ -229,6 +229,10 @@ def selection(
     """
     if status not in (None, "result", "failed"):
         reject("--status", "must be result or failed")
+    if status is not None and code is not None and (status == "result") != (code == OK):
+        reject(
+            "--code", f"{code} is no code of --status {status}: results have the code {OK}, and failures have others"
+        )
     kind = "failed" if code not in (None, OK) else status
     if not everything and not any((ids, code, topic, tenant, older_than, newer_than, kind)):
         raise CommandError("name requests by id or by a filter, or add --all", WRONG_USE)
@@ -253,11 +257,15 @@ def _with_topic(wanted: OutcomeFilter, topic: str | None, topics: Topics) -> Out
         if topic == topics.requests[stage]:
             return wanted._replace(stage=stage)
         if topic == topics.results[stage]:
+            if wanted.kind == "failed":
+                reject("--topic", f"{topic} has results alone: leave out --status and --code")
             return wanted._replace(stage=stage, kind="result")
     if topic != topics.failed:
         reject(
             "--topic", f"must be one of {', '.join([*topics.requests.values(), *topics.written_by(topics.requests)])}"
         )
+    if wanted.kind == "result":
+        reject("--topic", f"{topic} has failures alone: leave out --status")
     return wanted._replace(kind="failed")
 
 
