@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -658,6 +659,21 @@ async def test_a_defect_in_the_store_does_not_end_the_work(caplog: pytest.LogCap
     assert found.status == "done"
     assert {str(record.exc_info[1]) for record in caplog.records if record.exc_info} == {"a defect"}
     await store.aclose()
+
+
+async def test_followers_that_leave_or_find_nothing_take_no_memory(store: MemoryResearchJobStore) -> None:
+    """As in a server whose runs are carried out by others: nothing here tells it that they have ended."""
+    async with running(World(Web({})), store, JobOptions(max_running=0)) as service:
+        job = await service.submit(SHALLOW)
+        following = asyncio.create_task(anext(service.events(job.id)))
+        await until(lambda: len(service._changes) == 1)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        with pytest.raises(ResearchNotFoundError):
+            await anext(service.events("2" * 32))
+        del following
+        gc.collect()
+        assert not service._changes
 
 
 class SlowStore(MemoryResearchJobStore):
