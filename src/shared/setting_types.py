@@ -244,6 +244,9 @@ def _clean_database_url(value: Any) -> Any:
         return value
     if not text.strip().startswith(("postgresql://", "postgres://")):
         raise ValueError("must begin with postgresql://")
+    before_query = text.partition("?")[0]
+    if before_query.count("@") > 1 or "@" in before_query.partition("://")[2].partition("/")[2]:  # of a password
+        raise ValueError("must have special characters of user and password percent-encoded, such as %40 for @")
     return SecretStr(text.strip())
 
 

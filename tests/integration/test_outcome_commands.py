@@ -16,6 +16,7 @@ import pytest
 from tests.integration.test_kafka_worker import options as worker_options
 from tests.integration.test_kafka_worker import working
 from tests.kafka.mock_cluster import MockCluster
+from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, Outcome, RagHits, RagSearch
 from modules.llm_platform.domain.exceptions import EmbeddingError, OutcomeStoreError
@@ -296,3 +297,34 @@ async def test_broken_store_of_failed_requests_delays_nothing(
     assert (await stage.handler(stores).handle(record("a"))).topic == FAILED
     assert "a failed request could not be stored" in caplog.text
     await stores.outcomes.aclose()
+
+
+async def test_each_named_outcome_is_shown(tmp_path: Path) -> None:
+    """An id is unknown only if it is not stored, however many are named, and whatever the limit."""
+    names = [f"r{number}" for number in range(25)]
+    stores = Stores(tmp_path)
+    await stores.outcomes.put_if_absent([Outcome("search", name, "result", b"{}", "") for name in names])
+    await stores.outcomes.aclose()
+    for options, count in (((), 25), (("--limit", "3"), 3)):
+        code, out, _ = await run_command(tmp_path, "show", *names, *options, "--json")
+        assert (code, len(json.loads(out)["outcomes"])) == (0, count)
+    code, out, _ = await run_command(tmp_path, "show", "--json")
+    assert (code, len(json.loads(out)["outcomes"])) == (0, 20)
+    code, _, err = await run_command(tmp_path, "show", *names, "r25")
+    assert code == 1
+    assert "no stored outcome matches r25\n" in err
+
+
+@for_each(
+    "arguments",
+    [
+        ("--status", "result", "--code", "embedding"),
+        ("--status", "failed", "--code", "ok"),
+        ("--status", "result", "--topic", FAILED),
+        ("--status", "failed", "--topic", RESULTS),
+        ("--code", "embedding", "--topic", RESULTS),
+    ],
+)
+def test_options_that_contradict_each_other_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """`forget` would remove what one of them leaves out."""
+    assert command(tmp_path, "forget", *arguments, "--yes")[0] == 2

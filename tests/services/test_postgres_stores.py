@@ -127,6 +127,22 @@ async def test_workers_that_claim_at_once_get_different_watches(database: Databa
     assert len(claimed) == len(set(claimed)) == 20
 
 
+async def test_limits_hold_for_requests_that_arrive_at_once(database: Database, url: str) -> None:
+    """No owner gets more queued runs or watches than allowed, and each that fits is stored."""
+    owners, requests = 50, 8
+    async with opened(url) as other:
+        jobs = [PostgresResearchJobStore(one, JOB_TTL_DAYS) for one in (database, other)]
+        watches = [PostgresWatchStore(one) for one in (database, other)]
+        await asyncio.gather(*(jobs[number % 2].counts() for number in range(20)))  # opens all connections
+        names = [(str(number), str(owner)) for owner in range(owners) for number in range(requests)]
+        queued = await asyncio.gather(*(jobs[number % 2].add(new_job(*name), 1) for number, name in enumerate(names)))
+        watched = await asyncio.gather(
+            *(watches[number % 2].add(new_watch(*name), 1) for number, name in enumerate(names))
+        )
+    assert (sum(map(bool, queued)), (await jobs[0].counts())["queued"]) == (owners, owners)
+    assert (sum(map(bool, watched)), (await watches[0].count())["active"]) == (owners, owners)
+
+
 async def test_calls_are_spans(database: Database) -> None:
     """Each is named by its first statement, has its own parent, and contains nothing of what is stored."""
     outcomes = PostgresOutcomeStore(database, OUTCOME_TTL_DAYS)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import base64
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from urllib.parse import quote
 
 import pytest
 
@@ -58,13 +60,13 @@ class MailServer:
 
 
 @asynccontextmanager
-async def serving(server: MailServer) -> AsyncIterator[SmtpMailSender]:
+async def serving(
+    server: MailServer, login: str = f"user:{PASSWORD}", recipients: Sequence[str] = ("a@example.org", "b@example.org")
+) -> AsyncIterator[SmtpMailSender]:
     running = await asyncio.start_server(server.handle, "127.0.0.1", 0)
     port = running.sockets[0].getsockname()[1]
     async with running:
-        yield SmtpMailSender(
-            f"smtp://user:{PASSWORD}@127.0.0.1:{port}", "here@example.org", ["a@example.org", "b@example.org"]
-        )
+        yield SmtpMailSender(f"smtp://{login}@127.0.0.1:{port}", "here@example.org", recipients)
 
 
 async def test_mail_is_sent_to_the_recipients_of_the_settings() -> None:
@@ -83,10 +85,27 @@ async def test_mail_is_sent_to_the_recipients_of_the_settings() -> None:
     assert "14 euros" in body
 
 
+async def test_login_with_other_letters_is_sent_as_utf_8() -> None:
+    server = MailServer()
+    async with serving(server, quote("jürgen:pässwort", safe=":")) as sender:
+        reply = await sender.send(MAIL)
+    assert (reply.is_delivered, reply.reason) == (True, "delivered")
+    [line] = [line for line in server.commands if line.startswith("AUTH")]
+    assert base64.b64decode(line.split()[-1]).decode() == "\0jürgen\0pässwort"
+
+
+async def test_address_that_the_server_cannot_take_is_named() -> None:
+    async with serving(MailServer(), recipients=["jürgen@example.org"]) as sender:
+        reply = await sender.send(MAIL)
+    assert not reply.is_delivered
+    assert "SMTPUTF8" in reply.reason
+
+
+@pytest.mark.parametrize("login", [f"user:{PASSWORD}", f"jürgen:{PASSWORD}"])
 @pytest.mark.parametrize("command", ["AUTH", "MAIL", "RCPT", "DATA"])
-async def test_a_refusal_is_a_reply_without_the_login(command: str) -> None:
+async def test_a_refusal_is_a_reply_without_the_login(command: str, login: str) -> None:
     server = MailServer(refuses=command)
-    async with serving(server) as sender:
+    async with serving(server, quote(login, safe=":")) as sender:
         reply = await sender.send(MAIL)
     assert not reply.is_delivered
     assert PASSWORD not in reply.reason

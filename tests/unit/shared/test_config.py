@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
@@ -271,6 +272,15 @@ class TestSecrets:
     def test_password_of_the_database_is_a_secret(self, url: str) -> None:
         """Wherever it is in the address, as it is written there and as it is meant."""
         assert {"long%20password", "long password"} <= set(Settings(_env_file=None, DATABASE_URL=url).secrets())
+
+    @for_each("password", ["long@password", "long/pass@word", "long/password"])
+    def test_password_of_the_database_with_special_characters_is_refused(self, password: str) -> None:
+        """A part of it would be taken for the host, and be named as one that cannot be found."""
+        with pytest.raises(ValidationError) as refused:
+            Settings(_env_file=None, DATABASE_URL=f"postgresql://user:{password}@host/db")
+        assert "percent-encoded" in str(refused.value)
+        assert "long" not in str(refused.value)
+        Settings(_env_file=None, DATABASE_URL=f"postgresql://user:{quote(password, safe='')}@host/db?options=a@b")
 
     def test_short_secrets_are_not_redacted(self) -> None:
         """A secret of seven characters could be an ordinary word."""

@@ -1,6 +1,7 @@
 """Mail through the SMTP server of WATCH_SMTP_URL, with a connection for each message."""
 
 import asyncio
+import base64
 import logging
 import smtplib
 import ssl
@@ -20,6 +21,7 @@ STEP_TIMEOUT_S: Final = 10.0  # limit for each reply of the server
 SMTP_TIMEOUT_S: Final = 40.0  # limit for one attempt
 PORTS: Final = {"smtp": 587, "smtps": 465}
 MAX_SUBJECT_CHARS: Final = 150
+LOGGED_IN: Final = 235  # status of the mail server
 
 
 class SmtpMailSender(IMailSender):
@@ -49,6 +51,8 @@ class SmtpMailSender(IMailSender):
             )
         except smtplib.SMTPResponseException as error:  # its text may repeat the login
             return DeliveryReply(is_delivered=False, reason=f"the mail server answered with {error.smtp_code}")
+        except smtplib.SMTPNotSupportedError as error:  # its text names the extension alone
+            return DeliveryReply(is_delivered=False, reason=f"the mail server cannot take this mail: {error}")
         except smtplib.SMTPException as error:
             return DeliveryReply(is_delivered=False, reason=f"the mail server failed: {type(error).__name__}")
         except OSError as error:
@@ -79,6 +83,18 @@ class SmtpMailSender(IMailSender):
             if not self._is_encrypted and (not self._is_local or server.has_extn("starttls")):
                 server.starttls(context=context)
             if self._login is not None:
-                server.login(*self._login)
+                _log_in(server, *self._login)
             refused = server.send_message(message)
         return tuple(status for status, _ in refused.values())
+
+
+def _log_in(server: smtplib.SMTP, user: str, password: str) -> None:
+    """Log in. smtplib writes ASCII alone, so another login is sent as UTF-8 with the method PLAIN (RFC 4616)."""
+    if (user + password).isascii():
+        server.login(user, password)
+        return
+    server.ehlo_or_helo_if_needed()
+    plain = base64.b64encode(f"\0{user}\0{password}".encode()).decode()
+    status, answer = server.docmd("AUTH", f"PLAIN {plain}")
+    if status != LOGGED_IN:
+        raise smtplib.SMTPAuthenticationError(status, answer)

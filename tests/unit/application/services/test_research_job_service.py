@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import gc
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.fakes.research_job_store import MANY, MemoryResearchJobStore, claimed, new_job
+from tests.fakes.research_job_store import QUESTION as ASKED
 from tests.fakes.tracing import MemoryTracer
 from tests.support.clock import Clock
 from tests.support.report_world import QUESTION, ReportModel, Web, World, laws_of_events, some_pages
 from tests.support.report_world import store as report_store
+from tests.support.turns import run_ready_tasks
 
 from modules.llm_platform.application.research.follow_up import FollowUps, make_owner_key
 from modules.llm_platform.application.services import research_job_service, research_job_worker
@@ -28,6 +32,7 @@ from modules.llm_platform.domain.dtos.request_dtos import ResearchRequest, Short
 from modules.llm_platform.domain.dtos.research_job_dtos import (
     MAX_LISTED,
     MAX_UNCLEAN_ENDS,
+    ClaimedJob,
     JobEvent,
     ResearchJobDetail,
     ResearchProgress,
@@ -47,6 +52,7 @@ from modules.llm_platform.domain.ports import tracing
 from modules.llm_platform.domain.telemetry.spans import REQUEST_SPAN
 from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
+from modules.llm_platform.infrastructure.stores.research_jobs.sql import UNREADABLE
 from modules.llm_platform.testing import MemoryResearchStore
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 
@@ -581,6 +587,19 @@ class FailingStore(MemoryResearchJobStore):
         return await super()._transact(make)
 
 
+class DefectiveStore(MemoryResearchJobStore):
+    """Raises what no store should, in the claims of runs and of webhooks."""
+
+    has_defect = False
+    failed = 0
+
+    async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
+        if self.has_defect:
+            self.failed += 1
+            raise ValueError("a defect")
+        return await super()._transact(make)
+
+
 async def test_the_store_fails_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     """A research run goes on while the store cannot be used, and stores what happened when it can."""
     monkeypatch.setattr("modules.llm_platform.application.services.research_job_worker.STORE_RETRY_S", 0.01)
@@ -609,20 +628,83 @@ async def test_the_store_fails_for_a_while(monkeypatch: pytest.MonkeyPatch) -> N
 
 async def test_a_run_that_cannot_be_read_fails_alone(store: MemoryResearchJobStore) -> None:
     """A newer program may have stored it. The runs behind it are carried out, and its owner can list it."""
-    for request in ('{"query": "What is new?", "depth": "endless"}', "{", "[]", '{"query": 3}'):
+    unreadable_requests = ('{"query": "What is new?", "depth": "endless"}', "{", "[]", '{"query": 3}')
+    changes = [(f"UPDATE research_job SET request = '{request}'", UNREADABLE) for request in unreadable_requests]
+    changes += [(f"UPDATE research_job SET client_request = '{sent}'", ASKED) for sent in ("{", "[]")]
+    for change, question in changes:
         await store.add(new_job("1" * 32), MANY)
         assert store._connection is not None
-        change = ("UPDATE research_job SET request = ?", (request,))
-        await store._run_in_thread(lambda change=change: store._connection.execute(*change))
+        await store._run_in_thread(partial(store._connection.execute, change))
         async with running(World(Web(some_pages())), store) as service, asyncio.timeout(START_TIMEOUT_S):
             _, unreadable = await ended(service, "1" * 32)
-            assert (unreadable.status, unreadable.query) == ("failed", "(This question cannot be read.)")
+            assert (unreadable.status, unreadable.query) == ("failed", question)
             assert "cannot be read" in (unreadable.problem or {})["detail"]
             following = await service.submit(SHALLOW)
             _, found = await ended(service, following.id)
             assert found.status == "done"
             assert {job.id for job in (await service.list()).researches} >= {"1" * 32, following.id}
             await service.delete("1" * 32)
+
+
+async def test_a_defect_in_the_store_does_not_end_the_work(caplog: pytest.LogCaptureFixture) -> None:
+    """It is logged, and the runs go on when it is over."""
+    store = DefectiveStore(clock=Clock())
+    await store.add(new_job("1" * 32), MANY)
+    store.has_defect = True
+    async with running(World(Web(some_pages())), store) as service, asyncio.timeout(START_TIMEOUT_S):
+        await until(lambda: store.failed > 2)
+        store.has_defect = False
+        job = await service.submit(SHALLOW)
+        _, found = await ended(service, job.id)
+    assert found.status == "done"
+    assert {str(record.exc_info[1]) for record in caplog.records if record.exc_info} == {"a defect"}
+    await store.aclose()
+
+
+async def test_followers_that_leave_or_find_nothing_take_no_memory(store: MemoryResearchJobStore) -> None:
+    """As in a server whose runs are carried out by others: nothing here tells it that they have ended."""
+    async with running(World(Web({})), store, JobOptions(max_running=0)) as service:
+        job = await service.submit(SHALLOW)
+        following = asyncio.create_task(anext(service.events(job.id)))
+        await until(lambda: len(service._changes) == 1)
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        with pytest.raises(ResearchNotFoundError):
+            await anext(service.events("2" * 32))
+        del following
+        gc.collect()
+        assert not service._changes
+
+
+class SlowStore(MemoryResearchJobStore):
+    """Claims a run, and says so only after `gate` is open."""
+
+    def __init__(self) -> None:
+        super().__init__(clock=Clock())
+        self.has_claimed, self.gate = asyncio.Event(), asyncio.Event()
+
+    async def claim(self, *arguments: Any, **options: Any) -> ClaimedJob | None:
+        job = await super().claim(*arguments, **options)
+        if job is not None:
+            self.has_claimed.set()
+            await self.gate.wait()
+        return job
+
+
+async def test_a_run_that_is_claimed_while_the_server_stops_is_put_back() -> None:
+    """The next server starts it at once, and does not take this one for killed."""
+    store = SlowStore()
+    await store.add(new_job("1" * 32), MANY)
+    async with running(World(Web(some_pages())), store) as service, asyncio.timeout(START_TIMEOUT_S):
+        await store.has_claimed.wait()
+        stopping = asyncio.create_task(service.aclose())
+        await run_ready_tasks()
+        store.gate.set()
+        await stopping
+    again = await MemoryResearchJobStore.claim(store, "other", 60.0)
+    assert again is not None
+    assert (again.attempts, again.unclean_ends) == (1, 0)
+    await store.aclose()
 
 
 async def test_refused(store: MemoryResearchJobStore, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,6 +40,7 @@ from modules.llm_platform.domain.ports.mail_sender import IMailSender, Mail
 from modules.llm_platform.domain.ports.watch_store import WatchSelection
 from modules.llm_platform.domain.ports.webhook_sender import DeliveryReply, IWebhookSender
 from modules.llm_platform.domain.telemetry.metrics import WATCH_NOTICES, WATCH_RUNS, WATCHES
+from modules.llm_platform.domain.watches.page_versions import PagePairs
 from modules.llm_platform.infrastructure.stores.watches.sqlite import SqliteWatchStore
 
 URL = "https://example.org/toll"
@@ -306,6 +307,32 @@ async def test_a_comparison_ends_before_the_lease(world: World, monkeypatch: pyt
     world.runs.toll = "14"
     await world.pass_day()
     assert (await world.complete(worker, 3)).changes == 1
+
+
+async def test_a_comparison_that_is_given_up_ends_its_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would take the time of others for minutes, and a server that stops would wait for it."""
+    await world.add()
+    worker = world.worker()
+    await world.complete(worker, 1)
+    released, ended = threading.Event(), threading.Event()
+
+    def compare(was: dtos.WatchReading, now: dtos.WatchReading, pages: PagePairs) -> tuple[dtos.WatchChange, ...]:
+        try:
+            while not released.is_set():
+                for page in pages.today.values():
+                    page.has(page.read_claim("The toll is 12 euros."))
+        finally:
+            ended.set()
+        return ()
+
+    monkeypatch.setattr(watch_worker, "COMPARE_S", 0.05)
+    monkeypatch.setattr(watch_worker, "compare_readings", compare)
+    await world.pass_day()
+    watch = await world.complete(worker, 2)
+    assert watch.problem == watch_worker.TOO_MUCH
+    has_ended = await asyncio.to_thread(ended.wait, PATIENCE_S)
+    released.set()
+    assert has_ended
 
 
 async def test_an_unreadable_question_fails_its_run_alone(world: World) -> None:

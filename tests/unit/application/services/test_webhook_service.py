@@ -112,3 +112,26 @@ async def test_a_receiver_puts_an_attempt_off_for_a_day_at_most(
     assert await store.claim_webhook(60.0) is None
     clock.now += most_s - least_s + 1.0
     assert await store.claim_webhook(60.0) is not None
+
+
+class DefectiveSender(FakeSender):
+    """Raises at its first message what no sender should."""
+
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> DeliveryReply:
+        reply = await super().send(url, headers, body)
+        if len(self.sent) == 1:
+            raise ValueError("a defect")
+        return reply
+
+
+async def test_a_defect_in_a_delivery_is_an_attempt(
+    store: MemoryResearchJobStore, clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and the message is sent again when a failed one would be: it was sent each minute for ever."""
+    await end_research(store, "down")
+    sender = DefectiveSender()
+    await deliver(store, sender, 1)
+    assert "a defect" in caplog.text
+    clock.now += RETRY_DELAYS_S[0] * (1 + JITTER) + 1.0
+    await deliver(store, sender, 2)
+    assert await webhook(store) == ("delivered", 2)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.support.guards import guarded_model, router
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.dtos.llm_dtos import (
@@ -24,13 +25,14 @@ from modules.llm_platform.domain.dtos.llm_dtos import (
 from modules.llm_platform.domain.exceptions import DailyBudgetError, LLMUnavailableError, SpendingStoreError
 from modules.llm_platform.domain.ports.spending_store import ISpendingStore
 from modules.llm_platform.domain.telemetry.metrics import BUDGET_REFUSALS, BUDGET_SPENT
-from modules.llm_platform.infrastructure.limits.daily_budget import DailyBudget, DailyLimits, ModelBudget
+from modules.llm_platform.infrastructure.limits.daily_budget import REFRESH_S, DailyBudget, DailyLimits, ModelBudget
 from modules.llm_platform.infrastructure.models.upstream_model import UpstreamModel
 from modules.llm_platform.infrastructure.stores.spending.sqlite import SqliteSpendingStore
 from modules.llm_platform.testing import FakeLLM
 from modules.llm_platform.testing.waiting import START_TIMEOUT_S
 
 REQUEST = LLMRequest(messages=(ChatMessage(role="user", content="hi"),), max_tokens=1000)
+HANGS_S = 10.0
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
@@ -267,6 +269,41 @@ async def test_without_its_store_the_process_counts_alone(tmp_path: Path, caplog
         await llm.generate(REQUEST)
     await rig.budget.aclose()
     assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 1
+
+
+class HangingStore(AwayStore):
+    """Fails after HANGS_S seconds."""
+
+    async def add(self, day: str, amounts: Mapping[str, float], seen: Mapping[str, float]) -> Mapping[str, float]:
+        await asyncio.sleep(HANGS_S)
+        return await super().add(day, amounts, seen)
+
+
+@in_virtual_time
+async def test_calls_wait_for_a_store_that_hangs_once_together() -> None:
+    """The twentieth call would wait for the store twenty times, and longer with each call that ends."""
+    time = asyncio.get_running_loop().time
+    budget = DailyBudget(HangingStore(), DailyLimits(all=0.5), lambda: NOON + timedelta(seconds=time()))
+
+    async def call() -> None:
+        budget.settle(await budget.reserve(0.01), 0.01)
+
+    await asyncio.gather(*(call() for _ in range(20)))
+    assert time() == pytest.approx(HANGS_S)
+    await asyncio.sleep(2 * REFRESH_S)
+    await asyncio.gather(*(call() for _ in range(20)))
+    assert time() == pytest.approx(2 * HANGS_S + 2 * REFRESH_S)
+    assert budget._count_spent("all") == pytest.approx(0.4)
+
+
+async def test_what_a_failing_store_did_not_take_is_stored_at_the_end(tmp_path: Path) -> None:
+    """A store that works again is told, though no call asks it any more."""
+    rig = Rig(tmp_path, DailyLimits(all=0.05))
+    works, rig.budget._store = rig.budget._store, AwayStore()
+    await rig.llm(answer(0.03)).generate(REQUEST)
+    rig.budget._store = works
+    await rig.budget.aclose()
+    assert (await rig.store.add("2026-01-31", {"all": 0.0}, {}))["all"] == pytest.approx(0.03)
 
 
 async def test_free_model_serves_when_the_budget_is_spent(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pypdf import PdfReader, PdfWriter
 
 
-def pdf(*pages: str, title: str | None = None, password: str | None = None) -> bytes:
-    """Return a PDF with one line of text per line and page."""
+def pdf(*pages: str, title: str | None = None, password: str | None = None, algorithm: str = "RC4-128") -> bytes:
+    """Return a PDF with one line of text per line and page. With an empty password it is encrypted and opens without one."""
     lines = (" ".join(f"({line}) Tj 0 -14 Td" for line in page.split("\n")) for page in pages)
-    return _pdf([f"BT /F1 12 Tf 72 720 Td {page} ET" for page in lines], title, password)
+    return _pdf([f"BT /F1 12 Tf 72 720 Td {page} ET" for page in lines], title, password, algorithm)
 
 
 def laid_out_pdf(*pages: str) -> bytes:
@@ -25,14 +25,16 @@ def laid_out_pdf(*pages: str) -> bytes:
     return _pdf(contents)
 
 
-def _pdf(contents: Sequence[str], title: str | None = None, password: str | None = None) -> bytes:
+def _pdf(
+    contents: Sequence[str], title: str | None = None, password: str | None = None, algorithm: str = "RC4-128"
+) -> bytes:
     writer = PdfWriter()
     for content in contents:
         writer.append(PdfReader(io.BytesIO(_one_page(content.encode("latin-1")))))
     if title:
         writer.add_metadata({"/Title": title})
-    if password:
-        writer.encrypt(password, algorithm="RC4-128")
+    if password is not None:
+        writer.encrypt(password, "owner", algorithm=algorithm)
     out = io.BytesIO()
     writer.write(out)
     return out.getvalue()

@@ -13,6 +13,7 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.infrastructure.documents.folder import list_folder
 from modules.llm_platform.infrastructure.documents.reading import read_text
+from modules.llm_platform.infrastructure.parsing import archives
 from modules.llm_platform.infrastructure.parsing.archives import MAX_UNPACKED_BYTES, read_docx
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserProcess
@@ -75,6 +76,56 @@ def test_cells_of_a_word_table_keep_their_columns(tmp_path: Path) -> None:
         "inside | 1",
         "| 4 | Kiel",
     ]
+
+
+def text_box(*paragraphs: str) -> str:
+    """Return the run of a text box, which has its content twice: for this version of Word, and for older ones."""
+    content = f"<w:txbxContent>{''.join(paragraphs)}</w:txbxContent>"
+    choice = f"<w:drawing><w:textbox>{content}</w:textbox></w:drawing>"
+    return (
+        f"<w:r><w:AlternateContent><w:Choice>{choice}</w:Choice><w:Fallback><w:pict>{content}</w:pict></w:Fallback>"
+        "</w:AlternateContent></w:r>"
+    )
+
+
+def paragraph(*runs: str) -> str:
+    return f"<w:p>{''.join(run if run.startswith('<') else f'<w:r><w:t>{run}</w:t></w:r>' for run in runs)}</w:p>"
+
+
+def test_text_boxes_of_a_word_document(tmp_path: Path) -> None:
+    """Each is read once, behind the paragraph that it is anchored in, which it does not split; also in cells and boxes."""
+    heading = '<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Bell</w:t></w:r>'
+    table = f"<w:tbl><w:tr>{cells('a', 'b')}</w:tr></w:tbl>"
+    inner = text_box(paragraph("It rings", text_box(paragraph("twice")), " daily."))
+    body = (
+        heading + text_box(paragraph("It weighs 412 kg."), paragraph("Cast in 1634."), table) + "</w:p>",
+        paragraph("The mill ", text_box(paragraph("Open on Sundays.")), "grinds rye."),
+        paragraph(inner),
+        f"<w:tbl><w:tr><w:tc>{paragraph('name', text_box(paragraph('age')))}</w:tc>{cells('city')}</w:tr></w:tbl>",
+        paragraph("The end."),
+    )
+    assert read(docx(tmp_path / "a.docx", "".join(body))).text.split("\n\n") == [
+        "# Bell",
+        "It weighs 412 kg.",
+        "Cast in 1634.",
+        "a | b",
+        "The mill grinds rye.",
+        "Open on Sundays.",
+        "It rings daily.",
+        "twice",
+        "name age | city",
+        "The end.",
+    ]
+
+
+def test_word_document_that_is_too_long_within_a_text_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read before and in the box is kept."""
+    monkeypatch.setattr(archives, "MAX_CHARS", 20)
+    monkeypatch.setattr(archives, "CHUNK_BYTES", 200)
+    body = paragraph("First.") + paragraph("Second.", text_box(*[paragraph("Third.")] * 50)) + paragraph("Last.")
+    answer = read_docx(str(docx(tmp_path / "a.docx", body)))
+    assert answer["text"].startswith("First.\n\nSecond.\n\nThird.")
+    assert answer["note"] == f"only its first {len(answer['text'])} characters were read"
 
 
 def test_characters_of_a_word_document_that_are_elements(tmp_path: Path) -> None:

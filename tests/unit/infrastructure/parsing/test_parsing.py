@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pypdf import _encryption
+from pypdf._crypt_providers import _fallback
 from tests.support.cases import for_each
 from tests.support.growth import is_linear
 from tests.unit.infrastructure.parsing.pdf_samples import pdf
@@ -155,6 +157,28 @@ def test_a_locked_pdf_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.pdf"
     path.write_bytes(pdf("Text.", password="secret"))
     assert "encrypted" in str(read_pdf(str(path))["error"])
+
+
+@pytest.mark.parametrize("password", ["", "secret"])
+@pytest.mark.parametrize("algorithm", ["AES-128", "AES-256"])
+def test_a_pdf_that_needs_a_package_to_be_decrypted_is_named(
+    monkeypatch: pytest.MonkeyPatch, algorithm: str, password: str
+) -> None:
+    """pypdf decrypts AES with a package that a plain installation lacks. The reason says what to do."""
+    document = pdf("Text.", password=password, algorithm=algorithm)
+    assert ("text" in read_pdf(document)) is (password == "")
+    for name in ("CryptAES", "aes_cbc_decrypt", "aes_ecb_decrypt", "aes_cbc_encrypt", "aes_ecb_encrypt"):
+        monkeypatch.setattr(_encryption, name, getattr(_fallback, name))
+    reason = str(read_pdf(document)["error"])
+    assert "it is encrypted: save it without" in reason
+
+
+@for_each(("old", "new"), [("/Standard", "/Acme.DRM"), ("/AESV3", "/AESV9")])
+def test_a_pdf_with_another_protection_is_named(old: str, new: str) -> None:
+    """Such as one for the owners of certificates."""
+    document = pdf("Text.", password="", algorithm="AES-256")
+    assert old.encode() in document
+    assert "it is encrypted" in str(read_pdf(document.replace(old.encode(), new.encode()))["error"])
 
 
 @pytest.mark.parametrize(

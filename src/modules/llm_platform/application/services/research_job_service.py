@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 from modules.llm_platform.application.research.events import Done, Failed, ResearchEvent, Verified
 from modules.llm_platform.application.research.write.stopped_text import check_stopped_text
@@ -79,7 +80,8 @@ class ResearchJobService:
         self._research = research
         self._store = store
         self._webhooks = webhooks
-        self._changes: dict[JobKey, asyncio.Event] = {}
+        # The events that followers wait for. They hold them: one that leaves, or that another server serves, leaves none behind.
+        self._changes: WeakValueDictionary[JobKey, asyncio.Event] = WeakValueDictionary()
         self._worker: ResearchJobWorker | None = None
         if store is not None and webhooks is not None:
             tools = JobTools(research, store, options, metrics, others)

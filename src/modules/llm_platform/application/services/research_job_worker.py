@@ -158,6 +158,9 @@ class ResearchJobWorker:
     async def aclose(self) -> None:
         """Stop, and put the runs that have not ended back into the queue."""
         self._is_closing = True
+        self._work.set()
+        if self._loops:  # a claim that is cancelled leaves a run that nobody has until its lease expires
+            await asyncio.wait(self._loops[:1], timeout=RELEASE_TIMEOUT_S)
         running = list(self._running.values())
         await cancel_and_wait(*self._loops, *(task for _, task in running))
         with suppress(TimeoutError, StoreError):  # a run that cannot be released is free when its lease expires
@@ -170,12 +173,14 @@ class ResearchJobWorker:
 
     async def _run_loop(self) -> None:
         loop, clean_at = asyncio.get_running_loop(), 0.0
-        while True:
+        while not self._is_closing:
             self._work.clear()
             try:
                 most = self._options.max_running
                 await self._claim(is_report=False, most=QUICK_PER_REPORT * most)
                 await self._claim(is_report=True, most=most)
+                if self._is_closing:
+                    return
                 if loop.time() >= clean_at:
                     await self._store.clean()
                     clean_at = loop.time() + CLEAN_EVERY_S
@@ -186,6 +191,8 @@ class ResearchJobWorker:
                 if not self._store_failed:
                     log.warning("background runs wait for the store", extra={"reason": error.message})
                 self._store_failed = True
+            except Exception as error:  # a defect must not stop the background runs for ever
+                log.error("unexpected error", exc_info=error)
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._options.poll_s):
                     await self._work.wait()

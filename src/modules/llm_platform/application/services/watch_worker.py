@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 from modules.llm_platform.application.services.research_job_service import ResearchJobService
@@ -21,6 +22,7 @@ from modules.llm_platform.application.services.watch_notices import WatchNotices
 from modules.llm_platform.domain.callers.api_key_label import set_api_key_label
 from modules.llm_platform.domain.callers.current_caller import set_current_caller
 from modules.llm_platform.domain.concurrency.page_allowance import Charge
+from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
 from modules.llm_platform.domain.concurrency.task_group import cancel_and_wait
 from modules.llm_platform.domain.dtos import watch_dtos as dtos
 from modules.llm_platform.domain.dtos.request_dtos import MAX_URLS, ResearchRequest
@@ -304,8 +306,9 @@ class WatchWorker:
             with running(span):
                 was = await self._store.get_reading(watch)
                 now = dtos.WatchReading.model_validate(job.response.output)
+                signal = StopSignal()
                 async with asyncio.timeout(COMPARE_S):
-                    changes, kept = await asyncio.to_thread(_compare, was, now)
+                    changes, kept = await run_stoppable(signal, partial(_compare, was, now, signal.check))
         except TimeoutError:
             await self._end(watch, TOO_MUCH)
             return
@@ -350,10 +353,10 @@ class WatchWorker:
 
 
 def _compare(
-    was: dtos.WatchReading | None, now: dtos.WatchReading
+    was: dtos.WatchReading | None, now: dtos.WatchReading, check_stop: Callable[[], None]
 ) -> tuple[tuple[dtos.WatchChange, ...], dtos.WatchReading]:
     """Return what changed, and what the next run is compared with."""
     if was is None:
         return (), now
-    pages = PagePairs(was, now)  # shared, because reading them takes most of the time
+    pages = PagePairs(was, now, check_stop)  # shared, because reading them takes most of the time
     return compare_readings(was, now, pages), carry_over(was, now, pages)

@@ -99,11 +99,15 @@ class WebhookService:
         try:
             while True:
                 self._due.clear()
-                with suppress(StoreError):  # the worker of research runs logs it
+                try:
                     while len(sending) < MAX_SENDING and (delivery := await self._store.claim_webhook(LEASE_S)):
                         task = asyncio.create_task(self._deliver(delivery))
                         sending.add(task)
                         task.add_done_callback(sending.discard)
+                except StoreError:
+                    pass  # the worker of research runs logs it
+                except Exception as error:  # a defect must not stop the webhooks for ever
+                    log.error("unexpected error", exc_info=error)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(POLL_S, *self._delays_s)):
                         await self._due.wait()
@@ -111,7 +115,11 @@ class WebhookService:
             await cancel_and_wait(*sending)
 
     async def _deliver(self, delivery: WebhookDelivery) -> None:
-        reply = await self.send(delivery.url, f"msg_{delivery.job.id}", encode_payload(delivery))
+        try:
+            reply = await self.send(delivery.url, f"msg_{delivery.job.id}", encode_payload(delivery))
+        except Exception as error:  # the outermost handler of this task: the attempt counts, and ten end the delivery
+            log.error("unexpected error", exc_info=error, extra={"research": delivery.job.id})
+            reply = DeliveryReply(is_delivered=False, reason="unexpected error")
         status, retry_in_s = self.plan_retry(delivery.attempt, reply)
         self._metrics.count(WEBHOOK_DELIVERIES, "retried" if status == "pending" else status)
         if not reply.is_delivered:

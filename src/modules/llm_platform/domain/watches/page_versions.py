@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
@@ -23,13 +23,21 @@ from modules.llm_platform.domain.watches.statements import cut_statements
 MAX_STATEMENTS: Final = 500  # of one page; the time of a comparison grows with their square
 
 
+def _go_on() -> None:
+    """Let the work go on."""
+
+
 @dataclass(frozen=True)
 class PageVersion:
-    """A page as one run read it. Dates of the day are blank in what is compared."""
+    """A page as one run read it. Dates of the day are blank in what is compared.
+
+    `check_stop` is called between steps of the work, and may raise to end it.
+    """
 
     source: Source
     at: datetime
     language: str
+    check_stop: Callable[[], None] = _go_on
 
     @cached_property
     def source_text(self) -> SourceText:
@@ -43,15 +51,18 @@ class PageVersion:
 
     def read_claim(self, quote: str) -> Claim:
         """Return a quote of this page, for comparison with another version."""
+        self.check_stop()
         primary = self.language.partition("-")[0].lower()
         text = " ".join(blank_dates_of_the_day(quote, self.at).split())
         return Claim(text, stop_words(self.language), capitals_name=primary not in NOUNS_ARE_CAPITALISED)
 
     def has(self, claim: Claim) -> bool:
         """Return whether the page has the words of the claim in this order."""
+        self.check_stop()
         return not claim.words or is_verbatim(claim, self.source_text)
 
     def judge(self, claim: Claim) -> Judgement:
+        self.check_stop()
         return judge(claim, self.source_text, self.language)[1]
 
     @cached_property
@@ -69,13 +80,13 @@ class PageVersion:
     def keep(self, statements: Sequence[str]) -> PageVersion:
         """Return a version that has only these statements, each a paragraph."""
         text = "\n\n".join(statements)
-        return PageVersion(self.source.model_copy(update={"text": text, "title": ""}), self.at, self.language)
+        return replace(self, source=self.source.model_copy(update={"text": text, "title": ""}))
 
 
-def read_pages(reading: WatchReading) -> dict[str, PageVersion]:
+def read_pages(reading: WatchReading, check_stop: Callable[[], None] = _go_on) -> dict[str, PageVersion]:
     """Return the pages of a run that have text, by their canonical addresses."""
     return {
-        canonical_url(source.url): PageVersion(source, source.read_at or reading.at, reading.language)
+        canonical_url(source.url): PageVersion(source, source.read_at or reading.at, reading.language, check_stop)
         for source in reading.sources
         if source.text.strip()
     }
@@ -104,8 +115,8 @@ class PageDifference:
 class PagePairs:
     """The pages of two runs by their canonical addresses: `then` and `today`, and `both` for those that both runs read."""
 
-    def __init__(self, was: WatchReading, now: WatchReading) -> None:
-        self.then, self.today = read_pages(was), read_pages(now)
+    def __init__(self, was: WatchReading, now: WatchReading, check_stop: Callable[[], None] = _go_on) -> None:
+        self.then, self.today = read_pages(was, check_stop), read_pages(now, check_stop)
         self.both = {url: PageDifference(page, self.today[url]) for url, page in self.then.items() if url in self.today}
 
 

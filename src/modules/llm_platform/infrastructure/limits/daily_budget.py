@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -98,9 +98,7 @@ class DailyBudget:
     async def reserve(self, usd: float) -> Reservation:
         """Reserve the most that a call can cost. Raises DailyBudgetError if a limit does not allow the call."""
         accounts = self._limits.accounts(api_key_label())
-        now = self._clock()
-        is_fresh = now.date().isoformat() == self._day and (now - self._refreshed).total_seconds() <= REFRESH_S
-        if not is_fresh or not self._stored.keys() >= accounts.keys():
+        if not self._is_fresh(accounts):
             await self._synchronize(accounts)
         self._report(accounts)
         for name, account in accounts.items():
@@ -128,6 +126,9 @@ class DailyBudget:
     async def aclose(self) -> None:
         """Wait until everything is stored, or could not be."""
         await asyncio.gather(*self._saving)
+        async with self._store_lock:
+            if any(self._unsaved.values()):
+                await self._store_and_read(tuple(self._unsaved))
 
     def _count_spent(self, name: str) -> float:
         return self._stored.get(name, 0.0) + self._unsaved[name]
@@ -143,27 +144,44 @@ class DailyBudget:
             self._day, self._stored = today, {}
             self._unsaved.clear()
 
-    async def _synchronize(self, names: Iterable[str]) -> None:
-        """Store what is not stored, and read the sums of all processes."""
+    def _is_fresh(self, names: Collection[str]) -> bool:
+        """Return whether the sums of all processes were asked for within REFRESH_S."""
+        now = self._clock()
+        is_recent = 0 <= (now - self._refreshed).total_seconds() <= REFRESH_S  # not if the clock was set back
+        return is_recent and now.date().isoformat() == self._day and self._stored.keys() >= set(names)
+
+    async def _synchronize(self, names: Collection[str]) -> None:
+        """Store what is not stored, and read the sums of all processes.
+
+        A call that waited for another one needs no call of its own if that one did the same, or failed: a store that hangs is
+        waited for once, and not once for each call.
+        """
         async with self._store_lock:
-            self._begin_day()
-            today = self._day
-            amounts = {name: self._unsaved[name] for name in {*names, *self._stored}}
+            is_saved = not any(self._unsaved[name] for name in names)
+            if not self._is_fresh(names) or not (is_saved or self._store_fails):
+                await self._store_and_read(names)
+
+    async def _store_and_read(self, names: Iterable[str]) -> None:
+        self._begin_day()
+        today = self._day
+        amounts = {name: self._unsaved[name] for name in {*names, *self._stored}}
+        self._refreshed = self._clock()
+        try:
+            sums = await self._store.add(today, amounts, self._stored)
+        except SpendingStoreError as error:
+            if not self._store_fails:
+                log.warning("spending is counted by this process alone", extra={"reason": error.message})
+            self._store_fails = True
+            self._stored = dict.fromkeys(amounts, 0.0) | self._stored
+            return
+        finally:
             self._refreshed = self._clock()
-            try:
-                sums = await self._store.add(today, amounts, self._stored)
-            except SpendingStoreError as error:
-                if not self._store_fails:
-                    log.warning("spending is counted by this process alone", extra={"reason": error.message})
-                self._store_fails = True
-                self._stored = dict.fromkeys(amounts, 0.0) | self._stored
-                return
-            self._store_fails = False
-            if today != self._day:
-                return  # midnight has passed meanwhile
-            self._stored.update(sums)
-            for name, usd in amounts.items():
-                self._unsaved[name] -= usd
+        self._store_fails = False
+        if today != self._day:
+            return  # midnight has passed meanwhile
+        self._stored.update(sums)
+        for name, usd in amounts.items():
+            self._unsaved[name] -= usd
 
     def _make_refusal(self, text: str, name: str, account: _Account) -> DailyBudgetError:
         self._metrics.count(BUDGET_REFUSALS, name)

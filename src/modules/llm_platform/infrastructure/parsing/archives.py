@@ -31,7 +31,8 @@ MAX_CHAPTERS = 5000  # Chapters of a book.
 ENCRYPTED_BOOK = "its chapters are no text: a book with copy protection cannot be read"
 
 _MAX_END_BYTES = 66_000
-_SKIPPED = ("Fallback", "txbxContent", "moveFrom")  # Text that stands elsewhere, too, or did; and text boxes.
+_SKIPPED = ("Fallback", "moveFrom")  # Text that stands elsewhere, too, or did.
+_TEXT_BOX = "txbxContent"
 _CHARACTERS = {"tab": " ", "br": " ", "cr": " ", "noBreakHyphen": "-"}
 _HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
 
@@ -233,9 +234,21 @@ class _Cell:
     span: int = 1
 
 
+@dataclass(slots=True)
+class _Around:
+    """What was read of the paragraph and the tables around a text box."""
+
+    paragraphs: list[str]
+    pieces: list[str]
+    rows: list[list[_Cell]]
+    boxed: list[str]
+    mark: str
+    is_hidden: bool
+
+
 class _Paragraphs(_Xml):
     """The paragraphs of a Word document. Headings begin with `#` and list items with `-`. A table row is one line, in which an
-    empty cell keeps its place.
+    empty cell keeps its place. The paragraphs of a text box stand behind the paragraph that it is anchored in.
     """
 
     def __init__(self, levels: dict[str, int]) -> None:
@@ -249,10 +262,16 @@ class _Paragraphs(_Xml):
         self._in_text = self._hidden = False
         self._skipped = 0  # The number of open elements of _SKIPPED.
         self._mark = ""
+        self._boxed: list[str] = []  # The text boxes in the open paragraph.
+        self._around: list[_Around] = []  # One for each open text box.
 
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if name in _SKIPPED:
             self._skipped += 1
+        elif self._skipped:
+            return
+        elif name == _TEXT_BOX:
+            self._open_box()
         elif name == "tr":
             self._rows.append([])
         elif name == "tc" and self._rows:
@@ -273,23 +292,49 @@ class _Paragraphs(_Xml):
             self._hidden = attributes.get("val") not in ("0", "false")
         elif name == "t":
             self._in_text = True
-        elif name in _CHARACTERS and not (self._skipped or self._hidden):
+        elif name in _CHARACTERS and not self._hidden:
             self._pieces.append(_CHARACTERS[name])
 
     def end(self, name: str) -> None:
         if name in _SKIPPED:
             self._skipped -= 1
+        elif self._skipped:
+            return
+        elif name == _TEXT_BOX:
+            self._close_box()
         elif name == "t":
             self._in_text = False
-        elif name == "p" and not self._skipped:
-            text = " ".join("".join(self._pieces).split())
-            self._pieces = []
-            if text and self._rows and self._rows[-1]:
-                self._rows[-1][-1].paragraphs.append(text)
-            elif text:
-                self.paragraphs.append(self._mark + text)
+        elif name == "p":
+            self._end_paragraph()
         elif name == "tr" and self._rows:
             self._end_row(self._rows.pop())
+
+    def finish(self) -> None:
+        """End the open paragraph and its text boxes. A document that is too long is not read to its end."""
+        while self._around:
+            self._close_box()
+        self._end_paragraph()
+
+    def _open_box(self) -> None:
+        self._around.append(
+            _Around(self.paragraphs, self._pieces, self._rows, self._boxed, self._mark, is_hidden=self._hidden)
+        )
+        self.paragraphs, self._pieces, self._rows, self._boxed, self._mark = [], [], [], [], ""
+
+    def _close_box(self) -> None:
+        self._end_paragraph()
+        around, found = self._around.pop(), self.paragraphs
+        self.paragraphs, self._pieces, self._rows = around.paragraphs, around.pieces, around.rows
+        self._boxed, self._mark, self._hidden = around.boxed, around.mark, around.is_hidden
+        self._boxed += found
+
+    def _end_paragraph(self) -> None:
+        text = " ".join("".join(self._pieces).split())
+        boxed, self._pieces, self._boxed = self._boxed, [], []
+        if self._rows and self._rows[-1]:
+            self._rows[-1][-1].paragraphs += [text, *boxed] if text else boxed
+        else:
+            self.paragraphs += [self._mark + text, *boxed] if text else boxed
 
     def _end_row(self, row: Sequence[_Cell]) -> None:
         self._open_cells -= len(row)
@@ -323,7 +368,7 @@ def _read_docx_parts(archive: _Archive) -> Answer:
         reader.read(archive.chunks("word/document.xml"))
     except KeyError:
         return {"error": "it is not a Word document"}
-    reader.end("p")
+    reader.finish()
     answer = limit_text(reader.paragraphs)
     if reader.is_full:
         answer["note"] = f"only its first {len(answer['text']):,} characters were read"

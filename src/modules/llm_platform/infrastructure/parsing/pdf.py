@@ -22,6 +22,8 @@ PDF_PAGES = 2000
 SPARE_CPU_SECONDS = 1.0  # kept from a document's time for its last page and for joining the pages
 EDGE_LINES = 2  # lines at the top and bottom of a page, with its header and number
 EDGE_LINE_REPEATS = 3  # pages with the same line at the edge
+NEEDS_CRYPTOGRAPHY = "it is encrypted: save it without encryption, or run pip install cryptography"
+UNKNOWN_FORM = "it is encrypted or compressed in a form that cannot be read: save it without encryption"
 
 _BROKEN_WORD = re.compile(r"(?<=[^\W\d_])[-\u00ad]\n(?=[a-zà-ÿа-яё])")
 _DOT_LEADERS = re.compile(r"(?:\.[ \t]?){5}|\.[ \t]+\.[ \t]+\d+[ \t]*\Z")
@@ -40,7 +42,7 @@ def read_pdf(file: File) -> Answer:
     """Return the text of a PDF's pages, with hyphenated words joined."""
     try:
         from pypdf import PdfReader
-        from pypdf.errors import PyPdfError
+        from pypdf.errors import DependencyError, PyPdfError
     except ImportError:
         return {"error": NEEDS_EXTRA}
     try:
@@ -51,6 +53,10 @@ def read_pdf(file: File) -> Answer:
             return {"title": own_title(getattr(reader.metadata, "title", None)), **_read_pages(reader)}
     except OSError:
         return {"error": "it cannot be opened"}
+    except DependencyError:  # pypdf decrypts AES with a package that it does not bring
+        return {"error": NEEDS_CRYPTOGRAPHY}
+    except NotImplementedError:  # another handler of encryption, such as certificates, or an unknown filter
+        return {"error": UNKNOWN_FORM}
     except (PyPdfError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError):
         return {"error": "it is not a PDF that can be read"}
 

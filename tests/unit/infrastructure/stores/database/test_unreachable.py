@@ -46,6 +46,14 @@ async def test_outcome_store_raises_its_error(database: Database) -> None:
     await store.aclose()
 
 
+async def test_reason_names_no_host() -> None:
+    """Clients see it. After a mistake in the address, what stands for the host has a part of the password."""
+    message = str(await error_of(pool.connect(f"postgresql://user:hush-@{PASSWORD}'s@db.invalid/x"), DatabaseError))
+    assert "failed to resolve the host" in message
+    assert PASSWORD not in message
+    assert "db.invalid" not in message
+
+
 async def test_a_call_that_fails_is_a_span(database: Database) -> None:
     """Its result is the class of the error: the message may contain an address."""
     with tracing() as ended:

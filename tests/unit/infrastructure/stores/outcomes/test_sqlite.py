@@ -108,7 +108,7 @@ async def test_what_is_kept_and_asked_in_one_round_is_found(opened: Opener) -> N
 def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> None:
     """However many there are in one call, in whatever order: each is told the first one of its stage and id."""
     table = OutcomeTable(tmp_path / "first.sqlite3", lambda: 0.0)
-    table.clean(1.0)
+    table.clean(1.0, 1.0)
     outcomes = [
         sample_outcome(f"{number}", body=b"%d" % position, stage="search" if stage == "search" else "answer")
         for position, (stage, number) in enumerate(rows)
@@ -120,7 +120,7 @@ def test_first_of_each_request(tmp_path: Path, rows: list[tuple[str, int]]) -> N
     try:
         assert table.insert_all(outcomes) == expected
         assert table.get_all([(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes]) == expected
-        while table.clean(1.0):
+        while table.clean(1.0, 1.0):
             pass
         assert table.get_all([(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes]) == [
             None
@@ -249,6 +249,19 @@ async def test_a_clock_that_jumps_removes_nothing(file: Path, caplog: pytest.Log
     for clock in (wall, monotonic):
         clock[0] += (DAYS + 1) * 86_400
     assert await store.clean() == 1
+    await store.aclose()
+
+
+async def test_outcomes_from_the_future_do_not_keep_others(file: Path) -> None:
+    """The clock was a year ahead until a restart. What was stored after it expires in time, whatever stands before it."""
+    now, ahead = 1_000_000_000.0, 1_000_000_000.0 + 365 * 86_400
+    for moment, names in ((ahead, range(CLEANED_AT_ONCE + 1)), (now, range(-3, 0))):
+        store = SqliteOutcomeStore(file, DAYS, clock=lambda moment=moment: moment)
+        await store.put_if_absent([sample_outcome(str(name), body=b"1") for name in names])
+        await store.aclose()
+    later = now + (DAYS + 1) * 86_400
+    store = SqliteOutcomeStore(file, DAYS, clock=lambda: later)
+    assert await store.clean() == 3
     await store.aclose()
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import httpx2
 import pytest
 from fastapi import Response
 from tests.support.cases import for_each
+from tests.support.turns import run_ready_tasks
 from tests.unit.presentation.rest.fake_platform import FakeServices, app_client
 
 from modules.llm_platform.domain.exceptions import LLMUnavailableError
@@ -39,6 +41,53 @@ async def test_repeated_request_is_run_once(
     assert "colour" in again.headers["x-ignored-fields"]
     assert len(services.requests) == 1
     await client.post(path, json=body)
+    assert len(services.requests) == 2
+
+
+@DOORS
+async def test_requests_that_arrive_together_are_run_once(
+    client: httpx2.AsyncClient, services: FakeServices, path: str
+) -> None:
+    """A client repeats a request after its own timeout, while the server still works on the first one."""
+    services.gate.clear()
+    body = {**BODIES[path], "model": "research-deep"}
+    requests = [asyncio.create_task(client.post(path, json=body, headers=KEY)) for _ in range(3)]
+    await run_ready_tasks()
+    services.gate.set()
+    answers = await asyncio.gather(*requests)
+    assert len({answer.content for answer in answers}) == 1
+    assert sorted("idempotent-replayed" in answer.headers for answer in answers) == [False, True, True]
+    assert len(services.requests) == 1
+
+
+@DOORS
+async def test_key_of_a_running_request_is_refused_for_another_one(
+    client: httpx2.AsyncClient, services: FakeServices, path: str
+) -> None:
+    services.gate.clear()
+    body = {**BODIES[path], "model": "research-deep"}
+    first = asyncio.create_task(client.post(path, json=body, headers=KEY))
+    await run_ready_tasks()
+    other = asyncio.create_task(client.post(path, json={**body, "model": "research-shallow"}, headers=KEY))
+    await run_ready_tasks()
+    services.gate.set()
+    assert ((await first).status_code, (await other).status_code) == (200, 400)
+
+
+async def test_request_that_waits_for_a_cancelled_one_is_run(
+    client: httpx2.AsyncClient, services: FakeServices
+) -> None:
+    """The first client has gone, and its answer with it."""
+    path = "/v1/chat/completions"
+    body = {**BODIES[path], "model": "research-deep"}
+    services.gate.clear()
+    first, second = (asyncio.create_task(client.post(path, json=body, headers=KEY)) for _ in range(2))
+    await run_ready_tasks()
+    assert len(services.requests) == 1
+    first.cancel()
+    await run_ready_tasks()
+    services.gate.set()
+    assert (await second).status_code == 200
     assert len(services.requests) == 2
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -37,6 +38,8 @@ CLOSING: Final = ("08", "57P")  # The SQLSTATE classes of a closing connection, 
 NO_CONNECTION: Final = f"PostgreSQL did not answer within {POSTGRES_CONNECT_TIMEOUT_S:g} s: see DATABASE_URL"
 BUSY: Final = f"PostgreSQL is busy: none of {POOL_SIZE} connections was free within {POSTGRES_CONNECT_TIMEOUT_S:g} s"
 CLOSED: Final = "the connections to PostgreSQL are closed"
+# A host in a message. After a mistake in DATABASE_URL, it has a part of the password.
+_HOST: Final = re.compile(r"host(?: name)? (?:'.*'|\".*\")")
 # With these options of libpq, a server that vanished is noticed after this time and not after minutes.
 _LIVENESS: Final = {
     "keepalives_idle": 10,
@@ -351,6 +354,6 @@ def describe_refusal(error: Exception) -> str:
 
 
 def read_reason(error: Exception) -> str:
-    """Return the first line of the message of libpq or the server. It has no password and address, as clients see it."""
+    """Return the first line of the message of psycopg, libpq or the server. It has no password and host, as clients see it."""
     lines = str(error).strip().splitlines() or [type(error).__name__]
-    return lines[0].rpartition(" failed: ")[2][:MAX_REASON_CHARS]
+    return _HOST.sub("the host", lines[0].rpartition(" failed: ")[2])[:MAX_REASON_CHARS]

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from modules.llm_platform.infrastructure.stores.database.migrations import LATEST
-from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
+from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result, Statement
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.stores.database.postgres import Connection
@@ -19,6 +19,7 @@ _MARKS: Final = {  # placeholders of statements
     "{seconds}": "extract(epoch FROM stored_at)::double precision",
     "{stored_at}": "clock_timestamp()",
 }
+_LOCK_OWNER: Final = "SELECT pg_advisory_xact_lock(hashtext(:table), hashtext(:owner))"
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")  # the look-behind keeps types out: ::bigint
 
 
@@ -32,6 +33,14 @@ async def execute(connection: Connection, operation: Operation[Result]) -> Resul
     except StopIteration as end:
         result: Result = end.value
         return result
+
+
+def lock_owner(table: str, owner: str) -> Operation[None]:
+    """Lock out other transactions that lock this owner in this table, until the end of the transaction.
+
+    The statements after it see what those transactions stored.
+    """
+    yield Statement(_LOCK_OWNER, {"table": table, "owner": owner})
 
 
 @lru_cache(64)

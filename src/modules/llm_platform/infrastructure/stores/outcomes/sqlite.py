@@ -68,8 +68,9 @@ WHERE rowid < ? AND (? IS NULL OR stage = ?) AND (? IS NULL OR kind = ?) AND (? 
 AND kept_at <= ? AND kept_at >= ? ORDER BY rowid DESC LIMIT ?
 """
 _REMOVE: Final = "DELETE FROM outcome WHERE stage = ? AND request_id = ? AND kind = ? AND body = ?"
-# The oldest outcomes have the lowest rowids, because rows are appended in order of time. No index of time is needed.
-_OLDEST: Final = "SELECT rowid, kept_at FROM outcome ORDER BY rowid LIMIT ?"
+# The oldest outcomes have the lowest rowids, because rows are appended in order of time. No index of time is needed. Rows that
+# were stored while the clock was ahead are passed over: those behind them would never be removed.
+_OLDEST: Final = "SELECT rowid, kept_at FROM outcome WHERE kept_at <= ? ORDER BY rowid LIMIT ?"
 
 
 class OtherFormatError(Exception):
@@ -119,11 +120,14 @@ class OutcomeTable:
             found = self.get_all([(outcome.stage, outcome.request_id, outcome.tenant) for outcome in outcomes])
         return [outcome for outcome in found if outcome is not None]
 
-    def clean(self, before: float) -> int:
-        """Remove up to CLEANED_AT_ONCE outcomes from `before` this time (seconds since 1970). Return the number removed."""
+    def clean(self, before: float, now: float) -> int:
+        """Remove up to CLEANED_AT_ONCE outcomes from `before` this time. Return the number removed.
+
+        Both times are in seconds since 1970. An outcome from after `now` was stored while the clock was ahead, and stays.
+        """
         connection = self._get_connection()
         with transaction(connection):
-            oldest = connection.execute(_OLDEST, (CLEANED_AT_ONCE,)).fetchall()
+            oldest = connection.execute(_OLDEST, (now, CLEANED_AT_ONCE)).fetchall()
             old = [(number,) for number, kept_at in oldest if kept_at < before]
             connection.executemany("DELETE FROM outcome WHERE rowid = ?", old)
         return len(old)
@@ -322,7 +326,7 @@ class SqliteOutcomeStore(IOutcomeStore):
             log.warning("the system clock jumped forward: outcomes expire as if it had not", extra={"by_s": by_s})
         before = min(now, elapsed) - self._ttl_s
         removed = 0
-        while some := await self._run_in_thread(partial(self._table.clean, before)):
+        while some := await self._run_in_thread(partial(self._table.clean, before, max(now, elapsed))):
             removed += some
         return removed
 

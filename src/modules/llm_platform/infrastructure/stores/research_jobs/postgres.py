@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from modules.llm_platform.domain.dtos.research_job_dtos import NewResearchJob, ResearchJob
 from modules.llm_platform.domain.exceptions import StoreUnavailableError
 from modules.llm_platform.infrastructure.stores.database.migrations import check_not_newer
-from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result
+from modules.llm_platform.infrastructure.stores.database.operations import Operation, Result, operation
 from modules.llm_platform.infrastructure.stores.database.postgres import Database, DatabaseError
-from modules.llm_platform.infrastructure.stores.database.postgres_operations import execute
-from modules.llm_platform.infrastructure.stores.research_jobs.sql import SqlResearchJobStore
+from modules.llm_platform.infrastructure.stores.database.postgres_operations import execute, lock_owner
+from modules.llm_platform.infrastructure.stores.research_jobs.sql import SqlResearchJobStore, insert_queued
 
 if TYPE_CHECKING:
     from modules.llm_platform.infrastructure.stores.database.postgres import Connection
+
+
+ADDED_AT_ONCE: Final = 100  # runs of one owner that all servers add at the same time: each server has a few connections
 
 
 class PostgresResearchJobStore(SqlResearchJobStore):
@@ -26,6 +30,16 @@ class PostgresResearchJobStore(SqlResearchJobStore):
     def __init__(self, database: Database, ttl_days: float) -> None:
         super().__init__(ttl_days)
         self._database = database
+
+    async def add(self, job: NewResearchJob, max_queued: int) -> ResearchJob | None:
+        """Add a run with one statement, or in turn with the other servers where a statement may see too few queued runs."""
+        added = await super().add(job, max_queued - ADDED_AT_ONCE)
+        return added or await self._add_in_turn(job, max_queued)
+
+    @operation()
+    def _add_in_turn(self, job: NewResearchJob, max_queued: int) -> Operation[ResearchJob | None]:
+        yield from lock_owner("research_job", job.owner)
+        return (yield from insert_queued(job, max_queued))
 
     async def _transact(self, make: Callable[[], Operation[Result]]) -> Result:
         async def work(connection: Connection) -> Result:

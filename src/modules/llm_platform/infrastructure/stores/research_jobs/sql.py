@@ -122,25 +122,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
 
         A statement whose connection broke is run again and may find the run stored: it then returns the stored run.
         """
-        rows = yield Statement(
-            f"""
-            INSERT INTO llm_platform.research_job
-                (owner, id, label, request, created_at, webhook, traceparent, api, client_request, {_THREAD_COLUMNS})
-            SELECT :owner, :id, :label, :request, :now, :webhook, :traceparent, :api, :client_request, {_THREAD}
-            WHERE {{known}} AND (:max_queued > (
-                SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'
-            ) OR EXISTS (SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id))
-            ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
-            RETURNING {_JOB}
-            """,  # noqa: S608  constants
-            {
-                **_make_parameters(job),
-                "max_queued": max_queued,
-                "webhook": job.webhook,
-                "traceparent": job.traceparent,
-            },
-        )
-        return _read_job(rows[0]) if rows else None
+        return (yield from insert_queued(job, max_queued))
 
     @operation()
     def record(
@@ -192,7 +174,7 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             {
                 **dict(job),
                 "request": request,
-                "client_request": json.loads(client_request or "{}"),
+                "client_request": _read_client_request(client_request) or {},
                 "response": result.get("response"),
                 "problem": result.get("problem"),
             }
@@ -355,8 +337,8 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         if not rows:
             return None
         [(number, found_id, owner, label, request, client_request, is_asked, attempts, last_event, trace, ends)] = rows
-        asks = _read_request(request)
-        claimed = dtos.ClaimedJob(
+        asks, sent = _read_request(request), _read_client_request(client_request)
+        return dtos.ClaimedJob(
             number,
             token,
             found_id,
@@ -368,9 +350,9 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
             trace,
             is_finish_asked=bool(is_asked),
             unclean_ends=ends,
-            is_readable=asks is not None,
+            client_request=sent or {},
+            is_readable=asks is not None and sent is not None,
         )
-        return replace(claimed, client_request=json.loads(client_request)) if client_request else claimed
 
     @operation()
     def renew(self, job: dtos.ClaimedJob, lease_s: float) -> Operation[bool]:
@@ -469,6 +451,29 @@ class SqlResearchJobStore(IResearchJobStore, SqlStore):
         while some := await self._clean_some():
             removed += some
         return removed
+
+
+def insert_queued(job: dtos.NewResearchJob, max_queued: int) -> Operation[dtos.ResearchJob | None]:
+    """Add a run unless `max_queued` of its owner are queued, and return it, or the stored run with its id."""
+    rows = yield Statement(
+        f"""
+        INSERT INTO llm_platform.research_job
+            (owner, id, label, request, created_at, webhook, traceparent, api, client_request, {_THREAD_COLUMNS})
+        SELECT :owner, :id, :label, :request, :now, :webhook, :traceparent, :api, :client_request, {_THREAD}
+        WHERE {{known}} AND (:max_queued > (
+            SELECT count(*) FROM llm_platform.research_job WHERE owner = :owner AND status = 'queued'
+        ) OR EXISTS (SELECT 1 FROM llm_platform.research_job WHERE owner = :owner AND id = :id))
+        ON CONFLICT (owner, id) DO UPDATE SET label = excluded.label
+        RETURNING {_JOB}
+        """,  # noqa: S608  constants
+        {
+            **_make_parameters(job),
+            "max_queued": max_queued,
+            "webhook": job.webhook,
+            "traceparent": job.traceparent,
+        },
+    )
+    return _read_job(rows[0]) if rows else None
 
 
 def _make_parameters(job: dtos.NewResearchJob) -> dict[str, Any]:
@@ -571,6 +576,15 @@ def _read_request(data: str) -> ResearchRequest | None:
         return ResearchRequest.model_validate_json(data)
     except ValueError:
         return None
+
+
+def _read_client_request(data: str) -> Mapping[str, Any] | None:
+    """Return what a compatible API stored of its request; None if it cannot be read."""
+    try:
+        sent = json.loads(data or "{}")
+    except ValueError:
+        return None
+    return sent if isinstance(sent, dict) else None
 
 
 def _make_unreadable_request() -> ResearchRequest:

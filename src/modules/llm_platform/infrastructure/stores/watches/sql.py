@@ -79,28 +79,7 @@ class SqlWatchStore(IWatchStore, SqlStore):
 
     @operation()
     def add(self, watch: dtos.NewWatch, max_watches: int) -> Operation[dtos.Watch | None]:
-        key = {"owner": watch.owner, "id": watch.id}
-        yield Statement(
-            """
-            INSERT INTO llm_platform.watch
-                (owner, id, label, request, urls, is_only_urls, every_s, webhook, max_cost_usd, created_at, next_at)
-            SELECT :owner, :id, :label, :request, :urls, :is_only_urls, :every_s, :webhook, :max_cost_usd, :now, :now
-            WHERE :max_watches > (SELECT count(*) FROM llm_platform.watch WHERE owner = :owner)
-            ON CONFLICT (owner, id) DO NOTHING
-            """,
-            {
-                **key,
-                "label": watch.label,
-                "request": watch.request.model_dump_json(exclude_defaults=True),
-                "urls": json.dumps(watch.urls),
-                "is_only_urls": watch.is_only_urls,
-                "every_s": watch.every_s,
-                "webhook": watch.webhook,
-                "max_cost_usd": watch.max_cost_usd,
-                "max_watches": max_watches,
-            },
-        )
-        return (yield from _get(key))
+        return (yield from insert_watch(watch, max_watches))
 
     @operation(empty=None, is_read=True)
     def get(self, owner: str, watch_id: str) -> Operation[dtos.Watch | None]:
@@ -283,6 +262,32 @@ class SqlWatchStore(IWatchStore, SqlStore):
     async def count(self, only: WatchSelection | None = None) -> Mapping[dtos.WatchState, int]:
         watches, paused = await self._count(only)
         return {"active": watches - paused, "paused": paused}
+
+
+def insert_watch(watch: dtos.NewWatch, max_watches: int) -> Operation[dtos.Watch | None]:
+    """Add a watch unless its owner has `max_watches`, and return it, or the stored watch with its id."""
+    key = {"owner": watch.owner, "id": watch.id}
+    yield Statement(
+        """
+        INSERT INTO llm_platform.watch
+            (owner, id, label, request, urls, is_only_urls, every_s, webhook, max_cost_usd, created_at, next_at)
+        SELECT :owner, :id, :label, :request, :urls, :is_only_urls, :every_s, :webhook, :max_cost_usd, :now, :now
+        WHERE :max_watches > (SELECT count(*) FROM llm_platform.watch WHERE owner = :owner)
+        ON CONFLICT (owner, id) DO NOTHING
+        """,
+        {
+            **key,
+            "label": watch.label,
+            "request": watch.request.model_dump_json(exclude_defaults=True),
+            "urls": json.dumps(watch.urls),
+            "is_only_urls": watch.is_only_urls,
+            "every_s": watch.every_s,
+            "webhook": watch.webhook,
+            "max_cost_usd": watch.max_cost_usd,
+            "max_watches": max_watches,
+        },
+    )
+    return (yield from _get(key))
 
 
 def _get(key: dict[str, str]) -> Operation[dtos.Watch | None]:

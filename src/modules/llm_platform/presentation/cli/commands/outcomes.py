@@ -100,14 +100,21 @@ def show(
     tenant: Tenant = None,
     older_than: OlderThan = None,
     newer_than: NewerThan = None,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most N outcomes.")] = DEFAULT_LIMIT,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit", metavar="N", min=1, help=f"At most N outcomes; default: {DEFAULT_LIMIT}, with ids all."
+        ),
+    ] = None,
     as_json: options.PlainJson = False,
 ) -> None:
     """List outcomes, the newest first; with ids, print them in full."""
     context, settings = _configure(ctx)
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
-    entries = _run(context, settings, lambda outcomes, failed: _find_entries(outcomes, failed, chosen, limit))
+    scanned = None if chosen.ids else limit or DEFAULT_LIMIT  # each id is looked for, whatever the limit
+    entries = _run(context, settings, lambda outcomes, failed: _find_entries(outcomes, failed, chosen, scanned))
     _reject_unknown(chosen, entries)
+    entries = entries[:limit]
     lines = []
     for entry in entries:
         lines.append(_render_entry(entry))
@@ -222,6 +229,10 @@ def selection(
     """
     if status not in (None, "result", "failed"):
         reject("--status", "must be result or failed")
+    if status is not None and code is not None and (status == "result") != (code == OK):
+        reject(
+            "--code", f"{code} is no code of --status {status}: results have the code {OK}, and failures have others"
+        )
     kind = "failed" if code not in (None, OK) else status
     if not everything and not any((ids, code, topic, tenant, older_than, newer_than, kind)):
         raise CommandError("name requests by id or by a filter, or add --all", WRONG_USE)
@@ -246,11 +257,15 @@ def _with_topic(wanted: OutcomeFilter, topic: str | None, topics: Topics) -> Out
         if topic == topics.requests[stage]:
             return wanted._replace(stage=stage)
         if topic == topics.results[stage]:
+            if wanted.kind == "failed":
+                reject("--topic", f"{topic} has results alone: leave out --status and --code")
             return wanted._replace(stage=stage, kind="result")
     if topic != topics.failed:
         reject(
             "--topic", f"must be one of {', '.join([*topics.requests.values(), *topics.written_by(topics.requests)])}"
         )
+    if wanted.kind == "result":
+        reject("--topic", f"{topic} has failures alone: leave out --status")
     return wanted._replace(kind="failed")
 
 

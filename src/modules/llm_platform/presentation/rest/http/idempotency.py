@@ -11,6 +11,7 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 
 from modules.llm_platform.presentation.rest.http.access import HEADERS
+from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect
 from modules.llm_platform.presentation.rest.http.kept_answers import IDEMPOTENCY_KEY
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError
 from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_server_state
@@ -20,7 +21,10 @@ VERIFY_HEADER: Final = "X-Verify"  # another value asks for another answer
 
 
 async def answer_once(request: Request, body: BaseModel, answer: Callable[[], Awaitable[Response]]) -> Response:
-    """Return the answer, or the kept one of the same request with the same key of the same caller."""
+    """Return the answer, or the kept one of the same request with the same key of the same caller.
+
+    Waits while the same request is being answered, and runs it again if it failed.
+    """
     sent = request.scope[HEADERS].get(IDEMPOTENCY_KEY.lower().encode())
     if sent is None:
         return await answer()
@@ -32,8 +36,12 @@ async def answer_once(request: Request, body: BaseModel, answer: Callable[[], Aw
     kept, request_key = get_server_state(request).kept_answers, (get_caller_id(request), request.scope["path"], key)
     verified = request.scope[HEADERS].get(VERIFY_HEADER.lower().encode(), b"")
     digest = sha256(body.model_dump_json().encode() + b"\n" + verified).digest()
+    while (ended := kept.find_running(request_key, digest)) is not None:
+        async with CancelOnDisconnect(request.receive):
+            await ended.wait()
     if (again := kept.find(request_key, digest)) is not None:
         return again
-    response = await answer()
-    kept.keep(request_key, digest, response)
+    with kept.run(request_key, digest):
+        response = await answer()
+        kept.keep(request_key, digest, response)
     return response
