@@ -52,6 +52,7 @@ INSTRUCTIONS, CONTEXT = most(ResearchRequest, "instructions"), most(ResearchRequ
 # Python reads these as JSON, and a run with them could be neither stored nor sent to a model.
 NOT_JSON = (
     '{"properties": {"a": {"minimum": NaN}}}',
+    '{"properties": {"a": {"maximum": 1e999}}}',
     r'{"description": "\ud800"}',
 )
 SEARCH_ARGUMENTS: Mapping[str, Any] = {
