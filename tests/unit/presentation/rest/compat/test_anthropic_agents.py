@@ -271,7 +271,7 @@ HIDDEN = "169.254.169.254"
         ({"tools": [BASH], "tool_choice": {"type": "tool", "name": HIDDEN}}, "tool_choice"),
         ({"tools": [BASH], "tool_choice": {"type": HIDDEN}}, "tool_choice"),
         ({"tools": [BASH] * 513}, "tools"),
-        ({"tools": [{**BASH, "description": "x" * (1 << 20)}]}, "extra"),
+        ({"tools": [{**BASH, "description": "x" * (1 << 20)}]}, "tools"),
         ({"stop_sequences": ["x"] * 17}, "stop_sequences"),
     ],
 )  # fmt: skip
