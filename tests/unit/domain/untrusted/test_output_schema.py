@@ -74,6 +74,8 @@ def test_schemas_of_today(schema: dict[str, Any]) -> None:
         ({"properties": {"a": {"description": "x" * schemas.MAX_SCHEMA_BYTES}}}, schemas.TOO_LARGE),
         (nested(schemas.MAX_SCHEMA_DEPTH), schemas.TOO_DEEP),
         (nested(100_000), schemas.TOO_DEEP),
+        ({"properties": {"a": {"maximum": float("inf")}}}, schemas.NOT_FINITE),
+        ({"properties": {"a": {"enum": [1, float("nan")]}}}, schemas.NOT_FINITE),
         ({"properties": {f"p{n}": {} for n in range(schemas.MAX_SCHEMA_PROPERTIES + 1)}}, schemas.TOO_MANY_PROPERTIES),
         ({"type": "array", "items": {}}, schemas.NO_OBJECT),
         ({"properties": {"a": {"$ref": "https://example.org/other.json"}}}, schemas.BAD_REFERENCE),

@@ -49,6 +49,12 @@ from shared.exceptions import AppException
 
 COUNT, DOMAINS = most(WebSearchRequest, "count"), most(WebSearchRequest, "domains")
 INSTRUCTIONS, CONTEXT = most(ResearchRequest, "instructions"), most(ResearchRequest, "context")
+# Python reads these as JSON, and a run with them could be neither stored nor sent to a model.
+NOT_JSON = (
+    '{"properties": {"a": {"minimum": NaN}}}',
+    '{"properties": {"a": {"maximum": 1e999}}}',
+    r'{"description": "\ud800"}',
+)
 SEARCH_ARGUMENTS: Mapping[str, Any] = {
     "query": "asyncio",
     "count": 3,
@@ -246,7 +252,7 @@ class TestArguments:
             ("research", "instructions", ["w" * INSTRUCTIONS], ["w" * (INSTRUCTIONS + 1)]),
             ("research", "context", ["w" * CONTEXT], ["w" * (CONTEXT + 1)]),
             ("research", "previous_id", ["r", "r" * 128, ""], ["r" * 129, "ü"]),
-            ("research", "output_schema", [SCHEMA, '{"type": "object"}'], ["{", "[]", "[" * 100_000, 5]),
+            ("research", "output_schema", [SCHEMA, '{"type": "object"}'], ["{", "[]", "[" * 100_000, 5, *NOT_JSON]),
             (
                 "fetch",
                 "id",

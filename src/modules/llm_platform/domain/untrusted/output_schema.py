@@ -4,6 +4,7 @@ A schema is untrusted: it may be huge, name other documents, refer to itself wit
 ever. What cannot be bounded is refused (docs/adr/0046-json-schema-of-structured-answers.md).
 """
 
+import math
 import re
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -60,6 +61,7 @@ _IN_PLACE: Final = ("allOf", "anyOf", "oneOf", "dependentSchemas", "if", "then",
 
 TOO_LARGE: Final = f"has more than {MAX_SCHEMA_BYTES} bytes: describe less"
 TOO_DEEP: Final = f"has more than {MAX_SCHEMA_DEPTH} levels: describe a flatter object"
+NOT_FINITE: Final = "has a number that is NaN or too large, such as 1e999: leave it out"
 TOO_MANY_PROPERTIES: Final = f"has more than {MAX_SCHEMA_PROPERTIES} properties: describe less"
 NO_OBJECT: Final = "must be the schema of an object: put a list or a text into a property"
 BAD_REFERENCE: Final = "may refer to parts of its own alone: $ref must be # or begin with #/, and name such a part"
@@ -79,7 +81,7 @@ class InvalidSchemaError(ValueError):
 
 def check_output_schema(schema: Mapping[str, Any]) -> None:
     """Raise InvalidSchemaError if the schema is too large, no JSON Schema, or not the schema of an object."""
-    _check_depth(schema, 1)
+    _check_values(schema, 1)
     if len(to_json(schema)) > MAX_SCHEMA_BYTES:
         raise InvalidSchemaError(TOO_LARGE)
     if schema.get("type", "object") != "object":
@@ -162,13 +164,15 @@ def _is_stack_nearly_full() -> bool:
     return True
 
 
-def _check_depth(value: object, depth: int) -> None:
-    """Raise InvalidSchemaError beyond MAX_SCHEMA_DEPTH levels, where the recursion ends."""
+def _check_values(value: object, depth: int) -> None:
+    """Raise InvalidSchemaError beyond MAX_SCHEMA_DEPTH levels, where the recursion ends, and for a number that JSON has not."""
     if depth > MAX_SCHEMA_DEPTH:
         raise InvalidSchemaError(TOO_DEEP)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidSchemaError(NOT_FINITE)
     if isinstance(value, Mapping | list | tuple):
         for member in value.values() if isinstance(value, Mapping) else value:
-            _check_depth(member, depth + 1)
+            _check_values(member, depth + 1)
 
 
 def _parts(value: object, pointer: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -1,7 +1,6 @@
 """The tools of the MCP interface (docs/reference/mcp.md): one row of `TOOLS` for each."""
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Self, get_args, get_origin
@@ -17,7 +16,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, from_json
 
 from modules.llm_platform.application.platform import LLMPlatform
 from modules.llm_platform.application.research.events import ResearchEvent
@@ -77,6 +76,14 @@ class InvalidArgumentsError(AppException, code="invalid_request", status_code=42
     """The arguments do not fit the input schema of the tool."""
 
 
+def _read_json(text: str) -> Any:
+    """Return the value of JSON, or the text if it is not JSON, by the rules of a body: neither NaN nor half a surrogate pair."""
+    try:
+        return from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return text
+
+
 def _check_source_id(source_id: str) -> str:
     if not is_openable(source_id):
         raise ValueError("must be an id that search returned, or an address that begins with http:// or https://")
@@ -110,12 +117,7 @@ class ResearchToolRequest(ResearchRequest):
     @classmethod
     def _read_json(cls, value: Any) -> Any:
         """Parse a schema that a host has sent as a string of JSON. Any other value is returned unchanged."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            return value
+        return _read_json(value) if isinstance(value, str) else value
 
     @model_validator(mode="before")
     @classmethod
@@ -260,10 +262,7 @@ class ToolSpec:
         """
         if not isinstance(value, str) or get_origin(self.request.model_fields[name].annotation) is not tuple:
             return value
-        try:
-            found = json.loads(value)
-        except (ValueError, RecursionError):
-            found = None
+        found = _read_json(value)
         if isinstance(found, list):
             return found
         return value.replace(",", " ").split() if "://" not in value else [part.strip(",") for part in value.split()]

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.cases import for_each
 
-from modules.llm_platform.infrastructure.models.openai.streaming import EventDecoder
+from modules.llm_platform.infrastructure.models.openai.event_stream import EventDecoder
 
 
 def _events(*pieces: bytes) -> list[bytes]:

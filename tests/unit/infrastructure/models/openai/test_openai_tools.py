@@ -28,7 +28,7 @@ from modules.llm_platform.domain.dtos.llm_dtos import MAX_EXTRA_BYTES, ChatMessa
 from modules.llm_platform.domain.exceptions import LLMProviderException, LLMRequestError
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
-from modules.llm_platform.infrastructure.models.openai.streaming import MAX_ANSWER_CHARS
+from modules.llm_platform.infrastructure.models.openai.meter import MAX_ANSWER_CHARS
 
 TOOLS = [{"type": "function", "function": {"name": "weather", "parameters": {}}}]
 CALL = {"id": "call_1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Rome"}'}}

@@ -14,7 +14,7 @@ from tests.support.chat_server import DONE, EVENTS, HTML, ChatServer, Reply, ans
 from modules.llm_platform.domain.dtos.llm_dtos import ChatMessage, LLMRequest, LLMResponse, LLMToken, Relay
 from modules.llm_platform.domain.exceptions import LLMException, LLMProviderException, LLMTimeoutError
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
-from modules.llm_platform.infrastructure.models.openai import streaming
+from modules.llm_platform.infrastructure.models.openai import event_stream, meter
 from modules.llm_platform.infrastructure.models.openai.chat import OpenAIProvider
 
 RECORDED = Path(__file__).parents[4] / "recordings" / "gateway"
@@ -116,8 +116,8 @@ async def test_what_is_no_answer_is_an_error_of_the_service(reply: Reply, stream
 
 
 async def test_a_stream_without_an_end_or_a_line_end_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "MAX_STREAM_BYTES", 100_000)
-    monkeypatch.setattr(streaming, "MAX_ANSWER_CHARS", 50_000)
+    monkeypatch.setattr(event_stream, "MAX_STREAM_BYTES", 100_000)
+    monkeypatch.setattr(meter, "MAX_ANSWER_CHARS", 50_000)
     for part in (b"data: " + b"x" * 1000, chunk("x" * 1000), b": comment\n\n" * 100):
         with pytest.raises(LLMProviderException, match="limit"):
             await relay(ChatServer(stream(*([part] * 200), ending="hang")), Relay(streams=True))

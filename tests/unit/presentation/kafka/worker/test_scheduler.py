@@ -44,13 +44,14 @@ class FakePump:
 
 class ScriptedHandler:
     """Returns the request's value. `lookup_gate` blocks the preparation, `gates` the stage of a value, `after` what follows
-    the stage; a `stored` value needs no stage.
+    the stage; a `stored` value needs no stage, and one that is `given_up` gets no outcome.
     """
 
     def __init__(self) -> None:
         self.gates: dict[bytes, asyncio.Event] = {}
         self.after: dict[bytes, asyncio.Event] = {}
         self.stored: set[bytes] = set()
+        self.given_up: set[bytes] = set()
         self.started: list[bytes] = []
         self.max_concurrent = self._now = 0
         self.error: Exception | None = None
@@ -78,6 +79,8 @@ class ScriptedHandler:
                 self._now -= 1
         if gate := self.after.get(value):
             await gate.wait()
+        if value in self.given_up:
+            raise asyncio.CancelledError
         return OutgoingRecord("out", job.key, value)
 
     def replace_oversized(self, record: IncomingRecord) -> OutgoingRecord:
@@ -219,6 +222,31 @@ async def test_outcomes_of_one_key_are_written_in_order(rig: Rig) -> None:
     gate.set()
     await run_loop()
     assert [record.value for record in rig.pump.written] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("is_defect", [False, True])
+async def test_later_outcomes_of_a_key_do_not_overtake_one_that_is_given_up(rig: Rig, is_defect: bool) -> None:
+    """A worker that stops gives up requests that wait for a repair, and one with a defect the request at fault. The next worker
+    reads them again. Other keys go on, and so does the key when its partition comes back.
+    """
+    repaired = rig.handler.after[b"1"] = asyncio.Event()
+    if is_defect:
+        rig.handler.error, rig.handler.gates[b"1"] = RuntimeError("a defect"), repaired
+        rig.handler.stored = {b"2", b"3", b"x", b"y"}
+    else:
+        rig.handler.given_up = {b"1"}
+    rig.scheduler.submit([*rig.requests(b"1", b"2", b"3", key=b"k"), *rig.requests(b"x", b"y", key=b"other")])
+    await run_loop()
+    assert [record.value for record in rig.pump.written] == [b"x", b"y"]
+    repaired.set()
+    later = OffsetTracker("in", 0)
+    await run_loop()
+    assert sorted(rig.settled_requests()) == [(b"1", False), (b"2", False), (b"3", False), (b"x", True), (b"y", True)]
+    assert (rig.scheduler.failure.done() and rig.scheduler.failure.exception() is not None) is is_defect
+    rig.handler.error, rig.handler.given_up = None, set()
+    rig.scheduler.submit(rig.requests(b"1", b"2", b"3", key=b"k", tracker=later))
+    await run_loop()
+    assert [record.value for record in rig.pump.written] == [b"x", b"y", b"1", b"2", b"3"]
 
 
 async def test_outcomes_without_key_have_no_order(rig: Rig) -> None:

@@ -171,6 +171,29 @@ async def test_calls_whose_parts_come_by_turns_are_whole(client: httpx2.AsyncCli
     }
 
 
+@pytest.mark.parametrize("between", [LLMToken(text="So"), LLMToken(text="", reasoning="So")])
+async def test_text_between_the_parts_of_a_call_does_not_divide_it(
+    client: httpx2.AsyncClient, services: FakeServices, between: LLMToken
+) -> None:
+    """It has a block behind the call, before another call that waited."""
+    calls = [(0, "Bash", '{"command": '), (1, "Bash", '{"command": "b"}'), (0, "", '"a"}')]
+    first, second, rest = (
+        LLMToken(
+            text="", tool_calls=({"index": index, "id": f"c{index}", "function": {"name": name, "arguments": text}},)
+        )
+        for index, name, text in calls
+    )
+    services.llm_tokens = (first, between, second, between, rest)
+    thinking = {"thinking": {"type": "enabled", "budget_tokens": 1024}}
+    response = await client.post(MESSAGES, json={**CLAUDE_CODE, **thinking})
+    blocks = put_together(sent_events(response.content))
+    assert [block.get("input") or block.get("text") or block.get("thinking") for block in blocks] == [
+        {"command": "a"},
+        "SoSo",
+        {"command": "b"},
+    ]
+
+
 @for_each(
     ("fields", "extra"),
     [
@@ -271,7 +294,7 @@ HIDDEN = "169.254.169.254"
         ({"tools": [BASH], "tool_choice": {"type": "tool", "name": HIDDEN}}, "tool_choice"),
         ({"tools": [BASH], "tool_choice": {"type": HIDDEN}}, "tool_choice"),
         ({"tools": [BASH] * 513}, "tools"),
-        ({"tools": [{**BASH, "description": "x" * (1 << 20)}]}, "extra"),
+        ({"tools": [{**BASH, "description": "x" * (1 << 20)}]}, "tools"),
         ({"stop_sequences": ["x"] * 17}, "stop_sequences"),
     ],
 )  # fmt: skip

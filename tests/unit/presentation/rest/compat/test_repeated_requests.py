@@ -44,6 +44,22 @@ async def test_repeated_request_is_run_once(
     assert len(services.requests) == 2
 
 
+@pytest.mark.parametrize("model", ["research-deep", "fake/fake-1"])
+async def test_repeated_conversation_is_compared_without_a_warning(
+    client: httpx2.AsyncClient, services: FakeServices, model: str
+) -> None:
+    """A warning of pydantic about its items would quote them in the log."""
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "c", "output": "o"}
+    body = {"model": model, "input": [*TURNS, call, result, *TURNS]}
+    first = await client.post("/v1/responses", json=body, headers=KEY)
+    again = await client.post("/v1/responses", json=body, headers=KEY)
+    assert (first.status_code, again.content) == (200, first.content)
+    assert len(services.requests) == 1
+    another = {**body, "input": [*TURNS, call, {**result, "output": "another"}, *TURNS]}
+    assert (await client.post("/v1/responses", json=another, headers=KEY)).status_code == 400
+
+
 @DOORS
 async def test_requests_that_arrive_together_are_run_once(
     client: httpx2.AsyncClient, services: FakeServices, path: str

@@ -66,6 +66,8 @@ BAD_RESEARCH = [
     b'{"query": NaN}',
     b'{"query": "solar sails", "unknown": NaN}',
     b'{"query": 1e999}',
+    b'{"query": "solar sails", "unknown": [{"a": -1e999}]}',
+    b'{"query": "solar sails", "unknown": 1' + b"0" * 400 + b".0}",
     b'{"query": 1' + b"0" * 5000 + b"}",
     b'{"query": "solar \\udc00 sails"}',
     b'{"query": "solar \\ud800 sails"}',

@@ -22,7 +22,10 @@ from modules.llm_platform.infrastructure.http.client import (
 )
 from modules.llm_platform.infrastructure.http.errors import TRANSPORT_ERRORS
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection, find_configuration_error
-from modules.llm_platform.infrastructure.models.openai import errors, streaming
+from modules.llm_platform.infrastructure.models.openai import errors
+from modules.llm_platform.infrastructure.models.openai.answer_builder import AnswerBuilder
+from modules.llm_platform.infrastructure.models.openai.deltas import InvalidAnswerError, ReportedError
+from modules.llm_platform.infrastructure.models.openai.event_stream import StreamReader
 from modules.llm_platform.infrastructure.models.openai.gathering import gather_chunks
 from modules.llm_platform.infrastructure.models.openai.relay import RelayBuilder
 from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient, begin_loading
@@ -96,23 +99,23 @@ class OpenAIProvider(ILLMProvider):
     async def stream(self, request: LLMRequest) -> AsyncGenerator[LLMStreamPart]:
         body = self._write_body(request)
         client = await self._ensure_client()
-        builder = streaming.AnswerBuilder if request.relay is None else RelayBuilder
+        builder = AnswerBuilder if request.relay is None else RelayBuilder
         answer = builder(self._connection, request, self._redactor)
         first = self._choose_first_limit(request)
-        async with watch_model(answer.meter.progress):
+        async with watch_model(answer.meter.measure_progress):
             with self._translate_errors(answer):
                 response = await self._send(client, body, request, first)
                 try:
                     async with aclosing(self._read_stream(answer, response, request.step_s, first)) as reads:
                         async for _ in reads:
-                            for part in answer.new_parts():
+                            for part in answer.take_new_parts():
                                 yield part
                 finally:
                     await response.aclose()
                 answer.finish()
-                for part in answer.new_parts():
+                for part in answer.take_new_parts():
                     yield part
-                yield answer.response()
+                yield answer.build_response()
 
     @property
     def is_complete(self) -> bool:
@@ -221,15 +224,15 @@ class OpenAIProvider(ILLMProvider):
         return limit.seconds - limit.left_s + LOADING_PAUSE_S < self._connection.timeout
 
     async def _read_stream(
-        self, answer: streaming.AnswerBuilder, response: httpx2.Response, step_s: float, limit: _TimeLimit
+        self, answer: AnswerBuilder, response: httpx2.Response, step_s: float, limit: _TimeLimit
     ) -> AsyncGenerator[None]:
         """Read until the answer is complete, and yield after each read that adds deltas to the answer."""
-        reader = streaming.StreamReader()
+        reader = StreamReader()
         tail, whole = _TimeLimit(TAIL_S), _TimeLimit(MAX_CALL_S, TOO_LONG)
         async with aclosing(gather_chunks(read_chunks(response), step_s, get_body_end(response))) as chunks:
             while not reader.done and not answer.is_looping:
                 received = await self._receive_chunk(chunks, answer, limit, tail, whole)
-                has_new, known = answer.receive(received), answer.meter.chars
+                has_new, known = answer.receive_bytes(received), answer.meter.chars
                 for delta in reader.feed(received) if received else reader.end():
                     answer.add(delta)
                     has_new = True
@@ -250,7 +253,7 @@ class OpenAIProvider(ILLMProvider):
     async def _receive_chunk(
         self,
         chunks: AsyncIterator[bytes],
-        answer: streaming.AnswerBuilder,
+        answer: AnswerBuilder,
         limit: _TimeLimit,
         tail: _TimeLimit,
         whole: _TimeLimit,
@@ -320,22 +323,22 @@ class OpenAIProvider(ILLMProvider):
         raise failure
 
     @contextmanager
-    def _translate_errors(self, answer: streaming.AnswerBuilder) -> Iterator[None]:
+    def _translate_errors(self, answer: AnswerBuilder) -> Iterator[None]:
         """Turn invalid answers inside the block into an LLMException, and add the cost so far to each error."""
         try:
             yield
-        except streaming.InvalidAnswerError as error:
+        except InvalidAnswerError as error:
             address = self._connection.settings.address
             failure: exceptions.LLMException = exceptions.LLMProviderException(
                 f"{self.name} answered with {error}: check {address}"
             )
-        except streaming.ReportedError as error:
+        except ReportedError as error:
             failure = errors.read_reported_error(self._connection, error.body)
         except exceptions.LLMException as error:
             failure = error
         else:
             return
-        failure.spent = answer.spent()
+        failure.spent = answer.price_spending()
         raise failure from None
 
     async def _ensure_client(self) -> OpenAIClient:

@@ -66,31 +66,3 @@ class ReasoningFilter:
                     return start
                 start = text.find(self._key[0], start + 1)
         return len(text) - ("\ud800" <= text[-1:] <= "\udbff")
-
-
-class ReasoningText:
-    """The reasoning of an answer for a caller that reads it, without control characters and secrets.
-
-    A key that two pieces divide is removed, too.
-    """
-
-    def __init__(self, redactor: Redactor, api_key: str = "") -> None:
-        self._filter = ReasoningFilter(redactor, api_key)
-        self._texts: list[str] = []
-        self._streamed = 0
-
-    @property
-    def text(self) -> str:
-        return "".join(self._texts)
-
-    def feed(self, piece: str) -> None:
-        self._texts.append(self._filter.feed(piece))
-
-    def finish(self) -> None:
-        self._texts.append(self._filter.finish())
-
-    def new(self) -> str:
-        """Return what came since the last call."""
-        text = "".join(self._texts[self._streamed :])
-        self._streamed = len(self._texts)
-        return text

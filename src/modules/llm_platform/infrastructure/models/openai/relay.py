@@ -7,19 +7,25 @@ from typing import Any, Final
 from modules.llm_platform.domain.dtos import llm_dtos as dtos
 from modules.llm_platform.domain.privacy.redaction import MIN_SECRET_CHARS, Redactor
 from modules.llm_platform.infrastructure.models.kinds import LLMConnection
-from modules.llm_platform.infrastructure.models.openai import streaming
+from modules.llm_platform.infrastructure.models.openai.answer_builder import AnswerBuilder
+from modules.llm_platform.infrastructure.models.openai.deltas import (
+    BLANK,
+    WEB_PAGE,
+    Delta,
+    InvalidAnswerError,
+    decode_chunks,
+)
+from modules.llm_platform.infrastructure.models.openai.event_stream import EventDecoder
 
 EVENT_ENDS: Final = (b"\n\n", b"\r\n\r\n", b"\r\r", b"\n\r\n")
 MAX_EVENT_END: Final = 4  # bytes of the longest end
-BLANK: Final = b"\xef\xbb\xbf \t\r\n"
 MAX_DEPTH: Final = 20  # levels of the JSON of a chunk in which the API key is looked for
 KEY_PREFIX_CHARS: Final = 4  # A text that ends with so much of the key waits for its next part.
-WEB_PAGE: Final = "a web page instead of JSON"
 NO_OBJECT: Final = "a stream instead of one JSON object"
 KEY_IN_ANSWER: Final = "its own API key"
 
 
-class RelayBuilder(streaming.AnswerBuilder):
+class RelayBuilder(AnswerBuilder):
     """Builder of an answer whose parts are the bytes of the service: whole events of a stream, or one JSON object.
 
     The answer is neither cleaned nor cut: reasoning, refusals and repetitions are the caller's. Only configured secrets are
@@ -35,11 +41,11 @@ class RelayBuilder(streaming.AnswerBuilder):
         self._has_begun = self._has_ended = False
         self._has_content = False
         self._new_text: list[str] = []
-        self._events = streaming.EventDecoder()
+        self._events = EventDecoder()
         self._tails: dict[tuple[Any, ...], str] = {}  # the last characters of each field of each choice
         self._open_fields: set[tuple[Any, ...]] = set()  # those whose text ends with a beginning of the API key
 
-    def receive(self, received: bytes) -> bool:
+    def receive_bytes(self, received: bytes) -> bool:
         """Raises InvalidAnswerError for a web page, and for a stream where one JSON object was asked for.
 
         One JSON object in place of a stream is the answer of a service that cannot stream.
@@ -47,11 +53,11 @@ class RelayBuilder(streaming.AnswerBuilder):
         if not self._has_begun and (start := received.lstrip(BLANK)):
             self._has_begun = True
             if start.startswith(b"<"):
-                raise streaming.InvalidAnswerError(WEB_PAGE)
+                raise InvalidAnswerError(WEB_PAGE)
             if start.startswith((b"{", b"[")):
                 self._streams = False
             elif not self._streams:
-                raise streaming.InvalidAnswerError(NO_OBJECT)
+                raise InvalidAnswerError(NO_OBJECT)
         self._search_key(received)
         searched = max(self._whole_events, len(self._received) - MAX_EVENT_END)
         self._received += received
@@ -62,7 +68,7 @@ class RelayBuilder(streaming.AnswerBuilder):
             self._whole_events = max(self._whole_events, *(at + size for at, size in found if at >= 0), 0)
         return self._whole_events > 0
 
-    def add(self, delta: streaming.Delta) -> None:
+    def add(self, delta: Delta) -> None:
         super().add(delta)
         self.is_looping = False
         ours = (delta, *delta.others)
@@ -75,7 +81,7 @@ class RelayBuilder(streaming.AnswerBuilder):
         super().finish()
         self._has_ended, self._whole_events = True, len(self._received)
 
-    def new_parts(self) -> list[dtos.LLMStreamPart]:
+    def take_new_parts(self) -> list[dtos.LLMStreamPart]:
         """Return the whole events since the last call as one token."""
         is_open = not self._has_content or self._open_fields
         if not self._whole_events or (is_open and not self._has_ended):
@@ -94,8 +100,8 @@ class RelayBuilder(streaming.AnswerBuilder):
             return
         for payload in self._events.feed(received) if received else self._events.finish():
             chunks: list[Any] = []
-            with suppress(streaming.InvalidAnswerError):  # The reader of the stream reports it.
-                chunks = streaming.decode_chunks(payload)
+            with suppress(InvalidAnswerError):  # The reader of the stream reports it.
+                chunks = decode_chunks(payload)
             for chunk in chunks:
                 for place, text in _list_texts(chunk.get("choices") if isinstance(chunk, dict) else None):
                     self._add_to_field(place, text, key)
@@ -103,7 +109,7 @@ class RelayBuilder(streaming.AnswerBuilder):
     def _add_to_field(self, place: tuple[Any, ...], text: str, key: str) -> None:
         tail = self._tails.get(place, "") + text
         if key in tail:
-            raise streaming.InvalidAnswerError(KEY_IN_ANSWER)
+            raise InvalidAnswerError(KEY_IN_ANSWER)
         self._tails[place] = tail = tail[-len(key) :]
         if any(tail.endswith(key[:size]) for size in range(KEY_PREFIX_CHARS, len(key))):
             self._open_fields.add(place)

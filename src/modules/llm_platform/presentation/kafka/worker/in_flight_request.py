@@ -50,24 +50,39 @@ class KeyTurn:
     """The turn of one request among those with its key.
 
     The outcomes of a key are written in the order of their requests, although their stages run concurrently. A record without a
-    key needs a key of its own, which no other record has.
+    key needs a key of its own, which no other record has. `assignment` is the assignment of the partition under which the
+    request was read.
     """
 
-    __slots__ = ("_key", "_last_turns", "_previous", "_released")
+    __slots__ = ("_assignment", "_is_given_up", "_key", "_last_turns", "_previous", "_released")
 
-    def __init__(self, key: Hashable, last_turns: dict[Hashable, KeyTurn]) -> None:
+    def __init__(self, key: Hashable, last_turns: dict[Hashable, KeyTurn], assignment: object = None) -> None:
         """Append a turn to `last_turns`, which maps each key to its last turn that is not released."""
         self._key = key
         self._last_turns = last_turns
+        self._assignment = assignment
+        self._is_given_up = False
         self._released = asyncio.Event()
         self._previous = last_turns.get(key)
         last_turns[key] = self
 
     async def wait(self) -> None:
-        if self._previous is not None:
-            await self._previous._released.wait()
+        """Wait for the turn.
+
+        Raises CancelledError if the request before was given up: its partition is read again from there, so the outcome of
+        this request would come too early. Requests that were read under a later assignment go on.
+        """
         # Without the reference, a long chain of turns can be freed.
-        self._previous = None
+        previous, self._previous = self._previous, None
+        if previous is not None:
+            await previous._released.wait()
+            if previous._is_given_up and previous._assignment is self._assignment:
+                raise asyncio.CancelledError
+
+    def give_up(self) -> None:
+        """Release the turn of a request that has no outcome. Later requests of the key and the assignment are given up, too."""
+        self._is_given_up = True
+        self.release()
 
     def release(self) -> None:
         """Let the next request of the key proceed. Repeated calls do nothing."""
@@ -100,7 +115,7 @@ class BeforeProducing(Unsettled):
     turn: KeyTurn
 
     def abandon(self) -> Ended:
-        self.turn.release()
+        self.turn.give_up()
         return Ended(is_written=False)
 
 

@@ -102,7 +102,7 @@ class RequestScheduler:
         record = request.record
         own_key = object()  # Without a key, the request waits for no other.
         key = own_key if record.key is None else (record.topic, record.partition, record.key)
-        return KeyTurn(key, self._last_turns)
+        return KeyTurn(key, self._last_turns, request.tracker)
 
     def revoke(self, trackers: Sequence[OffsetTracker], cancel_running: bool) -> None:
         """Cancel the requests of these partitions that have not started, and with `cancel_running` all of them."""

@@ -60,7 +60,7 @@ def convert_for_model(content: str | Sequence[ContentPart] | None) -> dict[str, 
 def _convert_part(part: ContentPart) -> dict[str, Any]:
     """Return a part of any of OpenAI's APIs in the form of chat completions.
 
-    An unknown part does not change, so that the model can refuse it.
+    An unknown part does not change: the check of the prompt refuses it.
     """
     more: Mapping[str, Any] = part.model_extra or {}
     if part.type in TEXTS:

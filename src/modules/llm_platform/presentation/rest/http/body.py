@@ -4,6 +4,7 @@ FastAPI's own parsing responds to some bodies with 500 (NaN, lone surrogates), r
 """
 
 import asyncio
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -24,6 +25,7 @@ from modules.llm_platform.presentation.validation_messages import get_field_loca
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # The limit until an API key is known.
 MAX_CONVERSATION_BYTES = 8 << 20
+NOT_FINITE = "has a number that is too large, such as 1e999: send a smaller one"
 TOO_DEEP = "has objects and lists in more than 200 levels: send flatter ones"
 BODY_VALUES = (
     500_000  # Values of a large body. Each takes up to a hundred bytes of memory, however short it is in the body.
@@ -164,7 +166,7 @@ def _check_media_type(headers: Mapping[bytes, bytes], body: bytes) -> None:
 
 
 def parse_object(body: bytes) -> dict[str, Any]:
-    """Return the object. Unlike Python's parser this one refuses NaN, lone surrogates and more than 200 levels."""
+    """Return the object. NaN, numbers beyond a float's range, lone surrogates and more than 200 levels are refused."""
     if not body.strip():
         raise _make_body_error("a JSON object is required", "missing")
     if len(body) > MAX_BODY_BYTES and sum(map(body.count, (b",", b"[", b"{"))) > BODY_VALUES:
@@ -176,7 +178,23 @@ def parse_object(body: bytes) -> dict[str, Any]:
         raise _make_body_error(TOO_DEEP if is_deep else "is not valid JSON in UTF-8", "json_invalid") from None
     if not isinstance(value, dict):
         raise _make_body_error("must be a JSON object", "dict_type")
+    if _has_infinity(value):
+        raise _make_body_error(NOT_FINITE, "finite_number")
     return value
+
+
+def _has_infinity(value: object) -> bool:
+    """Return whether the parser read a number such as 1e999 as infinity, which no JSON that is sent on can have."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            waiting += part.values()
+        elif isinstance(part, list):
+            waiting += part
+        elif isinstance(part, float) and math.isinf(part):
+            return True
+    return False
 
 
 def _make_body_error(message: str, kind: str) -> problems.InvalidRequestError:

@@ -140,6 +140,27 @@ async def test_configured_model_gets_the_conversation(sdk: openai.AsyncOpenAI, s
     assert (response.usage.input_tokens, response.usage.output_tokens) == (3, 4)
 
 
+@pytest.mark.parametrize(
+    ("finish_reason", "status", "reason"),
+    [
+        ("stop", "completed", None),
+        ("length", "incomplete", "max_output_tokens"),
+        ("content_filter", "incomplete", "content_filter"),
+    ],
+)
+async def test_answer_that_the_service_ended_early_is_incomplete(
+    sdk: openai.AsyncOpenAI, services: FakeServices, finish_reason: str, status: str, reason: str | None
+) -> None:
+    services.llm_fields = {"finish_reason": finish_reason}
+    whole = await sdk.responses.create(model="fake/fake-1", input="Hello")
+    stream = await sdk.responses.create(model="fake/fake-1", input="Hello", stream=True)
+    last: Any = [event async for event in stream][-1]
+    assert last.type == f"response.{status}"
+    for response in (whole, last.response):
+        assert response.status == status
+        assert getattr(response.incomplete_details, "reason", None) == reason
+
+
 async def test_web_search_tool_restricts_the_domains(client: httpx2.AsyncClient, services: FakeServices) -> None:
     tool = {"type": "web_search", "filters": {"allowed_domains": ["python.org"]}, "search_context_size": "low"}
     body = {"model": "research-shallow", "input": "What is asyncio?", "tools": [tool], "user": "u"}

@@ -17,11 +17,13 @@ from modules.llm_platform.presentation.rest.compat.anthropic.request import (
     AnthropicToolChoice,
     ContentBlock,
 )
+from modules.llm_platform.presentation.rest.compat.prompts import validate_prompt
 from modules.llm_platform.presentation.rest.http.body import validate
 
 MEDIA_TOKENS: Final = 1600  # An image or a page of a file: the vendor's own estimate for a large image.
 FORWARDED: Final = ("top_p", "top_k")
 DOCUMENT_TAGS: Final = ("document", "passage", "file", "chunk")  # The gateway reads each as a passage.
+FIELDS: Final = {"stop": "stop_sequences", "response_format": "output_config"}  # fields of chat completions, and ours
 CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
 NO_BLOCK: Final = "a language model takes text, images, documents, and tools with their results"
@@ -31,8 +33,9 @@ Turn = dict[str, Any]
 
 def make_llm_request(model: ConfiguredModel, body: AnthropicTokensRequest) -> LLMRequest:
     """Return the prompt. Raises InvalidRequestError that names what a language model cannot get."""
+    turns = list(_list_turns(body))
     values: Turn = {
-        "messages": list(_list_turns(body)),
+        "messages": [turn for _, turn in turns],
         "provider": model.provider,
         "model": model.model,
         "extra": dict(_list_extra_fields(body)),
@@ -42,7 +45,7 @@ def make_llm_request(model: ConfiguredModel, body: AnthropicTokensRequest) -> LL
         values["max_tokens"] = min(body.max_tokens, MAX_ANSWER_TOKENS)
         if body.temperature is not None:
             values["temperature"] = float(body.temperature)
-    return validate(LLMRequest, values, "body")
+    return validate_prompt(values, lambda number, name: (turns[number][0],), names=FIELDS)
 
 
 def count_prompt_tokens(prompt: LLMRequest) -> int:
@@ -54,19 +57,20 @@ def count_prompt_tokens(prompt: LLMRequest) -> int:
     return sum(map(count_tokens, [*said, *calls, *tools])) + MEDIA_TOKENS * media
 
 
-def _list_turns(body: AnthropicTokensRequest) -> Iterator[Turn]:
+def _list_turns(body: AnthropicTokensRequest) -> Iterator[tuple[str, Turn]]:
+    """Yield the turns of a chat, each with the name of the field that it comes from."""
     if body.system:
-        yield {"role": "system", "content": _join_text(body.system, "system")}
+        yield "system", {"role": "system", "content": _join_text(body.system, "system")}
     for position, turn in enumerate(body.messages):
         field = f"messages.{position}.content"
         if turn.role == "system":
-            yield {"role": "system", "content": _join_text(turn.content, field)}
+            yield field, {"role": "system", "content": _join_text(turn.content, field)}
         elif isinstance(turn.content, str):
-            yield {"role": turn.role, "content": turn.content}
+            yield field, {"role": turn.role, "content": turn.content}
         elif turn.role == "assistant":
-            yield _read_reply(turn.content)
+            yield field, _read_reply(turn.content)
         else:
-            yield from _read_turns(turn.content, field)
+            yield from ((field, read) for read in _read_turns(turn.content, field))
 
 
 def _join_text(content: str | Sequence[ContentBlock], field: str) -> str:

@@ -173,8 +173,8 @@ class ResearchStream(_MessageStream):
 class ChatStream(_MessageStream):
     """Encodes the answer of a language model as it is written: thinking, text and calls of tools, in blocks.
 
-    A block ends before the next one begins. A service may send the parts of several calls by turns. Therefore a call that
-    begins while another one is incomplete is sent at the end.
+    A block ends before the next one begins. A service may send the parts of several calls by turns, and text between the parts
+    of a call. Therefore what begins while a call is incomplete is sent at the end: first text and thinking, then the calls.
     """
 
     def __init__(
@@ -186,6 +186,7 @@ class ChatStream(_MessageStream):
         self._kind = ""  # Kind of the open block.
         self._call = -1  # The number of the open call.
         self._arguments = ""  # Arguments of the open call.
+        self._late: list[tuple[str, str]] = []  # Thinking and text that are sent at the end, with their kinds.
         self._waiting: dict[int, dict[str, Any]] = {}  # Calls that are sent at the end, by their number.
 
     def encode(self, event: ChatEvent) -> bytes:
@@ -194,14 +195,14 @@ class ChatStream(_MessageStream):
                 return self._encode_text(event.text)
             case ModelPart():
                 part = event.part
-                thinking = b""
-                if part.reasoning and self._shows_thinking:
-                    thinking = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
-                    thinking += self.delta({"type": "thinking_delta", "thinking": part.reasoning})
+                thinking = self._encode_thinking(part.reasoning) if part.reasoning and self._shows_thinking else b""
                 text = self._encode_text(part.text) if part.text else b""
                 return thinking + text + b"".join(map(self._call_part, part.tool_calls))
             case ChatDone():
-                sent = self._cite() + self._close()
+                sent = self._close() if self._late else b""
+                for kind, late in self._late:
+                    sent += self._encode_thinking(late) if kind == "thinking" else self._encode_text(late)
+                sent += self._cite() + self._close()
                 for number, call in sorted(self._waiting.items()):
                     opened = self._open_call(number, call["id"], call["name"])
                     sent += opened + self._fill(call["arguments"]) + self._close()
@@ -210,7 +211,21 @@ class ChatStream(_MessageStream):
                 assert_never(event)
 
     def _encode_text(self, text: str) -> bytes:
+        if self._is_call_incomplete:
+            self._late.append(("text", text))
+            return b""
         return self._open("text", {"type": "text", "text": ""}) + self.delta({"type": "text_delta", "text": text})
+
+    def _encode_thinking(self, text: str) -> bytes:
+        if self._is_call_incomplete:
+            self._late.append(("thinking", text))
+            return b""
+        opened = self._open("thinking", {"type": "thinking", "thinking": "", "signature": ""})
+        return opened + self.delta({"type": "thinking_delta", "thinking": text})
+
+    @property
+    def _is_call_incomplete(self) -> bool:
+        return self._call >= 0 and not _is_complete(self._arguments)
 
     def _cite(self) -> bytes:
         """Return the citations of a text that was checked. They stand in its last block, while that is open."""
@@ -221,7 +236,7 @@ class ChatStream(_MessageStream):
         number, function = part["index"], part["function"]
         if number == self._call:
             return self._fill(function.get("arguments", ""))
-        if number in self._waiting or (self._call >= 0 and not _is_complete(self._arguments)):
+        if number in self._waiting or self._is_call_incomplete:
             known = self._waiting.setdefault(number, {"id": part.get("id"), "name": "", "arguments": ""})
             for name in ("name", "arguments"):
                 known[name] += function.get(name, "")

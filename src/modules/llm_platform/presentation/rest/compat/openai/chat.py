@@ -37,6 +37,7 @@ from modules.llm_platform.presentation.rest.compat import (
     client_tools,
     content,
     dialect,
+    prompts,
     structured,
     transcripts,
 )
@@ -51,7 +52,7 @@ from modules.llm_platform.presentation.rest.compat.verified_answers import (
     open_check,
     read_mode,
 )
-from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body, validate
+from modules.llm_platform.presentation.rest.http.body import CONVERSATION, read_body
 from modules.llm_platform.presentation.rest.http.disconnect import CancelOnDisconnect, run_until_disconnect
 from modules.llm_platform.presentation.rest.http.idempotency import answer_once
 from modules.llm_platform.presentation.rest.http.problems import InvalidRequestError, NotFoundError
@@ -367,7 +368,11 @@ def _make_prompt(model: ConfiguredModel, body: OpenaiChatRequest) -> LLMRequest:
         values["extra"]["response_format"] = structured.convert_for_chat(body.response_format or {})
     if body.temperature is not None:
         values["temperature"] = float(body.temperature)
-    return validate(LLMRequest, values, "body")
+    return prompts.validate_prompt(values, _locate_field)
+
+
+def _locate_field(number: int, name: str) -> prompts.Place:
+    return "messages", number, {"parts": "content", "reasoning": REASONING}.get(name, name)
 
 
 def _turn(message: OpenaiMessage) -> dict[str, Any]:

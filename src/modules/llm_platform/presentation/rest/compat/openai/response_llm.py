@@ -15,11 +15,11 @@ from modules.llm_platform.presentation.rest.compat import chat_completions, dial
 from modules.llm_platform.presentation.rest.compat.content import convert_for_model
 from modules.llm_platform.presentation.rest.compat.openai.response_request import SAMPLING, OpenaiResponsesRequest
 from modules.llm_platform.presentation.rest.compat.openai.response_writer import OpenaiResponseWriter
+from modules.llm_platform.presentation.rest.compat.prompts import Place, validate_prompt
 from modules.llm_platform.presentation.rest.compat.responses import inputs, runs
 from modules.llm_platform.presentation.rest.compat.responses.writer import ResponseEncoder
 from modules.llm_platform.presentation.rest.compat.structured import convert_for_chat, is_schema
 from modules.llm_platform.presentation.rest.compat.verified_answers import open_check, verify_events
-from modules.llm_platform.presentation.rest.http.body import validate
 from modules.llm_platform.presentation.rest.http.disconnect import run_until_disconnect
 from modules.llm_platform.presentation.rest.http.request_scope import get_caller_id, get_services, request_id
 from modules.llm_platform.presentation.rest.http.sse import EventStream
@@ -103,10 +103,10 @@ async def _keep_events(
 
 
 def _make_prompt(model: ConfiguredModel, body: OpenaiResponsesRequest, before: Sequence[ChatMessage]) -> LLMRequest:
-    sent = _list_turns(body.input)
+    sent = _join_calls(_list_turns(body.input))
     instructions = ({"role": "system", "content": body.instructions},) if body.instructions else ()
     values: dict[str, Any] = {
-        "messages": [*instructions, *before, *_join_calls(sent)],
+        "messages": [*instructions, *before, *(turn for _, turn in sent)],
         "provider": model.provider,
         "model": model.model,
         "max_tokens": body.max_output_tokens,
@@ -115,13 +115,18 @@ def _make_prompt(model: ConfiguredModel, body: OpenaiResponsesRequest, before: S
     }
     if body.temperature is not None:
         values["temperature"] = float(body.temperature)
-    return validate(LLMRequest, values, "body")
+    first = len(instructions) + len(before)
+
+    def locate(number: int, name: str) -> Place:
+        return sent[number - first][0] if number >= first else ("input",)
+
+    return validate_prompt(values, locate, "input", FIELDS)
 
 
-def _list_turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[dict[str, Any]]:
-    """Yield the input as turns of a chat. Raises InvalidRequestError for a reference."""
+def _list_turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Yield the input as turns of a chat, each with its place in the body. Raises InvalidRequestError for a reference."""
     if isinstance(sent, str):
-        yield {"role": "user", "content": sent}
+        yield ("input",), {"role": "user", "content": sent}
         return
     for position, item in enumerate(sent):
         match item:
@@ -130,28 +135,30 @@ def _list_turns(sent: str | Sequence[inputs.AnyItem]) -> Iterator[dict[str, Any]
             case inputs.FunctionCall():
                 function = {"name": item.name, "arguments": item.arguments}
                 call = {"id": item.call_id, "type": "function", "function": function}
-                yield {"role": "assistant", "content": "", "tool_calls": [call]}
+                yield ("input", position), {"role": "assistant", "content": "", "tool_calls": [call]}
             case inputs.FunctionCallOutput():
-                yield {"role": "tool", **convert_for_model(item.output), "tool_call_id": item.call_id}
+                turn = {"role": "tool", **convert_for_model(item.output), "tool_call_id": item.call_id}
+                yield ("input", position, "output"), turn
             case chat_completions.CompletionMessage():
-                yield {"role": item.role.replace("developer", "system"), **convert_for_model(item.content)}
+                turn = {"role": item.role.replace("developer", "system"), **convert_for_model(item.content)}
+                yield ("input", position, "content"), turn
             case inputs.OwnItem():  # The message says what the step found.
                 continue
             case _:
                 assert_never(item)
 
 
-def _join_calls(turns: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def _join_calls(turns: Iterable[tuple[Place, dict[str, Any]]]) -> list[tuple[Place, dict[str, Any]]]:
     """Return the turns with calls and a text of the assistant that follow one another in one turn, as models expect them."""
-    joined: list[dict[str, Any]] = []
-    for turn in turns:
-        before = joined[-1] if joined and joined[-1]["role"] == "assistant" else {}
+    joined: list[tuple[Place, dict[str, Any]]] = []
+    for place, turn in turns:
+        at, before = joined[-1] if joined and joined[-1][1]["role"] == "assistant" else (place, {})
         if before and turn.get("tool_calls"):
-            joined[-1] = {**before, "tool_calls": [*before.get("tool_calls", ()), *turn["tool_calls"]]}
+            joined[-1] = at, {**before, "tool_calls": [*before.get("tool_calls", ()), *turn["tool_calls"]]}
         elif before.get("tool_calls") and turn["role"] == "assistant":
-            joined[-1] = {**before, "content": "\n\n".join(filter(None, (before["content"], turn["content"])))}
+            joined[-1] = at, {**before, "content": "\n\n".join(filter(None, (before["content"], turn["content"])))}
         else:
-            joined.append(turn)
+            joined.append((place, turn))
     return joined
 
 

@@ -16,6 +16,8 @@ from modules.llm_platform.presentation.rest.compat.responses.writer import Envel
 from modules.llm_platform.presentation.rest.compat.verified_answers import VerifiedAnswer
 
 SOURCES: Final = "web_search_call.action.sources"  # A value of `include`.
+# The reasons of an incomplete response, by the finish reason of the model.
+INCOMPLETE: Final[Mapping[str, str]] = {"length": "max_output_tokens", "content_filter": "content_filter"}
 # Fields that clients expect, with what they have until the end, or without a use for them.
 UNUSED: Final[Mapping[str, Any]] = {
     "error": None,
@@ -203,10 +205,9 @@ class OpenaiResponseWriter(ResponseWriter):
 
 
 def _choose_status(answer: ResearchResponse | LLMResponse) -> tuple[str, Object | None]:
-    """Return the status of a finished answer. It is `incomplete`, with a reason, if the model reached its limit."""
-    if isinstance(answer, LLMResponse) and answer.finish_reason == "length":
-        return "incomplete", {"reason": "max_output_tokens"}
-    return "completed", None
+    """Return the status of a finished answer. It is `incomplete`, with a reason, if the service ended it early."""
+    reason = INCOMPLETE.get(answer.finish_reason) if isinstance(answer, LLMResponse) else None
+    return ("completed", None) if reason is None else ("incomplete", {"reason": reason})
 
 
 def sum_usage(answer: ResearchResponse | LLMResponse) -> Object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, Field, PlainValidator, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter, WrapValidator
 from pydantic_core import PydanticKnownError
 
 from modules.llm_platform.domain.dtos.llm_dtos import MAX_MESSAGES, MAX_TOOLS
@@ -71,7 +71,7 @@ _BY_TYPE: Final[Mapping[str, type[BaseModel]]] = {
 }
 
 
-def _check_item(value: Any) -> Any:
+def _check_item(value: Any, _: object) -> Any:
     """Validate an item by its type, so that an error has the place of the item and not one for each kind."""
     return TypeAdapter(_choose_model(value)).validate_python(value)
 
@@ -85,13 +85,13 @@ def _choose_model(value: Any) -> type[BaseModel]:
     return _BY_TYPE.get(kind, CompletionMessage) if isinstance(kind, str) else CompletionMessage
 
 
-Item = Annotated[AnyItem, PlainValidator(_check_item, json_schema_input_type=AnyItem)]
+Item = Annotated[AnyItem, WrapValidator(_check_item)]
 Items = Annotated[tuple[Item, ...], Field(min_length=1, max_length=MAX_MESSAGES)]
 _TEXT: Final = TypeAdapter(str)
 _ITEMS: Final[TypeAdapter[tuple[AnyItem, ...]]] = TypeAdapter(tuple[Item, ...])
 
 
-def _check_text_or_items(value: Any) -> str | tuple[AnyItem, ...]:
+def _check_text_or_items(value: Any, _: object) -> str | tuple[AnyItem, ...]:
     """Validate the input by its kind, so that an error has one place. Our own items do not count."""
     if not isinstance(value, list | tuple):
         return _TEXT.validate_python(value, strict=True)
@@ -104,7 +104,8 @@ def _check_text_or_items(value: Any) -> str | tuple[AnyItem, ...]:
     return items
 
 
-Input = Annotated[str | Items, PlainValidator(_check_text_or_items, json_schema_input_type=str | Items)]
+# No PlainValidator: pydantic writes such a field with warnings that quote it, into the log of the server.
+Input = Annotated[str | Items, WrapValidator(_check_text_or_items)]
 Tools = Annotated[tuple[dict[str, Any], ...], Field(max_length=MAX_TOOLS)]
 
 

@@ -6,13 +6,9 @@ import pytest
 from tests.support.cases import for_each
 from tests.support.chat_server import DONE, chunk, completion, usage_chunk
 
-from modules.llm_platform.infrastructure.models.openai import streaming
-from modules.llm_platform.infrastructure.models.openai.streaming import (
-    Delta,
-    InvalidAnswerError,
-    ReportedError,
-    StreamReader,
-)
+from modules.llm_platform.infrastructure.models.openai import event_stream
+from modules.llm_platform.infrastructure.models.openai.deltas import Delta, InvalidAnswerError, ReportedError
+from modules.llm_platform.infrastructure.models.openai.event_stream import StreamReader
 
 
 def _deltas(*received: bytes) -> list[Delta]:
@@ -85,7 +81,7 @@ def test_broken_json_and_reported_errors_differ() -> None:
 @pytest.mark.parametrize(("limit", "head"), [("MAX_STREAM_BYTES", b": "), ("MAX_BODY_BYTES", b"{")])
 def test_streams_and_bodies_are_bounded(limit: str, head: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stream by its limit, a plain body by a smaller one."""
-    monkeypatch.setattr(streaming, limit, 1000)
+    monkeypatch.setattr(event_stream, limit, 1000)
     reader = StreamReader()
     list(reader.feed(head))
     with pytest.raises(InvalidAnswerError, match="more bytes"):
