@@ -90,6 +90,18 @@ def test_what_the_table_does_not_settle_has_no_answer(question: str) -> None:
     assert found_in(BOATS, question) is None
 
 
+def test_a_column_that_is_named_in_full_is_compared() -> None:
+    table = """| Tariff | Monthly fee | Per hour |
+|---|---|---|
+| Start | 0 | 3.20 |
+| Basic | 6 | 2.60 |
+| Often | 18 | 1.90 |
+"""
+    assert names(found_in(table, "Which tariff has the lowest fee per hour?")) == ["Often"]
+    assert names(found_in(table, "Which tariff has the highest monthly fee?")) == ["Often"]
+    assert found_in(table, "Which tariff has the highest fee for an hour?") is None
+
+
 def test_a_part_of_a_table_settles_nothing() -> None:
     """The passage that a search found may lack the row with the most."""
     assert found_in(BOATS, "Which boat has the most seats?", is_whole=False) is None

@@ -114,10 +114,15 @@ def _find_extreme(
 def _choose_column(
     table: _Table, measures: Sequence[int], content: Sequence[str], asked: Sequence[str], *, by_date: bool
 ) -> int | None:
-    """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
+    """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one.
+
+    A column of which the question has all words comes before one of which it has some.
+    """
     named = [at for at in measures if any(is_form(word, name) for word in content for name in table.names[at])]
-    if len(named) == 1:
-        return named[0]
+    named_in_full = [at for at in named if all(_is_asked(name, asked) for name in table.names[at])]
+    for at in (named_in_full, named):
+        if len(at) == 1:
+            return at[0]
     hints = ["date_columns"] if by_date else []
     hints += [f"{kind}_columns" for kind in ("price", "duration") if not _load_list(f"{kind}s").isdisjoint(asked)]
     hinted = [at for at in named or measures for hint in hints if not _load_list(hint).isdisjoint(table.names[at])]
