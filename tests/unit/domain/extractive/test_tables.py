@@ -102,6 +102,15 @@ def test_a_column_that_is_named_in_full_is_compared() -> None:
     assert found_in(table, "Which tariff has the highest fee for an hour?") is None
 
 
+def test_a_single_row_is_named_and_not_counted() -> None:
+    """The row of one boat, below `1 of 4 rows`, says nothing about its masts."""
+    table = (
+        "| Number | Boat | Type |\n|---|---|---|\n| 1 | Anna | canoe |\n| 2 | Bella | canoe |\n| 3 | Carla | raft |\n"
+    )
+    assert found_in(table, "How many masts does Carla have?") is None
+    assert names(found_in(table, "How many canoes are there?")) == ["1", "2"]
+
+
 def test_a_part_of_a_table_settles_nothing() -> None:
     """The passage that a search found may lack the row with the most."""
     assert found_in(BOATS, "Which boat has the most seats?", is_whole=False) is None

@@ -87,8 +87,9 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     table = tables[0]
     rows = _filter_rows(table, content)
     if extreme is None:
-        is_filtered = 0 < len(rows) < len(table.rows)
-        return RowsFound(tuple(rows), len(table.rows)) if is_filtered and len(rows) <= MAX_COUNTED else None
+        # A single row is what the question names, and not what it counts: "How many seats does Anna have?"
+        is_count = 1 < len(rows) < len(table.rows) and len(rows) <= MAX_COUNTED
+        return RowsFound(tuple(rows), len(table.rows)) if is_count else None
     return _find_extreme(table, rows, content, asked, extreme)
 
 
