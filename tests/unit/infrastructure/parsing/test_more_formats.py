@@ -107,6 +107,37 @@ def test_the_first_row_of_another_word_table_stays_a_row(tmp_path: Path, table: 
     assert "---" not in read(docx(tmp_path / "a.docx", table)).text
 
 
+MANY_ROWS = [("Name", "Place", "Price"), *((f"thing {number}", "here", str(number)) for number in range(300))]
+
+
+def list_passages_with_rows(text: str) -> list[str]:
+    passages = [text[chunk.start : chunk.end] for chunk in split_chunks(text)]
+    return [passage for passage in passages if "| thing " in passage]
+
+
+def test_each_passage_of_a_long_word_table_has_the_names_of_its_columns(tmp_path: Path) -> None:
+    """A row without them cannot be quoted."""
+    found = list_passages_with_rows(read(docx(tmp_path / "a.docx", word_table(MANY_ROWS, STYLED.format(1)))).text)
+    assert len(found) > 2
+    assert all("| Name | Place | Price |\n| --- | --- | --- |\n| thing " in passage for passage in found)
+    assert all(sum(f"| thing {number} |" in passage for passage in found) == 1 for number in range(300))
+
+
+def test_each_passage_of_a_long_markdown_table_has_the_names_of_its_columns(tmp_path: Path) -> None:
+    """A table that is shown as code stays as it is."""
+    names, *rows = (f"| {' | '.join(row)} |" for row in MANY_ROWS)
+    table = "\n".join([names, "|:--|---|---:|", *rows])
+    (tmp_path / "a.md").write_text(
+        f"# Things\n\nBefore.\n\n{table}\n\nBehind.\n\n```\n{table}\n```\n", encoding="utf-8"
+    )
+    text = read(tmp_path / "a.md").text
+    tables, code = text.split("Behind.")
+    found = list_passages_with_rows(tables)
+    assert len(found) > 2
+    assert all(f"{names}\n|:--|---|---:|\n| thing " in passage for passage in found)
+    assert code == f"\n\n```\n{table}\n```\n"
+
+
 def test_cells_of_a_word_table_keep_their_columns(tmp_path: Path) -> None:
     """Also behind an empty cell and one of two columns, and where a cell has several paragraphs or a table."""
     wide = '<w:tc><w:tcPr><w:gridSpan w:val="2"/></w:tcPr><w:p><w:r><w:t>both</w:t></w:r></w:p></w:tc>'
