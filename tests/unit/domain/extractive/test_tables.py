@@ -142,6 +142,13 @@ def test_of_equally_near_tables_the_one_that_can_answer_does() -> None:
     assert found_in_tables("Which boat is the oldest?", BOATS, BOATS.replace("Carla", "Emma")) is None
 
 
+def test_a_column_that_the_question_names_comes_before_the_only_one_of_another_table() -> None:
+    """Both tables have one word of the question, and both have one column of dates."""
+    checks = "| Boat | Next check |\n|---|---|\n| Anna | 2026-04-01 |\n| Bella | 2026-02-01 |\n| Carla | 2026-03-01 |\n"
+    bought = "| Name | Bought |\n|---|---|\n| Anna | 2015-04-01 |\n| Bella | 2019-06-11 |\n| Carla | 2001-01-30 |\n"
+    assert names(found_in_tables("Which boat was bought first?", checks, bought)) == ["Carla"]
+
+
 def test_a_part_of_a_table_settles_nothing() -> None:
     """The passage that a search found may lack the row with the most."""
     assert found_in(BOATS, "Which boat has the most seats?", is_whole=False) is None

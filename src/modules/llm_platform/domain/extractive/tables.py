@@ -92,6 +92,8 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
         return None
     nearest = [table for table, count in zip(tables, matches, strict=True) if count == most]
     found = [rows for table in nearest if (rows := _answer_from(table, content, asked)) is not None]
+    # A column that the question names comes before one that is the only one of its table to be compared.
+    found = [rows for rows in found if any(_is_asked(name, content) for name in _split(rows.column))] or found
     return found[0] if len(found) == 1 else None
 
 
