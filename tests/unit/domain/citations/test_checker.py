@@ -325,3 +325,21 @@ def test_an_excerpt_that_does_not_say_a_sentence_leaves_it_unchecked(
     for source, expected in ((page, on_page), (page.model_copy(update={"text_kind": "snippet"}), on_excerpt)):
         [citation] = check(f"{sentence} [1]", sources=[source]).citations
         assert (citation.verdict, citation.checked_against) == (expected, source.text_kind)
+
+
+SLIDES = "# Plans\nThe new office opens on 4 May.\n## Ferry Mira\nIt was built in 1928 and repaired in 1970.\n# Third slide\n"
+
+
+@for_each(
+    "sentence, quote",
+    [
+        ("The new office opens on 4 May.", "The new office opens on 4 May."),
+        ("The new office opens on 6 May.", "The new office opens on 4 May."),
+        ("The ferry Mira was built in 1928.", "## Ferry Mira\nIt was built in 1928 and repaired in 1970."),
+    ],
+)
+def test_a_heading_is_quoted_only_if_the_claim_has_a_word_of_it(sentence: str, quote: str) -> None:
+    """The text below it is compared together with it in any case, and the quote stands where its offsets say."""
+    citation = judged(sentence, SLIDES)
+    assert citation.quote == quote
+    assert SLIDES[citation.quote_start : citation.quote_end] == quote

@@ -381,4 +381,22 @@ CASES = (
         opens="The mill was built in 1803 [1].",
         must=("- who is the tenant?",),
     ),
+    Case(
+        "a heading right above its text",
+        "How many members does the club have?",
+        (
+            (
+                "Minutes",
+                "1. Summer party\nThe party is on 4 July.\n\n2. Members\nThe club has 214 members, and five of them left.\n",
+            ),
+        ),
+        opens="The club has 214 members, and five of them left [1].",
+    ),
+    Case(
+        "a German ordinal",
+        "Wer wird Mitglied im Verein?",
+        (("Satzung", "Mitglied im Verein wird, wer das 18. Lebensjahr vollendet hat. Der Antrag ist schriftlich."),),
+        language="de",
+        opens="Mitglied im Verein wird, wer das 18. Lebensjahr vollendet hat [1].",
+    ),
 )

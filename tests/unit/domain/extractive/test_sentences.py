@@ -312,3 +312,27 @@ def test_hostile_text_is_parsed_in_bounded_time(unit: str) -> None:
 def test_code_and_names_are_unchanged(written: str, shown: str) -> None:
     """Neither a placeholder nor an index nor an underscore inside code is markup; prose around it loses its own."""
     assert strip_markup(written) == shown
+
+
+@for_each(
+    "text, kinds",
+    [
+        ("Office\nThe new office opens on 4 May.", ["heading", "paragraph"]),
+        ("2. Members\nThe club has 214 members.", ["heading", "paragraph"]),
+        ("- Members\n  The club has 214 members.", ["item"]),  # the text of a list item is indented
+        (
+            "We will meet outside with\nMrs Beck and others.",
+            ["paragraph"],
+        ),  # a full line: the next word has no room on it
+        ("Members 2026\nThe club has 214 members.", ["paragraph"]),  # may be a fact
+        ("Chair: Nora Beck\nThe club has 214 members and five chairs.", ["paragraph"]),
+        ("The new office\nopens on 4 May in the street behind the station.", ["paragraph"]),
+        ("The office, the garage,\nThe Linden Inn and the station are open on Sundays.", ["paragraph"]),
+    ],
+)
+def test_a_short_line_above_a_text_is_its_heading(text: str, kinds: list[str]) -> None:
+    """Plain text marks a heading by nothing else than a line that is not full."""
+    blocks = list(read_blocks(text))
+    assert [block.kind for block in blocks] == kinds
+    if len(kinds) > 1:
+        assert blocks[1].heading == blocks[0].text

@@ -90,6 +90,65 @@ def test_what_the_table_does_not_settle_has_no_answer(question: str) -> None:
     assert found_in(BOATS, question) is None
 
 
+def test_a_single_row_is_named_and_not_counted() -> None:
+    """The row of one boat, below `1 of 4 rows`, says nothing about its masts."""
+    table = (
+        "| Number | Boat | Type |\n|---|---|---|\n| 1 | Anna | canoe |\n| 2 | Bella | canoe |\n| 3 | Carla | raft |\n"
+    )
+    assert found_in(table, "How many masts does Carla have?") is None
+    assert names(found_in(table, "How many canoes are there?")) == ["1", "2"]
+
+
+def test_a_column_that_is_named_in_full_is_compared() -> None:
+    table = """| Tariff | Monthly fee | Per hour |
+|---|---|---|
+| Start | 0 | 3.20 |
+| Basic | 6 | 2.60 |
+| Often | 18 | 1.90 |
+"""
+    assert names(found_in(table, "Which tariff has the lowest fee per hour?")) == ["Often"]
+    assert names(found_in(table, "Which tariff has the highest monthly fee?")) == ["Often"]
+    assert found_in(table, "Which tariff has the highest fee for an hour?") is None
+
+
+def found_in_tables(question: str, *texts: str) -> RowsFound | None:
+    asked = read_question(question, "en")
+    sources = [
+        Source(index=number, title=f"file {number}", url=f"https://a.example/{number}", text=text, is_whole=True)
+        for number, text in enumerate(texts, 1)
+    ]
+    blocks = [read_source_blocks(text) for text in texts]
+    return find_rows(asked, find_candidates(asked, sources, blocks, TermMatcher(asked.terms)))
+
+
+EXTRAS = """| Item | Price | Note |
+|---|---|---|
+| Child seat | 2.50 | booked with the boat |
+| Cleaning | 45.00 | if it is dirty |
+| Lost key | 35.00 | |
+"""
+
+
+def test_a_word_in_the_text_of_a_cell_does_not_make_a_table_the_one_that_is_asked_about() -> None:
+    """The dearest extra is no boat, though a note on an extra names boats."""
+    assert found_in_tables("Which boat is the most expensive?", EXTRAS) is None
+    assert names(found_in_tables("Which boat is the most expensive?", EXTRAS, BOATS)) == ["Carla"]
+
+
+def test_of_equally_near_tables_the_one_that_can_answer_does() -> None:
+    """If several can, it is not certain which one is meant."""
+    berths = "| Boat | Berth |\n|---|---|\n| Anna | A |\n| Bella | B |\n| Carla | C |\n"
+    assert names(found_in_tables("Which boat is the oldest?", berths, BOATS)) == ["Carla"]
+    assert found_in_tables("Which boat is the oldest?", BOATS, BOATS.replace("Carla", "Emma")) is None
+
+
+def test_a_column_that_the_question_names_comes_before_the_only_one_of_another_table() -> None:
+    """Both tables have one word of the question, and both have one column of dates."""
+    checks = "| Boat | Next check |\n|---|---|\n| Anna | 2026-04-01 |\n| Bella | 2026-02-01 |\n| Carla | 2026-03-01 |\n"
+    bought = "| Name | Bought |\n|---|---|\n| Anna | 2015-04-01 |\n| Bella | 2019-06-11 |\n| Carla | 2001-01-30 |\n"
+    assert names(found_in_tables("Which boat was bought first?", checks, bought)) == ["Carla"]
+
+
 def test_a_part_of_a_table_settles_nothing() -> None:
     """The passage that a search found may lack the row with the most."""
     assert found_in(BOATS, "Which boat has the most seats?", is_whole=False) is None

@@ -78,3 +78,20 @@ def test_spans_are_in_order_and_leave_out_blanks_only(text: str) -> None:
 def test_a_month_is_no_abbreviation(sentence: str) -> None:
     """The splitter knows "May." as one."""
     assert cut(f"{sentence} Receipts are kept.") == [sentence, "Receipts are kept."]
+
+
+@for_each(
+    "sentence",
+    [
+        "Mitglied wird, wer das 18. Lebensjahr vollendet hat.",
+        "In der 2. Etage ist die Küche.",
+        "Im 19. Jahrhundert war es eine Mühle.",
+        "Zur 3. Sitzung kam niemand.",
+    ],
+)
+def test_a_german_ordinal_ends_no_sentence(sentence: str) -> None:
+    """A number right behind an article is an ordinal."""
+    assert cut(f"{sentence} Dann ist Schluss.", "de") == [sentence, "Dann ist Schluss."]
+    assert cut("Das Kind ist 18. Danach zieht es aus.", "de") == ["Das Kind ist 18.", "Danach zieht es aus."]
+    assert cut("Es gilt bis zum 5. Danach verfällt es.", "de") == ["Es gilt bis zum 5.", "Danach verfällt es."]
+    assert cut("Das steht im 3.\n\nKapitel beginnen hier.", "de") == ["Das steht im 3.", "Kapitel beginnen hier."]

@@ -80,6 +80,23 @@ async def test_a_whole_document_with_a_table_is_known_as_such(folder: Path, make
     assert {item.title: item.is_whole for item in answer.results} == {"long": False, "short": True, "plain": False}
 
 
+async def test_a_question_about_the_rows_of_a_table_gets_all_of_them(folder: Path, make: Make) -> None:
+    """The passages that are nearest need not have the row with the most. A text with a table has its best passages alone."""
+    rows = [(f"gateway {number}", str(number % 97), "open") for number in range(200)]
+    table = "".join(f"{','.join(row)}\n" for row in rows)
+    (folder / "table.csv").write_text(f"name,failures,state\n{table}")
+    (folder / "longer.csv").write_text(f"name,failures,state\n{table * 4}")
+    lines = "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    (folder / "text.md").write_text(f"# Gateways\n\n| name | failures | state |\n|---|---|---|\n{lines}")
+    adapter = make()
+    answer = await search(adapter, "Which gateway has the most failures?")
+    assert {item.title: item.is_whole for item in answer.results} == {"table": True, "longer": False, "Gateways": False}
+    whole = next(item.snippet for item in answer.results if item.is_whole)
+    assert all(f"| {' | '.join(row)} |" in whole for row in rows)
+    answer = await search(adapter, "Is a gateway open?")
+    assert not any(item.is_whole for item in answer.results)
+
+
 @pytest.mark.parametrize(
     ("base_url", "prefix"),
     [

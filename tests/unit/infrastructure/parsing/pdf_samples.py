@@ -25,6 +25,16 @@ def laid_out_pdf(*pages: str) -> bytes:
     return _pdf(contents)
 
 
+def drawn_pdf(page: str) -> bytes:
+    """Return a PDF as `laid_out_pdf` does, whose texts stand where the page is moved to before each of them."""
+    placed = (line.strip().split(" ", 4) for line in page.strip().split("\n"))
+    moved = (
+        f"q 1 0 0 1 {x} {y} cm BT 1 0 0 1 0 2 Tm /{font} {size} Tf ({text}) Tj ET Q"
+        for x, y, size, font, text in placed
+    )
+    return _pdf(["\n".join(moved)])
+
+
 def _pdf(
     contents: Sequence[str], title: str | None = None, password: str | None = None, algorithm: str = "RC4-128"
 ) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,82 @@ def cells(*texts: str) -> str:
     return "".join(
         f"<w:tc>{''.join(f'<w:p><w:r><w:t>{part}</w:t></w:r></w:p>' for part in parts)}</w:tc>" for parts in paragraphs
     )
+
+
+PRICES = (("Service", "Time", "Price"), ("Oil", "30 min", "95 | 99"), ("Tyres", "", "62"))
+MARKED_ROW = "<w:trPr><w:tblHeader/></w:trPr>"
+STYLED = '<w:tblPr><w:tblLook w:val="04A0" w:firstRow="{}"/></w:tblPr>'
+OLDER_STYLED = '<w:tblPr><w:tblLook w:val="0020"/></w:tblPr>'
+
+
+def word_table(rows: Sequence[Sequence[str]], properties: str = "", mark: str = "") -> str:
+    first, *others = (f"{cells(*row)}</w:tr>" for row in rows)
+    return f"<w:tbl>{properties}<w:tr>{mark}{first}{''.join(f'<w:tr>{row}' for row in others)}</w:tbl>"
+
+
+@for_each(
+    "table",
+    [
+        word_table(PRICES, STYLED.format(1)),
+        word_table(PRICES, OLDER_STYLED),
+        word_table(PRICES, STYLED.format(0), MARKED_ROW),
+        word_table([("Service", "Price"), ("Oil", "95 | 99"), ("Tyres", "62")], "", MARKED_ROW),
+        word_table([("Service", "2024", ""), ("Oil", "90", "95 | 99"), ("Tyres", "", "62")], "", MARKED_ROW),
+    ],
+)
+def test_a_word_table_with_names_of_columns_is_a_table(tmp_path: Path, table: str) -> None:
+    """Its rows are then found and quoted with the names of their columns."""
+    lines = read(docx(tmp_path / "a.docx", table)).text.splitlines()
+    assert lines[0].startswith("| Service | ")
+    assert set(lines[1]) == set("| -")
+    assert lines[2].startswith("| Oil | ")
+    assert lines[2].endswith("| 95 \\| 99 |")
+    assert len(lines) == 4
+
+
+@for_each(
+    "table",
+    [
+        word_table(PRICES, STYLED.format(0)),
+        word_table([("Place", "Bonn"), ("Date", "4 May"), ("Chair", "Bo")], STYLED.format(1)),  # a form
+        word_table([("Oil", "30 min", "95"), ("Tyres", "2 h", "62")], STYLED.format(1)),  # the first row has figures
+        word_table([("Service", "Time", "Price"), ("Oil", "95")], STYLED.format(1)),
+        word_table([("Oil", "", ""), ("Tyres", "now", "dear")], STYLED.format(1)),
+    ],
+)
+def test_the_first_row_of_another_word_table_stays_a_row(tmp_path: Path, table: str) -> None:
+    assert "---" not in read(docx(tmp_path / "a.docx", table)).text
+
+
+MANY_ROWS = [("Name", "Place", "Price"), *((f"thing {number}", "here", str(number)) for number in range(300))]
+
+
+def list_passages_with_rows(text: str) -> list[str]:
+    passages = [text[chunk.start : chunk.end] for chunk in split_chunks(text)]
+    return [passage for passage in passages if "| thing " in passage]
+
+
+def test_each_passage_of_a_long_word_table_has_the_names_of_its_columns(tmp_path: Path) -> None:
+    """A row without them cannot be quoted."""
+    found = list_passages_with_rows(read(docx(tmp_path / "a.docx", word_table(MANY_ROWS, STYLED.format(1)))).text)
+    assert len(found) > 2
+    assert all("| Name | Place | Price |\n| --- | --- | --- |\n| thing " in passage for passage in found)
+    assert all(sum(f"| thing {number} |" in passage for passage in found) == 1 for number in range(300))
+
+
+def test_each_passage_of_a_long_markdown_table_has_the_names_of_its_columns(tmp_path: Path) -> None:
+    """A table that is shown as code stays as it is."""
+    names, *rows = (f"| {' | '.join(row)} |" for row in MANY_ROWS)
+    table = "\n".join([names, "|:--|---|---:|", *rows])
+    (tmp_path / "a.md").write_text(
+        f"# Things\n\nBefore.\n\n{table}\n\nBehind.\n\n```\n{table}\n```\n", encoding="utf-8"
+    )
+    text = read(tmp_path / "a.md").text
+    tables, code = text.split("Behind.")
+    found = list_passages_with_rows(tables)
+    assert len(found) > 2
+    assert all(f"{names}\n|:--|---|---:|\n| thing " in passage for passage in found)
+    assert code == f"\n\n```\n{table}\n```\n"
 
 
 def test_cells_of_a_word_table_keep_their_columns(tmp_path: Path) -> None:

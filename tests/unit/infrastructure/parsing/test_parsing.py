@@ -252,6 +252,14 @@ def test_terms_code_and_tables_become_markdown() -> None:
     assert "SECRET" not in text
 
 
+def test_the_caption_of_a_table_stands_above_it() -> None:
+    """It says what the figures are."""
+    rows = "<tr><th>Car</th><th>Front</th></tr><tr><td>Zoe</td><td>2.5</td></tr>"
+    table = f"<table><caption>Tyre <b>pressure</b> &lt;bar&gt;</caption>{rows}</table>"
+    text = str(read_html(f"<html><body><main><p>In the garage.</p>{table}<p>Behind.</p></main></body></html>")["text"])
+    assert text.split("\n\n")[1:3] == ["Tyre pressure <bar>", "| Car | Front |\n| --- | --- |\n| Zoe | 2.5 |"]
+
+
 @pytest.mark.parametrize(
     ("rows", "table"),
     [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from pypdf import PageObject
-from tests.unit.infrastructure.parsing.pdf_samples import laid_out_pdf
+from tests.unit.infrastructure.parsing.pdf_samples import drawn_pdf, laid_out_pdf
 
 from modules.llm_platform.domain.text.page_starts import find_page, number_pages
 from modules.llm_platform.infrastructure.parsing import pdf
@@ -53,6 +53,22 @@ def test_headings_rows_and_gaps_end_a_block() -> None:
         "Services for parks of other 5.3 6.5",
         "Management",
         "Marta Lind is the chief executive.",
+    ]
+
+
+def test_the_standard_fonts_have_their_own_widths() -> None:
+    """A file does not name them. With wider letters the gap between two cells was none, and each cell was a line."""
+    rows = """
+    72 700 10 F1 Extinguishers
+    142 700 10 F1 Pierre Martin
+    213 700 10 F1 Nora Beck
+    72 686 10 F1 First aid kits
+    142 686 10 F1 Sofia Alvarez
+    213 686 10 F1 Jonas Frey
+    """
+    assert str(read_pdf(drawn_pdf(rows))["text"]).split("\n\n") == [
+        "Extinguishers Pierre Martin Nora Beck",
+        "First aid kits Sofia Alvarez Jonas Frey",
     ]
 
 

@@ -303,7 +303,7 @@ class _Comparison:
         """Compare what a support model judged, and none did here, with what it may have judged."""
         doubt = self._find_doubt(_place(was))
         if doubt is not None and was.verdict in ("supported", "partial"):
-            words = self._checker.show_quote(words, doubt.quote)
+            words = self._checker.show_quote(words, doubt.quote, doubt.claim)
         if failed := _compare_words(was, words):
             return failed
         if doubt is None:

@@ -4,6 +4,7 @@ Words, numbers, names, dates and negations are compared. Where these leave a dou
 """
 
 import html
+import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from functools import cache
@@ -23,6 +24,7 @@ from modules.llm_platform.domain.text.language import stop_words
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.text.page_starts import find_page
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
+from modules.llm_platform.domain.text.tokens import fold, words
 from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
@@ -34,6 +36,7 @@ MAX_PASSAGE_CHARS = 500  # of the passage in English that a support model reads,
 MAX_FOREIGN_CHARS = {"zh": 150}  # the same in other languages
 MAX_OTHER_CHARS = 350
 MAX_RECEIPT_WORDS = 4  # more words on one side of a difference are not shown as a pair
+_HEADINGS = re.compile(r"(?:#{1,6}[ \t][^\n]*\n\s*)+")
 _NO_STATEMENT_ENDS = (*QUESTION_MARKS, *COLONS)
 
 
@@ -334,8 +337,11 @@ class CitationChecker:
                 self._prepared[number] = prepare(source.text, source.title, self._language)
 
     def _make_citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
-        span, judgement = self._judge(sentence, number)
+        judged, judgement = self._judge(sentence, number)
         source = self._sources[number]
+        span = self._leave_out_heading(judged, number, self._read_claim(sentence.claim).text)
+        if judgement.change and judgement.change.found[0] < span[0]:
+            span = judged  # The difference is in the heading.
         quote, link = self._make_quote(source, span)
         page = find_page(source.pages, span[0]) if quote else None
         return Citation(
@@ -381,14 +387,30 @@ class CitationChecker:
             claimed=TextSpan(start=start, end=end), found=TextSpan(start=first, end=last), kind=change.kind
         )
 
-    def show_quote(self, citation: Citation, span: Span) -> Citation:
-        """Return the citation with another quote of its source."""
+    def show_quote(self, citation: Citation, span: Span, claim: str) -> Citation:
+        """Return the citation with another quote of its source, for the same claim."""
         source = self._sources[citation.source_index]
+        span = self._leave_out_heading(span, source.index, claim)
         quote, link = self._make_quote(source, span)
         page = find_page(source.pages, span[0]) if quote else None
         return citation.model_copy(
             update={"quote": quote, "quote_start": span[0], "quote_end": span[1], "quote_url": link, "page": page}
         )
+
+    def _leave_out_heading(self, span: Span, number: int, claim: str) -> Span:
+        """Return the span without the Markdown headings right above its text. They were compared, too.
+
+        A heading stays if the claim has a word of it that the text below has not, such as the name of what the text describes.
+        """
+        text = self._prepared[number].text
+        headings = _HEADINGS.match(text, *span)
+        if headings is None or headings.end() == span[1]:
+            return span
+        said, above, below = (
+            set(map(fold, words(part))) for part in (claim, headings[0], text[headings.end() : span[1]])
+        )
+        needed = (said & above) - below - stop_words(self._language)
+        return span if needed else (headings.end(), span[1])
 
     def _make_quote(self, source: Source, span: Span) -> tuple[str, str | None]:
         """Return the quote and the link to it. Both are cached, because the early and the final check need them."""

@@ -118,6 +118,10 @@ class _ProseReader:
                 text = "\n".join(map(str.strip, part)) if _is_prose(part) else _code_text(part)
                 yield Block("paragraph" if _is_prose(part) else "code", text, self.heading)
             return
+        if kind in ("paragraph", "item") and not term and _begins_with_heading(lines):
+            kind, self.heading = "paragraph", strip_markup(lines[0].strip())
+            yield Block("heading", self.heading, self.heading)
+            lines = lines[1:]
         is_single = kind == "paragraph" and len(lines) == 1 and not term
         if is_single and not lines[0][:TEXT_INDENT].isspace() and _reads_like_a_heading(lines[0]):
             kind = "heading"
@@ -201,6 +205,22 @@ def _is_navigation(kind: BlockKind, lines: Sequence[str]) -> bool:
     if kind != "paragraph" or len(lines) < NAVIGATION_LINES:
         return False
     return all(len(line) < NAVIGATION_LINE_CHARS and not ends_sentence(line) for line in lines)
+
+
+def _begins_with_heading(lines: Sequence[str]) -> bool:
+    """Return whether the first line is the heading of the text right below it, as in `2. Members` above `The club has …`.
+
+    A line that is wrapped is full: the first word of the next line had no room on it. A line with a figure or a colon may be a
+    fact of its own, and the text of a list item is indented.
+    """
+    if len(lines) < 2 or not lines[1][:1].isupper() or not _reads_like_a_heading(lines[0]):
+        return False
+    first = lines[0].strip()
+    room = max(map(len, lines)) - len(lines[0].rstrip()) - 1
+    says_nothing = (
+        first[:1].isupper() and first[-1:].isalnum() and not any(map(str.isdecimal, first)) and ":" not in first
+    )
+    return says_nothing and len(lines[1].split(maxsplit=1)[0]) <= room
 
 
 def _reads_like_a_heading(line: str) -> bool:

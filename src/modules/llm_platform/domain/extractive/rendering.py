@@ -38,9 +38,7 @@ def render_answer(question: Question, extraction: Extraction, messages: Messages
 def render_rows(found: RowsFound, messages: Messages) -> str:
     """Return the table rows that answer, below a line that says what they have most or least of, or how many they are."""
     lead = messages.count_rows(found.extreme, strip_markup(found.column), len(found.rows), found.read)
-    first = found.rows[0]
-    rows = [row.sentence.row for row in found.rows]
-    return f"{lead}\n\n{_render_table(first.sentence.columns, rows, first.source.index)}"
+    return f"{lead}\n\n{_render_rows(found.rows)}"
 
 
 def render_closest(extraction: Extraction, messages: Messages) -> str:
@@ -53,10 +51,26 @@ def render_closest(extraction: Extraction, messages: Messages) -> str:
 
 
 def list_closest(ordered: Sequence[Candidate], messages: Messages) -> str:
-    """Return the first sentences that can stand alone, below a line that introduces them; empty if there are none."""
+    """Return the first sentences that can stand alone, below a line that introduces them; empty if there are none.
+
+    The rows of a table stand together, where its first row would stand, below the names of the columns.
+    """
     alone = [one for one in ordered if _stands_alone(one)][:MAX_CLOSEST]
-    lines = [f"- {_add_markers(_render_text(one), [one.source.index])}" for one in alone]
-    return "\n".join([messages.closest, "", *lines]) if lines else ""
+    by_table: dict[object, list[Candidate]] = {}
+    for one in alone:
+        by_table.setdefault((one.rank, one.sentence.columns) if one.sentence.row else id(one), []).append(one)
+    blocks: list[str] = []
+    for is_table, groups in itertools.groupby(by_table.values(), key=lambda group: bool(group[0].sentence.row)):
+        if is_table:
+            blocks += [_render_rows(group) for group in groups]
+        else:
+            blocks.append("\n".join(f"- {_add_markers(_render_text(one), [one.source.index])}" for (one,) in groups))
+    return "\n\n".join([messages.closest, *blocks]) if blocks else ""
+
+
+def _render_rows(rows: Sequence[Candidate]) -> str:
+    first = rows[0]
+    return _render_table(first.sentence.columns, [row.sentence.row for row in rows], first.source.index)
 
 
 def _stands_alone(candidate: Candidate) -> bool:

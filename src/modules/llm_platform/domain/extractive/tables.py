@@ -51,13 +51,18 @@ class _Table:
         return [row.sentence.row[column] for row in self.rows]
 
     def matches(self, asked: Sequence[str]) -> int:
-        """Return how many of these words the title, the heading, the column names or the cells have."""
-        texts = (self.rows[0].source.title, self.rows[0].sentence.heading, *self.columns, *self._all_cells())
+        """Return how many of these words the title, the heading or the column names have, or a cell that the question names.
+
+        A word within the text of a cell says nothing about the rows: `Booked with the car` is a note on a child seat.
+        """
+        texts = (self.rows[0].source.title, self.rows[0].sentence.heading, *self.columns)
         known = {word for text in texts for word in _split(text)}
+        known.update(word for cell in self._distinct_cells() if _names(cell, asked) for word in cell)
         return sum(any(is_form(word, other) for other in known) for word in asked)
 
-    def _all_cells(self) -> Iterable[str]:
-        return itertools.chain.from_iterable(row.sentence.row for row in self.rows)
+    def _distinct_cells(self) -> Iterable[tuple[str, ...]]:
+        cells = set(itertools.chain.from_iterable(row.sentence.row for row in self.rows))
+        return {tuple(_split(cell)) for cell in cells}
 
 
 def asks_about_rows(question: Question) -> bool:
@@ -79,17 +84,26 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     if not asks_about_rows(question):
         return None
     asked = _fold_words(question.text)
-    extreme = _find_asked_extreme(asked)
     content = [word for word in asked if word not in stop_words(question.language) and not _is_extreme(word)]
-    tables = sorted(_list_tables(candidates), key=lambda table: -table.matches(content))
-    if not tables or not tables[0].matches(content):
+    tables = _list_tables(candidates)
+    matches = [table.matches(content) for table in tables]
+    most = max(matches, default=0)
+    if not most:
         return None
-    table = tables[0]
+    nearest = [table for table, count in zip(tables, matches, strict=True) if count == most]
+    found = [rows for table in nearest if (rows := _answer_from(table, content, asked)) is not None]
+    # A column that the question names comes before one that is the only one of its table to be compared.
+    found = [rows for rows in found if any(_is_asked(name, content) for name in _split(rows.column))] or found
+    return found[0] if len(found) == 1 else None
+
+
+def _answer_from(table: _Table, content: Sequence[str], asked: Sequence[str]) -> RowsFound | None:
     rows = _filter_rows(table, content)
-    if extreme is None:
-        is_filtered = 0 < len(rows) < len(table.rows)
-        return RowsFound(tuple(rows), len(table.rows)) if is_filtered and len(rows) <= MAX_COUNTED else None
-    return _find_extreme(table, rows, content, asked, extreme)
+    if (extreme := _find_asked_extreme(asked)) is not None:
+        return _find_extreme(table, rows, content, asked, extreme)
+    # A single row is what the question names, and not what it counts: "How many seats does Anna have?"
+    is_count = 1 < len(rows) < len(table.rows) and len(rows) <= MAX_COUNTED
+    return RowsFound(tuple(rows), len(table.rows)) if is_count else None
 
 
 def _find_extreme(
@@ -114,10 +128,15 @@ def _find_extreme(
 def _choose_column(
     table: _Table, measures: Sequence[int], content: Sequence[str], asked: Sequence[str], *, by_date: bool
 ) -> int | None:
-    """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one."""
+    """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one.
+
+    A column of which the question has all words comes before one of which it has some.
+    """
     named = [at for at in measures if any(is_form(word, name) for word in content for name in table.names[at])]
-    if len(named) == 1:
-        return named[0]
+    named_in_full = [at for at in named if all(_is_asked(name, asked) for name in table.names[at])]
+    for at in (named_in_full, named):
+        if len(at) == 1:
+            return at[0]
     hints = ["date_columns"] if by_date else []
     hints += [f"{kind}_columns" for kind in ("price", "duration") if not _load_list(f"{kind}s").isdisjoint(asked)]
     hinted = [at for at in named or measures for hint in hints if not _load_list(hint).isdisjoint(table.names[at])]
@@ -131,10 +150,7 @@ def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
     rows = list(table.rows)
     for column in range(1, len(table.columns)):
         cells = [_split(cell) for cell in table.cells(column)]
-        named = [
-            bool(cell) and not all(word.isdigit() for word in cell) and all(_is_asked(word, content) for word in cell)
-            for cell in cells
-        ]
+        named = [_names(cell, content) for cell in cells]
         says_yes = [_load_list("yes").issuperset(cell) and bool(cell) for cell in cells]
         if any(says_yes) and any(_is_asked(word, content) for word in table.names[column]):
             named = says_yes
@@ -161,6 +177,11 @@ def _load_list(kind: str) -> frozenset[str]:
 def _is_extreme(word: str) -> bool:
     kinds = (*EXTREMES, "counting", "prices", "durations")
     return any(word in _load_list(kind) for kind in kinds)
+
+
+def _names(cell: Sequence[str], content: Sequence[str]) -> bool:
+    """Return whether the question has all words of a cell. A number alone names nothing."""
+    return any(not word.isdigit() for word in cell) and all(_is_asked(word, content) for word in cell)
 
 
 def _is_asked(word: str, content: Sequence[str]) -> bool:

@@ -16,6 +16,7 @@ CLOSING: Final = "\"'”’»」』)）\\]*_`"  # quotes, brackets and emphasis 
 END_CHARS: Final = 8  # a stop and the closing signs behind it
 MAX_NAME_CHARS = 100  # searched before a stop without a blank behind it
 WINDOW_CHARS = 3000  # handed to the sentence splitter at once
+ORDINAL_CHARS = 12  # an article and the ordinal behind it
 LAST_STOP_CHARS = 400  # the last stop of a window is searched here first
 
 _ENDS = re.compile(rf"[{STOPS}{WIDE_STOPS}{COLONS};][{CLOSING}]*\Z")
@@ -25,6 +26,7 @@ _WIDE_BLANK_BEFORE_STOP = re.compile(r"[^\S\x00-\x7f](?=\.)")  # the splitter pa
 _STOP = re.compile(r"\n\n|[.!?]\s|[。！？]")
 _NAME_BEFORE = re.compile(r"[A-Za-z_][\w.]*\.\Z")
 _NAME_BEHIND = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*(?:\()?")
+_ORDINAL = re.compile(r"\b(?:[Dd](?:er|ie|as|en|em|es)|[Ii](?:m|ns)|[Zz]ur|[Bb]eim)\s\d{1,3}\.\Z")
 _JOINED = re.compile(r"[A-Z]{2}|\w*?(?:[._(]|[a-z][A-Z])")
 
 
@@ -66,7 +68,7 @@ def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
             continue
         start = at if piece[0] == bare[0] else at + len(piece) - len(piece.lstrip())
         end = start + len(bare)
-        if start == last and _continues(window, last):
+        if (start == last and _continues(window, last)) or (language == "de" and _ends_in_ordinal(window, last, start)):
             last = end
             continue
         if last > 0:
@@ -91,6 +93,18 @@ def _continues(text: str, at: int) -> bool:
     if before is None or behind is None:
         return False
     return "." in before[0][:-1] or _JOINED.match(behind[0]) is not None
+
+
+def _ends_in_ordinal(text: str, at: int, start: int) -> bool:
+    """Return whether a German sentence goes on at `start` after a number with a point: `das 18. Lebensjahr`.
+
+    A number right behind an article is an ordinal. `am 5.` may be a date that ends its sentence.
+    """
+    return (
+        text[at - 1 : at] == "."
+        and _ORDINAL.search(text, max(0, at - ORDINAL_CHARS), at) is not None
+        and (text.count("\n", at, start) < 2)
+    )
 
 
 def _pieces(language: str, text: str) -> list[str]:

@@ -2,7 +2,8 @@
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -28,6 +29,9 @@ TABLE_WORDS: Final = 250  # a long table becomes several of this size: each pass
 HEAD_SHARE: Final = 4  # the rows of a table may be this many times as long as the names of its columns
 DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
 
+_WITH_TABLES = frozenset((".md", ".markdown", ".html", ".htm", ".docx", ".epub"))
+# The names of the columns with the rule below them, and the rows.
+_TABLE = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t]*:?-[-:|][-:| \t]*\|[ \t]*)\n((?:\|[^\n]*(?:\n|\Z))+)", re.MULTILINE)
 _SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)  # the first line of files for Excel
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 # A line of YAML: indented, with a key, an item of a list, a comment, or a bracket. A text may begin with a rule, too.
@@ -51,6 +55,8 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
     """Read a file, or the bytes of a file with this name, as `read_text` does."""
     suffix = get_suffix(name)
     parsed = _parse(suffix, file, parser)
+    if suffix in _WITH_TABLES and _TABLE.search(parsed.text):
+        parsed = replace(parsed, text=_repeat_column_names(parsed.text))
     text = redactor.text(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
@@ -120,19 +126,33 @@ def _as_table(text: str) -> str:
         rows = [row for row in csv.reader(StringIO(written, newline=""), delimiter=delimiter) if any(row)]
     except csv.Error:  # a value of more than 128 KiB, as behind a quotation mark without its second
         return text
-    return (
-        "\n\n".join(_render_tables([f"| {' | '.join(map(_render_cell, row))} |" for row in rows], len(rows[0])))
-        if rows
-        else text
-    )
+    if not rows:
+        return text
+    names, *lines = (f"| {' | '.join(map(_render_cell, row))} |" for row in rows)
+    return "\n\n".join(_render_tables(f"{names}\n|{' --- |' * len(rows[0])}", lines))
 
 
-def _render_tables(lines: list[str], columns: int) -> Iterator[str]:
-    """Yield the rows below the first one in tables that are a passage at most, each below the names of the columns."""
-    head = f"{lines[0]}\n|{' --- |' * columns}"
+def _repeat_column_names(text: str) -> str:
+    """Return Markdown with its long tables in parts of a passage each, as those of separated values are. Code stays."""
+    parts: list[str] = []
+    end = 0
+    for part in read_outline(text):
+        if part.kind != "code":
+            parts += [text[end : part.start], _TABLE.sub(_divide_table, text[part.start : part.end])]
+            end = part.end
+    return "".join([*parts, text[end:]])
+
+
+def _divide_table(found: re.Match[str]) -> str:
+    rows = found[2].removesuffix("\n")
+    return "\n\n".join(_render_tables(found[1], rows.split("\n"))) + found[2][len(rows) :]
+
+
+def _render_tables(head: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield the rows in tables that are a passage at most, each below the names of the columns and their rule."""
     most = max(TABLE_WORDS, HEAD_SHARE * len(head.split()))
     part, words = [head], 0
-    for line in lines[1:]:
+    for line in lines:
         more = max(len(line.split()), len(line) // CHARS_PER_WORD)
         if words and words + more > most:
             yield "\n".join(part)

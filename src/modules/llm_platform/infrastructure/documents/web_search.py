@@ -13,11 +13,15 @@ from modules.llm_platform.domain.dtos.document_dtos import DocumentList, Documen
 from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, IndexedDocument, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
+from modules.llm_platform.domain.extractive.question import read_question
+from modules.llm_platform.domain.extractive.sentences import MAX_PARAGRAPHS, MAX_SENTENCES, MAX_TEXT_CHARS
+from modules.llm_platform.domain.extractive.tables import asks_about_rows
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
-from modules.llm_platform.domain.retrieval.merge_passages import merge_document_text, merge_passages
+from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text, merge_passages
 from modules.llm_platform.domain.search.freshness import freshness_window
+from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
@@ -35,6 +39,7 @@ LISTED_TITLE_CHARS: Final = 200  # longest title in a list
 BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
+DEFAULT_LANGUAGE: Final = "en"  # of a query whose language cannot be told
 TABLE_MARK: Final = "---"  # between the names of the columns and the rows
 NOTHING_READABLE: Final = (
     "the documents folder holds nothing that can be read ({why}): put documents there, or name another folder. "
@@ -269,18 +274,34 @@ class DocumentWebSearch(IWebSearchProvider):
         self._shown[url] = best.doc_id
         if len(self._shown) > MAX_SHOWN:
             del self._shown[next(iter(self._shown))]
-        merged = merge_passages(found, query)
+        table = await self._read_table(found, query)
+        merged = merge_passages(found, query) if table is None else MergedText(table)
         snippet = self.redactor.text(merged.text)
         return WebSearchResultItem(
             title=self.redactor.text(best.title or best.doc_id),
             url=url,
             snippet=snippet,
             pages=merged.pages if snippet == merged.text else (),
-            is_whole=await self._is_whole(found, merged.text),
+            is_whole=table is not None or await self._is_whole(found, merged.text),
             source=self.name,
             site_name=best.source,
             score=round(min(1.0, max(0.0, found[0].score)), SCORE_DIGITS),
         )
+
+    async def _read_table(self, found: Sequence[FoundPassage], query: str) -> str | None:
+        """Return the whole text of a document that is a table, for a question that compares or counts its rows.
+
+        It is None for any other document or question, and for a table that is longer than the writer of quotes reads.
+        """
+        if not all(hit.passage.text.startswith("|") for hit in found):
+            return None
+        if not asks_about_rows(read_question(query, detect(query) or DEFAULT_LANGUAGE)):
+            return None
+        with _translate_errors(self._otherwise):
+            text = merge_document_text(await self.document(found[0].passage.doc_id)).text
+        parts = text.split("\n\n")
+        is_read = len(parts) <= MAX_PARAGRAPHS and text.count("\n") < MAX_SENTENCES and len(text) <= MAX_TEXT_CHARS
+        return text if is_read and all(part.startswith("|") for part in parts) else None
 
     async def _is_whole(self, found: Sequence[FoundPassage], text: str) -> bool:
         """Return whether this text is the whole document. Only documents with a table are looked up: whoever counts rows asks."""

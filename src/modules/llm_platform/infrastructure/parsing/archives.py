@@ -34,6 +34,8 @@ _MAX_END_BYTES = 66_000
 _SKIPPED = ("Fallback", "moveFrom")  # Text that stands elsewhere, too, or did.
 _TEXT_BOX = "txbxContent"
 _CHARACTERS = {"tab": " ", "br": " ", "cr": " ", "noBreakHyphen": "-"}
+_FLAGS = re.compile(r"[0-9A-Fa-f]{4}")
+_FIRST_ROW = 0x0020
 _HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
 
 
@@ -235,20 +237,55 @@ class _Cell:
 
 
 @dataclass(slots=True)
+class _Table:
+    """The rows of a table with their cells, from the paragraph `begin` on.
+
+    - `has_heading_style` is True if the style of the table gives the first row another form, as Word does by default.
+    - `has_heading_row` is True if the first row is marked to be repeated on each page.
+    """
+
+    begin: int
+    rows: list[list[str]] = field(default_factory=list)
+    has_heading_style: bool = False
+    has_heading_row: bool = False
+
+    @property
+    def names_columns(self) -> bool:
+        """Whether the first row has the names of the columns. A table of two columns may be a form: `Place | Bonn`."""
+        first, *others = self.rows or [[]]
+        if not others or len(first) < 2 or any(len(row) != len(first) for row in others):
+            return False
+        return self.has_heading_row or (
+            self.has_heading_style
+            and len(first) > 2
+            and all(first)
+            and len(set(first)) == len(first)
+            and not any(letter.isdecimal() for name in first for letter in name)
+        )
+
+    def render(self) -> str:
+        """Return the table as Markdown."""
+        rows = [[text.replace("|", "\\|") for text in row] for row in self.rows]
+        return "\n".join(f"| {' | '.join(row)} |" for row in (rows[0], ["---"] * len(rows[0]), *rows[1:]))
+
+
+@dataclass(slots=True)
 class _Around:
     """What was read of the paragraph and the tables around a text box."""
 
     paragraphs: list[str]
     pieces: list[str]
     rows: list[list[_Cell]]
+    tables: list[_Table]
     boxed: list[str]
     mark: str
     is_hidden: bool
 
 
 class _Paragraphs(_Xml):
-    """The paragraphs of a Word document. Headings begin with `#` and list items with `-`. A table row is one line, in which an
-    empty cell keeps its place. The paragraphs of a text box stand behind the paragraph that it is anchored in.
+    """The paragraphs of a Word document. Headings begin with `#` and list items with `-`. A table is Markdown if its first row
+    has the names of its columns. A row of another table is one line. An empty cell keeps its place. The paragraphs of a text box
+    stand behind the paragraph that it is anchored in.
     """
 
     def __init__(self, levels: dict[str, int]) -> None:
@@ -258,6 +295,7 @@ class _Paragraphs(_Xml):
         self._chars = 0
         self._pieces: list[str] = []
         self._rows: list[list[_Cell]] = []  # The open rows: rows of nested tables stand last.
+        self._tables: list[_Table] = []  # The open tables: nested ones stand last.
         self._open_cells = 0
         self._in_text = self._hidden = False
         self._skipped = 0  # The number of open elements of _SKIPPED.
@@ -272,6 +310,12 @@ class _Paragraphs(_Xml):
             return
         elif name == _TEXT_BOX:
             self._open_box()
+        elif name == "tbl":
+            self._tables.append(_Table(len(self.paragraphs)))
+        elif name == "tblLook" and self._tables:
+            self._tables[-1].has_heading_style = _formats_first_row(attributes)
+        elif name == "tblHeader" and self._tables and not self._tables[-1].rows:
+            self._tables[-1].has_heading_row = attributes.get("val") not in ("0", "false")
         elif name == "tr":
             self._rows.append([])
         elif name == "tc" and self._rows:
@@ -308,6 +352,11 @@ class _Paragraphs(_Xml):
             self._end_paragraph()
         elif name == "tr" and self._rows:
             self._end_row(self._rows.pop())
+        elif name == "tbl" and self._tables:
+            table = self._tables.pop()
+            has_only_rows = len(self.paragraphs) - table.begin == len(table.rows)
+            if has_only_rows and table.names_columns:
+                self.paragraphs[table.begin :] = [table.render()]
 
     def finish(self) -> None:
         """End the open paragraph and its text boxes. A document that is too long is not read to its end."""
@@ -317,14 +366,17 @@ class _Paragraphs(_Xml):
 
     def _open_box(self) -> None:
         self._around.append(
-            _Around(self.paragraphs, self._pieces, self._rows, self._boxed, self._mark, is_hidden=self._hidden)
+            _Around(
+                self.paragraphs, self._pieces, self._rows, self._tables, self._boxed, self._mark, is_hidden=self._hidden
+            )
         )
-        self.paragraphs, self._pieces, self._rows, self._boxed, self._mark = [], [], [], [], ""
+        self.paragraphs, self._pieces, self._rows, self._tables, self._boxed, self._mark = [], [], [], [], [], ""
 
     def _close_box(self) -> None:
         self._end_paragraph()
         around, found = self._around.pop(), self.paragraphs
         self.paragraphs, self._pieces, self._rows = around.paragraphs, around.pieces, around.rows
+        self._tables = around.tables
         self._boxed, self._mark, self._hidden = around.boxed, around.mark, around.is_hidden
         self._boxed += found
 
@@ -341,6 +393,8 @@ class _Paragraphs(_Xml):
         if any(cell.paragraphs for cell in row):
             texts = [text for cell in row for text in (" ".join(cell.paragraphs), *[""] * (cell.span - 1))]
             self.paragraphs.append(" | ".join(texts).strip())
+            if self._tables:
+                self._tables[-1].rows.append(texts)
             self._chars += len(" | ") * len(texts)
 
     def text(self, text: str) -> None:
@@ -351,6 +405,14 @@ class _Paragraphs(_Xml):
     @property
     def is_full(self) -> bool:
         return self._chars > MAX_CHARS or len(self.paragraphs) + self._open_cells > MAX_PARAGRAPHS
+
+
+def _formats_first_row(look: dict[str, str]) -> bool:
+    """Return whether a table's style formats its first row: older files have a number of flags in place of the attribute."""
+    if "firstRow" in look:
+        return look["firstRow"] not in ("0", "false")
+    flags = look.get("val", "")
+    return bool(_FLAGS.fullmatch(flags) and int(flags, 16) & _FIRST_ROW)
 
 
 def read_docx(file: File) -> Answer:

@@ -170,6 +170,8 @@ def _decode_by_guess(data: bytes) -> Decoded:
     except LookupError:
         encoding = FALLBACK
         text = data.decode(FALLBACK, "replace")
+    if text == data.decode(FALLBACK, "replace"):
+        encoding = FALLBACK  # a note on a rare encoding that gives the same letters would worry its reader
     return Decoded(text, f"it is not UTF-8 and was read as {encoding}: save it as UTF-8 if letters look wrong")
 
 

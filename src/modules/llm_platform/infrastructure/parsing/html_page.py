@@ -241,7 +241,9 @@ def _mark_comments(tree: Any) -> None:
 
 
 def _set_tables(tree: Any) -> None:
-    """Replace tables that have a header row by Markdown. A table with block elements is page layout and stays."""
+    """Replace tables that have a header row by Markdown, below their caption. A table with block elements is page layout and
+    stays.
+    """
     spread = _CellSpread()
     for table in find_elements(tree.body, "table")[:MAX_TABLES]:
         if table.query_selector(_LAYOUT) is not None:
@@ -254,7 +256,9 @@ def _set_tables(tree: Any) -> None:
             continue
         cells = spread.read(rows)
         lines = [f"| {' | '.join(row)} |" for row in (cells[0], ["---"] * len(cells[0]), *cells[1:])]
-        table.html = "<p>" + "<br>".join(map(escape, lines)) + "</p>"
+        caption = table.query_selector("caption")
+        title = "" if caption is None else " ".join(str(caption.text).split())
+        table.html = f"<p>{escape(title)}</p>" * bool(title) + f"<p>{'<br>'.join(map(escape, lines))}</p>"
 
 
 class _CellSpread:

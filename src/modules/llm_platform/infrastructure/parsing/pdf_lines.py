@@ -174,10 +174,12 @@ class _Widths:
                 inner = font["/DescendantFonts"][0].get_object()
                 default = float(inner["/DW"]) if "/DW" in inner else DEFAULT_WIDTH
                 return cls(2, default, dict(_list_widths(inner["/W"])) if "/W" in inner else {})
+            if "/Widths" not in font:
+                return cls(known=_list_standard_widths(str(font["/BaseFont"]).removeprefix("/")))
             first = int(font["/FirstChar"])
             return cls(1, WIDE_CHAR, {first + at: float(width) for at, width in enumerate(font["/Widths"][:256])})
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-            return cls()  # one of the standard fonts, whose widths no file has, or a broken one
+            return cls()
 
     def measure(self, parts: Sequence[Any]) -> tuple[float, int]:
         """Return the width of what is shown, in thousandths of the font size, and how many characters it has."""
@@ -190,6 +192,19 @@ class _Widths:
                     width += self.known.get(int.from_bytes(part[at : at + self.code_bytes], "big"), self.default)
                     chars += 1
         return width, chars
+
+
+def _list_standard_widths(font: str) -> dict[int, float]:
+    """Return the widths of one of the 14 fonts that every reader of PDF has, so that files need not name them."""
+    try:
+        from pypdf._codecs.core_font_metrics import CORE_FONT_METRICS
+    except ImportError:  # an older version
+        return {}
+    if font not in CORE_FONT_METRICS:
+        return {}
+    widths = CORE_FONT_METRICS[font].character_widths
+    letters = {code: bytes((code,)).decode("cp1252", "replace") for code in range(256)}
+    return {code: float(widths[letter]) for code, letter in letters.items() if letter in widths}
 
 
 def _list_widths(entries: Sequence[Any]) -> Iterator[tuple[int, float]]:

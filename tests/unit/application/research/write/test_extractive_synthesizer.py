@@ -202,6 +202,24 @@ async def test_a_sentence_that_may_answer_is_shown_without_a_claim(monkeypatch: 
     ]
 
 
+async def test_closest_rows_of_a_table_stand_below_the_names_of_its_columns() -> None:
+    """A row says nothing without them: `Vega | 4 | 2019` may be any figures."""
+    table = "| Boat | Berth | Bought |\n|---|---|---|\n| Vega | 4 | 2019 |\n| Luna | 7 | 2021 |\n"
+    sources = (
+        Source(index=1, title="Boats", url="https://a.example/1", text=table),
+        Source(index=2, title="Rules", url="https://a.example/2", text="The berth of a boat is paid in advance."),
+    )
+    model = FakeSupportModel(answers=-20.0)
+    written = await ExtractiveSynthesizer(FakeSentenceEncoder(lambda question, sentence: 0.0), model).synthesize(
+        SynthesisRequest("Who painted the boat Vega?", sources, "en")
+    )
+    lines = written.closest.splitlines()
+    head = lines.index("| Boat | Berth | Bought |")
+    assert lines[head - 1] == ""
+    assert sorted(lines[head + 2 : head + 4]) == ["| Luna | 7 | 2021 [1] |", "| Vega | 4 | 2019 [1] |"]
+    assert "- The berth of a boat is paid in advance [2]." in lines
+
+
 async def test_a_lead_in_without_its_code_is_no_closest_passage() -> None:
     text = "- Build the image of the service first:\n\n```\nmake image\n```\n\nThe service listens on port 8080.\n"
     sources = (Source(index=1, title="Deploy", url="https://a.example/1", text=text, is_whole=True),)

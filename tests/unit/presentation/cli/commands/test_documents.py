@@ -73,6 +73,15 @@ def test_documents_and_problems_are_printed(capsys: pytest.CaptureFixture[str], 
     ]
 
 
+def test_addresses_are_printed_as_the_files_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    """JSON has them percent-encoded."""
+    listed = DocumentList(total=1, documents=(ListedDocument(title="Menu", url="doc:caf%C3%A9%20menu.md"),))
+    run(Platform(listed))
+    assert capsys.readouterr().out.splitlines()[1] == "  doc:café menu.md  Menu"
+    run(Platform(listed), "--json")
+    assert json.loads(capsys.readouterr().out)["documents"][0]["url"] == "doc:caf%C3%A9%20menu.md"
+
+
 def test_a_folder_that_is_being_read_is_waited_for(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from shared.exceptions import AppException
 
-RULES_VERSION = "15"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "16"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
 Result = TypeVar("Result")

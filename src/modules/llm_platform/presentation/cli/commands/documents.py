@@ -13,7 +13,7 @@ from modules.llm_platform.presentation.cli import options, setup
 from modules.llm_platform.presentation.cli.console import Line
 from modules.llm_platform.presentation.cli.render.json import write_model_json
 from modules.llm_platform.presentation.cli.render.progress import report_folder_progress
-from modules.llm_platform.presentation.cli.render.terminal import format_count, shorten
+from modules.llm_platform.presentation.cli.render.terminal import display_url, format_count, shorten
 
 if TYPE_CHECKING:
     from modules.llm_platform.application.platform import LLMPlatform
@@ -54,9 +54,10 @@ def _render(found: DocumentList) -> Iterator[Line]:
     yield Line(
         f"More than {shown:,} documents" if found.total is None else format_count(found.total, "document"), "bold"
     )
-    width = min(MAX_ADDRESS_CHARS, max((len(document.url) for document in found.documents), default=0))
-    for document in found.documents:
-        yield Line(f"  {document.url:<{width}}  {shorten(document.title)}")
+    addresses = [display_url(document.url) for document in found.documents]
+    width = min(MAX_ADDRESS_CHARS, max(map(len, addresses), default=0))
+    for address, document in zip(addresses, found.documents, strict=True):
+        yield Line(f"  {address:<{width}}  {shorten(document.title)}")
     yield from _count_others((found.total or shown) - shown)
     for heading, count, is_partly_read in (
         ("Not read", found.not_read, False),
