@@ -21,6 +21,11 @@ from modules.llm_platform.testing.web_search import SearchCase, SlowSearch, WebS
 from shared.exceptions import AppException
 
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
+ADDRESS = "https://docs.python.org/3/"
+# All names that a service has for the title, the texts, the date and the score of a result.
+TEXTS = ("title", "name", "snippet", "summary", "description", "content", "highlights", "extra_snippets")
+SITES = ("siteName", "source", "publicationInfo", "profile", "meta_url")
+DATES = ("date", "datePublished", "publishedDate", "published_date", "page_age", "year")
 
 
 class SearchRowContract(WebSearchProviderContract):
@@ -156,3 +161,20 @@ class KeyedSearchContract(AnsweredSearchContract):
     async def test_unusable_addresses_are_dropped(self, url: Any) -> None:
         """A result without a web URL is no result."""
         assert (await self.outcome(json_reply(self.one(url)))).results == ()
+
+    @for_each("value", [7, True, None, {"name": 7, "hostname": 7}, ["text", 7], {"text": "text"}])
+    async def test_fields_of_a_wrong_type_are_left_out(self, value: Any) -> None:
+        """The result stays, since its address is enough."""
+        fields = dict.fromkeys((*TEXTS, *SITES, *DATES, "score"), value)
+        answer = await self.outcome(json_reply(_fill(self.one(ADDRESS), fields)), time_range="year")
+        assert [item.url for item in answer.results] == [ADDRESS]
+
+
+def _fill(answer: Any, fields: dict[str, Any]) -> Any:
+    """Return the answer with these fields in the object that has the address."""
+    if isinstance(answer, list):
+        return [_fill(value, fields) for value in answer]
+    if not isinstance(answer, dict):
+        return answer
+    filled = {name: _fill(value, fields) for name, value in answer.items()}
+    return {**filled, **fields} if ADDRESS in answer.values() else filled

@@ -30,7 +30,7 @@ from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_web_url
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, check_api_key
 from modules.llm_platform.infrastructure.http.errors import Rule, retry_after_s
-from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_line, read_text
+from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_line, read_number, read_text
 
 if TYPE_CHECKING:
     import httpx2
@@ -183,16 +183,25 @@ class KeyedWebSearch(IWebSearchProvider):
         """Return a row of an answer by the names that most services use, or None without a usable address."""
         return self.result(row.get("url"), row.get("title"), row.get("description"))
 
-    def result(self, url: Any, title: Any, snippet: Any, **fields: Any) -> WebSearchResultItem | None:
-        """Return a result of untrusted values, or None without a usable address. `fields` are optional fields of a result."""
+    def result(
+        self, url: Any, title: Any, snippet: Any, *, score: Any = None, **fields: Any
+    ) -> WebSearchResultItem | None:
+        """Return a result of untrusted values, or None without a usable address. `fields` are optional texts of a result.
+
+        A value of another type is left out.
+        """
         address = read_text(url)
         if not is_web_url(address):
             return None
-        optional: dict[str, Any] = {
-            name: read_text(value) or None if isinstance(value, str) else value for name, value in fields.items()
-        }
-        heading = read_line(title) or get_host(address)
-        return WebSearchResultItem(title=heading, url=address, snippet=read_text(snippet), source=self.name, **optional)
+        optional: dict[str, Any] = {name: read_text(value) or None for name, value in fields.items()}
+        return WebSearchResultItem(
+            title=read_line(title) or get_host(address),
+            url=address,
+            snippet=read_text(snippet),
+            source=self.name,
+            score=read_number(score),
+            **optional,
+        )
 
 
 def cut_query(query: str, max_chars: int) -> str:

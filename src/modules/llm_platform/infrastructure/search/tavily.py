@@ -7,7 +7,7 @@ from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.urls.canonical_url import split_domains
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import read_list, read_number
+from modules.llm_platform.infrastructure.http.untrusted_json import read_list
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
 TAVILY_QUERY_CHARS: Final = 400
@@ -53,7 +53,7 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
             row.get("title"),
             row.get("content"),
             published_date=keyed.make_iso_date(row.get("published_date")),
-            score=read_number(row.get("score")),
+            score=row.get("score"),
         )
 
     def list_unsupported(self, request: WebSearchRequest) -> Iterator[str]:
