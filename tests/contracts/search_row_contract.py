@@ -169,6 +169,20 @@ class KeyedSearchContract(AnsweredSearchContract):
         answer = await self.outcome(json_reply(_fill(self.one(ADDRESS), fields)), time_range="year")
         assert [item.url for item in answer.results] == [ADDRESS]
 
+    @for_each(
+        "date",
+        [
+            "Tue, 31 Mar 99999999999999999999 10:00:00 GMT",
+            "Tue, 31 Mar 2026 10:00:00 +99999999999999999999",
+            "Mar 31, 0000",
+            "2026-13-45",
+        ],
+    )
+    async def test_a_date_that_does_not_exist_is_left_out(self, date: str) -> None:
+        """The result stays."""
+        answer = await self.outcome(json_reply(_fill(self.one(ADDRESS), dict.fromkeys(DATES, date))), time_range="year")
+        assert [item.url for item in answer.results] == [ADDRESS]
+
 
 def _fill(answer: Any, fields: dict[str, Any]) -> Any:
     """Return the answer with these fields in the object that has the address."""

@@ -28,6 +28,7 @@ from modules.llm_platform.infrastructure.search.exa import ExaWebSearchAdapter
         ("Tue, 31 Mar 2026 10:00:00 GMT", "2026-03-31T10:00:00+00:00"),
         ("Feb 31, 2026", None),
         ("Tue, 31", None),
+        ("Tue, 31 Mar 99999999999999999999 10:00:00 GMT", None),
         ("2 weeks ago", None),
         ("", None),
         (None, None),

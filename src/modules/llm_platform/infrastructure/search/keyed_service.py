@@ -217,7 +217,7 @@ def get_territory(language: str | None) -> str | None:
 def make_iso_date(value: Any) -> str | None:
     """Return a date in ISO 8601 for `2026-03-31T…`, `Tue, 31 Mar 2026 …` or `Mar 31, 2026`, or None for any other text."""
     text = read_text(value, 100)
-    with suppress(ValueError):  # a day that does not exist
+    with suppress(ValueError, OverflowError):  # a day that does not exist, or a number beyond all years
         if match := _ENGLISH_DATE.fullmatch(text):
             return date(int(match[3]), 1 + _MONTHS.index(match[1]), int(match[2])).isoformat()
         if _WEEKDAY.match(text):
