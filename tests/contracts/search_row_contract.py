@@ -114,6 +114,8 @@ class KeyedSearchContract(AnsweredSearchContract):
             (reply(301, b"", "Location: http://127.0.0.1:9/"), exceptions.WebSearchConfigError),
             (reply(200, b"<html>"), exceptions.WebSearchError),
             (reply(200, b"[]"), exceptions.WebSearchError),
+            (json_reply({"type": "ErrorResponse", "error": {"code": "INTERNAL"}}), exceptions.WebSearchError),
+            (json_reply({"message": "Unauthorized.", "statusCode": 403}), exceptions.WebSearchError),
             (hang_up, exceptions.WebSearchConnectionError),
         ],
     )

@@ -70,6 +70,7 @@ UNAVAILABLE: Final = Rule("unavailable", NOT_OK.message)  # 5xx
 WEB_PAGE: Final = Rule("error", "answered with a web page instead of JSON: check {setting}")
 NO_ADDRESS: Final = Rule("config", "has no usable address: check {setting}")
 NO_JSON: Final = Rule("error", "answered with something other than a JSON object")
+NO_RESULTS: Final = Rule("error", "answered without results: check {setting}")
 
 # Most specific first.
 TRANSPORT_RULES: Final[tuple[tuple[tuple[type[Exception], ...], Rule], ...]] = (

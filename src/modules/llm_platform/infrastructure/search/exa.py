@@ -48,7 +48,7 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
             "contents": {"highlights": True},  # a result has no text without it; its price is the price of the search
         }
         answer = await self.post("/search", body)
-        return keyed.Found(self.items(read_list(answer.get("results"))), answer)
+        return keyed.Found(self.items(self.list_rows(answer, "results")), answer)
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
         excerpts = [text for highlight in read_list(row.get("highlights")) if (text := read_text(highlight))]

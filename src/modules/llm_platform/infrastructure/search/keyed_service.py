@@ -29,7 +29,7 @@ from modules.llm_platform.domain.search.freshness import freshness_window, is_ad
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_web_url
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, check_api_key
-from modules.llm_platform.infrastructure.http.errors import Rule, retry_after_s
+from modules.llm_platform.infrastructure.http.errors import NO_RESULTS, Rule, retry_after_s
 from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_line, read_number, read_text
 
 if TYPE_CHECKING:
@@ -174,6 +174,16 @@ class KeyedWebSearch(IWebSearchProvider):
         if rule := self.find_reported_error(answer):
             raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
         return answer
+
+    def list_rows(self, answer: Mapping[str, Any], name: str) -> list[Any]:
+        """Return the list in this field of an answer, which is empty if nothing was found.
+
+        Raises an error for an answer without the list: some services and gateways send errors with status 200.
+        """
+        rows = answer.get(name)
+        if not isinstance(rows, list):
+            raise self._upstream.rule_error(NO_RESULTS)
+        return rows
 
     def items(self, rows: Iterable[Any]) -> list[WebSearchResultItem]:
         """Return the rows of an answer that have a usable address."""
