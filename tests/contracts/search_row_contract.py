@@ -10,7 +10,17 @@ from typing import Any, get_args
 import httpx2
 import pytest
 from tests.support.cases import for_each
-from tests.support.loopback_upstream import Exchange, Handler, by_query, hang_up, json_reply, reply, serving, silence
+from tests.support.loopback_upstream import (
+    Exchange,
+    Handler,
+    by_query,
+    hang_up,
+    in_turn,
+    json_reply,
+    reply,
+    serving,
+    silence,
+)
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResponse
@@ -126,6 +136,16 @@ class KeyedSearchContract(AnsweredSearchContract):
         assert type(caught.value) is expected
         if expected is exceptions.WebSearchConfigError and "401" in caught.value.message:
             assert re.search(r"check [A-Z]+_API_KEY", caught.value.message)
+
+    async def test_a_kind_that_fails_after_another_is_listed(self) -> None:
+        """The results of the first kind stay: they are paid for, and a second try would fail in the same way."""
+        handler = in_turn(json_reply(self.one(ADDRESS)), reply(429, b"{}"))
+        async with serving(handler) as upstream, make_client(upstream.url) as client:
+            adapter = self.adapter(upstream.url, client)
+            first, *others = adapter.kinds  # type: ignore[attr-defined]
+            answer = await adapter.search(WebSearchRequest(query="python", sources=(first, *others[:1])))
+        assert [item.url for item in answer.results] == [ADDRESS]
+        assert [entry.reason.partition(" failed:")[0] for entry in answer.degraded] == others[:1]
 
     async def test_a_wait_is_passed_on(self) -> None:
         """Retry-After of a refusal reaches the caller."""

@@ -31,6 +31,7 @@ from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_ho
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, check_api_key
 from modules.llm_platform.infrastructure.http.errors import NO_RESULTS, Rule, retry_after_s
 from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_line, read_number, read_text
+from shared.exceptions import AppException
 
 if TYPE_CHECKING:
     import httpx2
@@ -104,7 +105,7 @@ class KeyedWebSearch(IWebSearchProvider):
         if self._key_error:
             raise WebSearchConfigError(self._key_error)
         served = request.model_copy(update={"count": min(request.count, self.max_results)})
-        found = [await self.find(kind, served, window) for kind in self._choose_kinds(request)]
+        found = await self._find_kinds(served, window)
         items = _interleave([answer.items for answer in found])
         notes = (*self.list_unsupported(request), *chain.from_iterable(answer.notes for answer in found))
         return WebSearchResponse(
@@ -116,6 +117,18 @@ class KeyedWebSearch(IWebSearchProvider):
             correction=next((answer.correction for answer in found if answer.correction), None),
             raw=found[0].raw if len(found) == 1 else None,
         )
+
+    async def _find_kinds(self, request: WebSearchRequest, window: Freshness | None) -> list[Found]:
+        """Search each kind. A kind that fails after another one answered is a note: the answer has been paid for."""
+        found: list[Found] = []
+        for kind in self._choose_kinds(request):
+            try:
+                found.append(await self.find(kind, request, window))
+            except AppException as error:
+                if not found:
+                    raise
+                found.append(Found(notes=[f"{kind} failed: {error.code}: {error.message}"]))
+        return found
 
     def _choose_kinds(self, request: WebSearchRequest) -> Iterator[SourceKind]:
         lacks_one = not set(request.sources) <= set(self.kinds)
