@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 import tracemalloc
 from typing import Any
@@ -140,6 +141,19 @@ async def test_robots_txt_is_fetched_once_and_obeyed() -> None:
         with pytest.raises(PageBlockedError, match="robots"):
             await polite.read(f"http://a.example.net/{path}")
     assert site.asked == ["a.example.net/robots.txt", "a.example.net/yes", "a.example.net/moved"]
+
+
+async def test_pages_that_are_read_at_once_share_its_request() -> None:
+    """A site that is asked for several pages gets one request for its rules, and so does the limit of the caller."""
+    site = Site()
+
+    async def respond(*request: Any) -> Any:
+        await asyncio.sleep(0)  # as any network does
+        return site.respond(*request)
+
+    polite = reader(respond, robots=True)
+    await asyncio.gather(*(polite.read(f"http://a.example.net/{number}") for number in range(5)))
+    assert site.asked.count("a.example.net/robots.txt") == 1
 
 
 async def test_robots_txt_is_not_fetched_without_the_setting() -> None:

@@ -3,11 +3,13 @@
 import re
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from cachetools import TTLCache
 from protego import Protego
 
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.exceptions import PageBlockedError
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress
 from modules.llm_platform.infrastructure.pages.fetch import PageRequest, SafeFetcher
@@ -28,11 +30,12 @@ _TOKEN = re.compile(r"[A-Za-z_-]+")
 
 
 class Robots:
-    """The rules of sites, fetched on first use."""
+    """The rules of sites, fetched on first use. Pages of one site that are read at once share the request."""
 
     def __init__(self, fetcher: SafeFetcher, clock: Callable[[], float] = time.monotonic) -> None:
         self._fetcher = fetcher
         self._sites: TTLCache[str, Protego] = TTLCache(ROBOTS_SITES, CACHE_TTL_S, clock)
+        self._flights: SingleFlight[Protego] = SingleFlight()
 
     async def check(self, address: PageAddress) -> None:
         """Raises PageBlockedError when the page is disallowed, or the rules cannot be fetched."""
@@ -47,7 +50,8 @@ class Robots:
         site = f"{address.scheme}://{address.netloc}"
         rules = self._sites.get(site)
         if rules is None:
-            rules = self._sites[site] = await self._fetch(address)
+            rules, _ = await self._flights.run(site, partial(self._fetch, address))
+            self._sites[site] = rules
         return rules
 
     async def _fetch(self, address: PageAddress) -> Protego:
