@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import ssl
 from importlib import metadata
+from itertools import product
 
 import httpx2
 import pytest
@@ -38,6 +39,16 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
         upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
         assert upstream.json_object(await upstream.get("/x?y=1", sent_kind=None)) == {"a": 1}
     assert server.requests[0].path == "/x?y=1"
+
+
+@for_each(
+    ("proxy", "url"), product(("http://127.0.0.1:9", "http://p.invalid:80"), ("http://s.invalid", "https://s.invalid"))
+)
+async def test_an_unreachable_proxy_is_named(proxy: str, url: str) -> None:
+    """The upstream was not asked, and its address may be right."""
+    async with make_client(url, proxy=proxy) as client:
+        with pytest.raises(WebSearchConnectionError, match="UPSTREAM_PROXY"):
+            await Upstream("Search", url, setting="SEARCH_URL", timeout=5, client=client).get("/", sent_kind=None)
 
 
 async def test_a_configured_proxy_is_used() -> None:

@@ -320,9 +320,11 @@ class Upstream:
         try:
             # A given client may be configured to follow redirects.
             return await self._client.send(request, stream=True, follow_redirects=False)
-        except NEVER_SENT:
+        except NEVER_SENT as error:
             if sent_kind:
                 log_not_sent(self._host, sent_kind, size, self._via)
+            if self._via and http_errors.is_unreachable(error):
+                raise httpx2.ProxyError("no connection to the proxy") from error
             raise
 
 

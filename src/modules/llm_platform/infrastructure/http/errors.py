@@ -103,6 +103,12 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     return min(max(wait, 0.0), MAX_RETRY_AFTER_S)
 
 
+def is_unreachable(error: Exception) -> bool:
+    """Return whether no connection was made, unless it failed at TLS: with a proxy, only TLS is spoken with the upstream."""
+    is_tls = any(isinstance(cause, ssl.SSLError) for cause in _causes(error))
+    return isinstance(error, httpx2.ConnectError) and not is_tls
+
+
 def find_rule(error: Exception) -> Rule:
     if isinstance(error, httpx2.ConnectError):
         for cause in _causes(error):
