@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date
 from email.utils import parsedate_to_datetime
@@ -37,6 +39,8 @@ if TYPE_CHECKING:
     import httpx2
 
 MAX_ERROR_BYTES: Final = 64_000  # part of a refusal that is searched for its reason
+# The end of the running search in event loop time, for all of its requests. Adapters need not pass it on.
+_until: Final[ContextVar[float]] = ContextVar("until")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ENGLISH_DATE = re.compile(rf"({'|'.join(_MONTHS)})[a-z]* ([0-9]{{1,2}}), ([0-9]{{4}})")
 _WEEKDAY = re.compile(r"[A-Z][a-z]{2}, [0-9]")
@@ -61,7 +65,7 @@ class KeyedWebSearch(IWebSearchProvider):
     """A search service with an API key, which is asked once for each kind of sources that it has a search for.
 
     The key is checked at the call and not at the start. Results that the request does not admit (their site, their date) are
-    dropped, whatever the service makes of its filters. `timeout` is the deadline of one request in seconds.
+    dropped, whatever the service makes of its filters. `timeout` is the limit in seconds for a search with all its requests.
     """
 
     label: ClassVar[str]
@@ -105,7 +109,11 @@ class KeyedWebSearch(IWebSearchProvider):
         if self._key_error:
             raise WebSearchConfigError(self._key_error)
         served = request.model_copy(update={"count": min(request.count, self.max_results)})
-        found = await self._find_kinds(served, window)
+        token = _until.set(asyncio.get_running_loop().time() + self._upstream.timeout)
+        try:
+            found = await self._find_kinds(served, window)
+        finally:
+            _until.reset(token)
         items = _interleave([answer.items for answer in found])
         notes = (*self.list_unsupported(request), *chain.from_iterable(answer.notes for answer in found))
         return WebSearchResponse(
@@ -170,13 +178,12 @@ class KeyedWebSearch(IWebSearchProvider):
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """POST the body without its fields of None, and return the JSON object of the answer."""
         sent = {name: value for name, value in body.items() if value is not None}
-        return self.read_answer(await self._upstream.post_json(path, sent, sent_kind="query"))
+        return self.read_answer(await self._upstream.post_json(path, sent, _until.get(None), sent_kind="query"))
 
     async def get(self, path: str, parameters: Mapping[str, str]) -> Reply:
         """GET the path with these parameters. `read_answer` reads the reply."""
-        return await self._upstream.get(
-            f"{path}?{urlencode({**parameters, **self._key_parameters})}", sent_kind="query"
-        )
+        address = f"{path}?{urlencode({**parameters, **self._key_parameters})}"
+        return await self._upstream.get(address, _until.get(None), sent_kind="query")
 
     def read_answer(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON object of a successful reply. Raises the error of the tables for any other reply."""
