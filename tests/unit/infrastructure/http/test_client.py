@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import ssl
+import time
 from importlib import metadata
 from itertools import product
 
@@ -180,6 +181,21 @@ def test_every_rule_has_an_error_class() -> None:
 def test_retry_after_is_read_as_seconds(value: str, wait: float | None) -> None:
     """An invalid value is None."""
     assert retry_after_s({"retry-after": value}) == wait
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles"])
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y"])
+def test_a_date_is_in_utc(form: str, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all three forms of HTTP, whatever the time zone of this machine."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        wait = retry_after_s({"retry-after": time.strftime(form, time.gmtime(time.time() + 600))})
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert wait is not None
+    assert 0 < wait <= 600
 
 
 async def test_a_given_client_follows_no_redirect() -> None:

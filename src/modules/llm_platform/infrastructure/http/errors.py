@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal, NamedTuple
 
@@ -97,7 +98,9 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     if _SECONDS.fullmatch(value):
         return min(float(value), MAX_RETRY_AFTER_S)
     try:
-        wait = parsedate_to_datetime(value).timestamp() - time.time()
+        at = parsedate_to_datetime(value)
+        # A date without a zone, as asctime writes it, is in UTC (RFC 9110 5.6.7).
+        wait = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return min(max(wait, 0.0), MAX_RETRY_AFTER_S)
