@@ -16,6 +16,7 @@ from tests.support.loopback_upstream import json_reply, serving
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
 from modules.llm_platform.infrastructure.http.client import (
+    Reply,
     Upstream,
     get_default_tls,
     get_user_agent,
@@ -181,6 +182,16 @@ def test_every_rule_has_an_error_class() -> None:
 def test_retry_after_is_read_as_seconds(value: str, wait: float | None) -> None:
     """An invalid value is None."""
     assert retry_after_s({"retry-after": value}) == wait
+
+
+@for_each(
+    "declared",
+    ["text/html; charset=GBK", "text/html;charset='GBK'", "Text/HTML; Charset=GBK", "TEXT/HTML;CHARSET = GBK"],
+)
+def test_a_content_type_is_read_in_any_case(declared: str) -> None:
+    """RFC 9110 8.3 compares the names of types and parameters without it."""
+    sent = Reply(200, httpx2.Headers({"Content-Type": declared}), b"Bad gateway")
+    assert (sent.charset(), sent.is_html) == ("GBK", True)
 
 
 @pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles"])
