@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from cachetools import TTLCache
 from protego import Protego
 
+from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
 from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.exceptions import PageBlockedError
@@ -38,7 +39,7 @@ class SiteRules(NamedTuple):
 
 
 class Robots:
-    """The rules of sites, fetched on first use. Pages of one site that are read at once share the request."""
+    """The rules of sites, fetched on first use. Pages of one site that a caller reads at once share the request."""
 
     def __init__(self, fetcher: SafeFetcher, clock: Callable[[], float] = time.monotonic) -> None:
         self._fetcher = fetcher
@@ -59,7 +60,8 @@ class Robots:
         site = f"{address.scheme}://{address.netloc}"
         rules = self._sites.get(site)
         if rules is None:
-            rules, _ = await self._flights.run(site, partial(self._fetch, address))
+            # Of one caller, whose limits the request counts for.
+            rules, _ = await self._flights.run((current_caller(), site), partial(self._fetch, address))
             self._sites[site] = rules
         return rules
 
