@@ -10,7 +10,17 @@ from typing import Any, get_args
 import httpx2
 import pytest
 from tests.support.cases import for_each
-from tests.support.loopback_upstream import Exchange, Handler, by_query, hang_up, json_reply, reply, serving, silence
+from tests.support.loopback_upstream import (
+    Exchange,
+    Handler,
+    by_query,
+    hang_up,
+    in_turn,
+    json_reply,
+    reply,
+    serving,
+    silence,
+)
 
 from modules.llm_platform.domain import exceptions
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResponse
@@ -21,6 +31,11 @@ from modules.llm_platform.testing.web_search import SearchCase, SlowSearch, WebS
 from shared.exceptions import AppException
 
 NOBODY_LISTENS = "http://127.0.0.1:9"  # the discard port
+ADDRESS = "https://docs.python.org/3/"
+# All names that a service has for the title, the texts, the date and the score of a result.
+TEXTS = ("title", "name", "snippet", "summary", "description", "content", "highlights", "extra_snippets")
+SITES = ("siteName", "source", "publicationInfo", "profile", "meta_url")
+DATES = ("date", "datePublished", "publishedDate", "published_date", "page_age", "year")
 
 
 class SearchRowContract(WebSearchProviderContract):
@@ -109,6 +124,8 @@ class KeyedSearchContract(AnsweredSearchContract):
             (reply(301, b"", "Location: http://127.0.0.1:9/"), exceptions.WebSearchConfigError),
             (reply(200, b"<html>"), exceptions.WebSearchError),
             (reply(200, b"[]"), exceptions.WebSearchError),
+            (json_reply({"type": "ErrorResponse", "error": {"code": "INTERNAL"}}), exceptions.WebSearchError),
+            (json_reply({"message": "Unauthorized.", "statusCode": 403}), exceptions.WebSearchError),
             (hang_up, exceptions.WebSearchConnectionError),
         ],
     )
@@ -119,6 +136,16 @@ class KeyedSearchContract(AnsweredSearchContract):
         assert type(caught.value) is expected
         if expected is exceptions.WebSearchConfigError and "401" in caught.value.message:
             assert re.search(r"check [A-Z]+_API_KEY", caught.value.message)
+
+    async def test_a_kind_that_fails_after_another_is_listed(self) -> None:
+        """The results of the first kind stay: they are paid for, and a second try would fail in the same way."""
+        handler = in_turn(json_reply(self.one(ADDRESS)), reply(429, b"{}"))
+        async with serving(handler) as upstream, make_client(upstream.url) as client:
+            adapter = self.adapter(upstream.url, client)
+            first, *others = adapter.kinds  # type: ignore[attr-defined]
+            answer = await adapter.search(WebSearchRequest(query="python", sources=(first, *others[:1])))
+        assert [item.url for item in answer.results] == [ADDRESS]
+        assert [entry.reason.partition(" failed:")[0] for entry in answer.degraded] == others[:1]
 
     async def test_a_wait_is_passed_on(self) -> None:
         """Retry-After of a refusal reaches the caller."""
@@ -156,3 +183,34 @@ class KeyedSearchContract(AnsweredSearchContract):
     async def test_unusable_addresses_are_dropped(self, url: Any) -> None:
         """A result without a web URL is no result."""
         assert (await self.outcome(json_reply(self.one(url)))).results == ()
+
+    @for_each("value", [7, True, None, {"name": 7, "hostname": 7}, ["text", 7], {"text": "text"}])
+    async def test_fields_of_a_wrong_type_are_left_out(self, value: Any) -> None:
+        """The result stays, since its address is enough."""
+        fields = dict.fromkeys((*TEXTS, *SITES, *DATES, "score"), value)
+        answer = await self.outcome(json_reply(_fill(self.one(ADDRESS), fields)), time_range="year")
+        assert [item.url for item in answer.results] == [ADDRESS]
+
+    @for_each(
+        "date",
+        [
+            "Tue, 31 Mar 99999999999999999999 10:00:00 GMT",
+            "Tue, 31 Mar 2026 10:00:00 +99999999999999999999",
+            "Mar 31, 0000",
+            "2026-13-45",
+        ],
+    )
+    async def test_a_date_that_does_not_exist_is_left_out(self, date: str) -> None:
+        """The result stays."""
+        answer = await self.outcome(json_reply(_fill(self.one(ADDRESS), dict.fromkeys(DATES, date))), time_range="year")
+        assert [item.url for item in answer.results] == [ADDRESS]
+
+
+def _fill(answer: Any, fields: dict[str, Any]) -> Any:
+    """Return the answer with these fields in the object that has the address."""
+    if isinstance(answer, list):
+        return [_fill(value, fields) for value in answer]
+    if not isinstance(answer, dict):
+        return answer
+    filled = {name: _fill(value, fields) for name, value in answer.items()}
+    return {**filled, **fields} if ADDRESS in answer.values() else filled

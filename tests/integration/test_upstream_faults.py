@@ -315,7 +315,7 @@ async def test_cancelling_closes_the_connection_at_once(build: Build, fault: Han
 
 async def test_a_compressed_answer_is_read(build: Build) -> None:
     """gzip is asked for and undone."""
-    body = b'{"results": [], "webPages": {"value": []}}'
+    body = b'{"results": [], "web": {}, "webPages": {"value": []}}'
     async with against(build, packed(body)) as (provider, upstream):
         assert (await provider.search(REQUEST)).results == ()
     assert "gzip" in upstream.requests[0].headers["accept-encoding"]
@@ -334,7 +334,7 @@ async def test_a_wrong_charset_is_read_all_the_same() -> None:
 
 async def test_connections_are_used_again(build: Build) -> None:
     """Searches one after another share a connection."""
-    async with against(build, json_reply({"results": [], "webPages": None, "_type": "SearchResponse"})) as (
+    async with against(build, json_reply({"results": [], "web": {}, "webPages": None, "_type": "SearchResponse"})) as (
         provider,
         up,
     ):
@@ -346,7 +346,12 @@ async def test_connections_are_used_again(build: Build) -> None:
 async def test_the_key_shows_nowhere(build: Build, caplog: pytest.LogCaptureFixture) -> None:
     """No error, chained error, log line or repr holds the key, even of an upstream that sends it back."""
     seen: list[str] = []
-    echo = {"code": "500", "message": KEY, "results": [{"url": "https://example.org/", "title": f"Your key is {KEY}"}]}
+    echo = {
+        "code": "500",
+        "message": KEY,
+        "web": {},
+        "results": [{"url": "https://example.org/", "title": f"Your key is {KEY}"}],
+    }
     for logger in (None, "httpx2", "httpcore2"):  # a program may have told the last two to be quiet
         caplog.set_level(logging.DEBUG, logger=logger)
     for handler in (*(handler for handler, _ in FAULTS.values()), json_reply(echo), reply(500, SECRET_ANSWER)):

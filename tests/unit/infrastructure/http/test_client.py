@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import ssl
+import time
 from importlib import metadata
+from itertools import product
 
 import httpx2
 import pytest
@@ -14,6 +16,7 @@ from tests.support.loopback_upstream import json_reply, serving
 
 from modules.llm_platform.domain.exceptions import WebSearchConfigError, WebSearchConnectionError
 from modules.llm_platform.infrastructure.http.client import (
+    Reply,
     Upstream,
     get_default_tls,
     get_user_agent,
@@ -38,6 +41,16 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.Monkey
         upstream = Upstream("Test", server.url, setting="TEST_URL", timeout=5, client=client)
         assert upstream.json_object(await upstream.get("/x?y=1", sent_kind=None)) == {"a": 1}
     assert server.requests[0].path == "/x?y=1"
+
+
+@for_each(
+    ("proxy", "url"), product(("http://127.0.0.1:9", "http://p.invalid:80"), ("http://s.invalid", "https://s.invalid"))
+)
+async def test_an_unreachable_proxy_is_named(proxy: str, url: str) -> None:
+    """The upstream was not asked, and its address may be right."""
+    async with make_client(url, proxy=proxy) as client:
+        with pytest.raises(WebSearchConnectionError, match="UPSTREAM_PROXY"):
+            await Upstream("Search", url, setting="SEARCH_URL", timeout=5, client=client).get("/", sent_kind=None)
 
 
 async def test_a_configured_proxy_is_used() -> None:
@@ -169,6 +182,31 @@ def test_every_rule_has_an_error_class() -> None:
 def test_retry_after_is_read_as_seconds(value: str, wait: float | None) -> None:
     """An invalid value is None."""
     assert retry_after_s({"retry-after": value}) == wait
+
+
+@for_each(
+    "declared",
+    ["text/html; charset=GBK", "text/html;charset='GBK'", "Text/HTML; Charset=GBK", "TEXT/HTML;CHARSET = GBK"],
+)
+def test_a_content_type_is_read_in_any_case(declared: str) -> None:
+    """RFC 9110 8.3 compares the names of types and parameters without it."""
+    sent = Reply(200, httpx2.Headers({"Content-Type": declared}), b"Bad gateway")
+    assert (sent.charset(), sent.is_html) == ("GBK", True)
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/Los_Angeles"])
+@pytest.mark.parametrize("form", ["%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y"])
+def test_a_date_is_in_utc(form: str, zone: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In all three forms of HTTP, whatever the time zone of this machine."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        wait = retry_after_s({"retry-after": time.strftime(form, time.gmtime(time.time() + 600))})
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert wait is not None
+    assert 0 < wait <= 600
 
 
 async def test_a_given_client_follows_no_redirect() -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -22,6 +25,7 @@ from modules.llm_platform.infrastructure.index.payloads import (
     parse_document,
     parse_facts,
     parse_passage,
+    parse_place,
 )
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
@@ -54,6 +58,24 @@ def test_facts_of_another_sparse_format(words: object) -> None:
     payload = {**make_facts_payload(Collection(name="n", embedder="e", dimension=2)), "words": words}
     with pytest.raises(VectorStoreConfigError, match=r"'n'.*index again"):
         parse_facts("n", payload)
+
+
+@for_each("value", [None, 7, "text", [7], [[7]], {"a": 7}])
+def test_damaged_payloads(value: object) -> None:
+    """A field of a wrong type is a KeyError, which the stores turn into an error with a remedy; never another one."""
+    passage = make_passage_payload(Passage(id="x", doc_id="d", title="t", text="t", pages=((0, 1),)), 3)
+    document = make_document_payload(IndexedDocument(doc_id="d", sha256="s", passages=2, title="t", origin="o"))
+    facts = make_facts_payload(Collection(name="n", embedder="e", dimension=2, mean=(0.1, 0.2)))
+    readers: list[tuple[Callable[[dict[str, Any]], object], dict[str, Any]]] = [
+        (lambda payload: parse_passage("x", payload), passage),
+        (parse_place, passage),
+        (parse_document, document),
+        (lambda payload: parse_facts("n", payload), facts),
+    ]
+    for read, payload in readers:
+        for name in payload:
+            with suppress(KeyError, VectorStoreConfigError):
+                read({**payload, name: value})
 
 
 @given(TEXT, TEXT, TEXT, TEXT)

@@ -195,6 +195,20 @@ class TestStates:
         assert circuit.state == "closed"
 
 
+class TestAvoided:
+    @for_each("later", [LLMConnectionError(), LLMRequestError(), LLMBlockedError(retry_after_s=5)])
+    def test_a_shorter_wait_does_not_replace_a_longer_one(self, later: AppException) -> None:
+        """Calls that began before a Retry-After may fail after it: another model is still called first until its end."""
+        clock = Clock()
+        circuit = CircuitBreaker("model", clock=clock)
+        circuit.cool_down("model", LLMBlockedError(retry_after_s=60))
+        circuit.cool_down("model", later)
+        clock.now += 59
+        assert circuit.avoided
+        clock.now += 2
+        assert circuit.avoided is None
+
+
 class TestPolicies:
     async def test_an_open_circuit_is_the_ports_own_error(self, circuit: CircuitBreaker) -> None:
         """Each port raises its connection error with the wait, and the service is not called."""

@@ -12,6 +12,7 @@ from tests.support.clock import Clock
 from tests.support.guards import guarded_reader
 from tests.support.reading_pages import Names
 
+from modules.llm_platform.domain.dtos.page_dtos import Page
 from modules.llm_platform.domain.exceptions import (
     PageBlockedError,
     PageConfigError,
@@ -20,10 +21,17 @@ from modules.llm_platform.domain.exceptions import (
     PageRequestError,
     PageTimeoutError,
 )
+from modules.llm_platform.domain.research.page_links import keep_links, keeps_links
+from modules.llm_platform.infrastructure.cache.memory import MemoryCache
 from modules.llm_platform.infrastructure.http.guarded.guard import MAX_ADDRESSES, AllowedHosts, Guard
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
 from modules.llm_platform.infrastructure.limits.upstream_limits import CircuitBreaker, RateLimiter
-from modules.llm_platform.infrastructure.pages.page_readers import FailoverPageReader, GuardedPageReader, LazyPageReader
+from modules.llm_platform.infrastructure.pages.page_readers import (
+    CachedPageReader,
+    FailoverPageReader,
+    GuardedPageReader,
+    LazyPageReader,
+)
 from modules.llm_platform.infrastructure.pages.upstream_page_reader import UpstreamPageReader
 from modules.llm_platform.infrastructure.unconfigured import unconfigured_page_reader
 from modules.llm_platform.testing import FakePageReader
@@ -149,6 +157,36 @@ class TestRateLimited:
         assert inner.urls == ["wall", "good", URL]
         clock.now += 30
         assert (await reader.read("good")).text == "text"
+
+
+class LinkingReader(FakePageReader):
+    """Returns links if they are asked for, as the direct reader does."""
+
+    async def read(self, url: str) -> Page:
+        page = await super().read(url)
+        return page.model_copy(update={"links": (("/b", "B"),)}) if keeps_links() else page
+
+
+class TestCached:
+    async def test_a_page_is_read_once(self) -> None:
+        """Concurrent reads too."""
+        inner = FakePageReader({URL: "text"})
+        reader = CachedPageReader(inner, MemoryCache(10), 60.0)
+        await asyncio.gather(reader.read(URL), reader.read(URL))
+        await reader.read(URL)
+        assert inner.urls == [URL]
+
+    async def test_links_that_are_asked_for_are_there(self) -> None:
+        """Whether the page was read before, or is being read, for an answer that follows no links."""
+        reader = CachedPageReader(LinkingReader({URL: "text"}), MemoryCache(10), 60.0)
+
+        async def read_with_links() -> Page:
+            with keep_links():
+                return await reader.read(URL)
+
+        plain, linked = await asyncio.gather(reader.read(URL), read_with_links())
+        assert (plain.links, linked.links) == ((), (("/b", "B"),))
+        assert (await read_with_links()).links == linked.links
 
 
 async def test_a_lazy_reader_is_built_on_first_use() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 import time
 import tracemalloc
 from typing import Any
@@ -14,6 +16,7 @@ from tests.support.reading_pages import fetcher, html, page, reader
 
 from modules.llm_platform.domain.exceptions import PageBlockedError, PageRequestError
 from modules.llm_platform.infrastructure.http.guarded.url import parse_address
+from modules.llm_platform.infrastructure.pages import robots
 from modules.llm_platform.infrastructure.pages.robots import CACHE_TTL_S, ROBOTS_SITES, Robots, allows, parse_rules
 
 GROUPS = """
@@ -142,6 +145,38 @@ async def test_robots_txt_is_fetched_once_and_obeyed() -> None:
     assert site.asked == ["a.example.net/robots.txt", "a.example.net/yes", "a.example.net/moved"]
 
 
+async def test_pages_that_are_read_at_once_share_its_request() -> None:
+    """A site that is asked for several pages gets one request for its rules, and so does the limit of the caller."""
+    site = Site()
+
+    async def respond(*request: Any) -> Any:
+        await asyncio.sleep(0)  # as any network does
+        return site.respond(*request)
+
+    polite = reader(respond, robots=True)
+    await asyncio.gather(*(polite.read(f"http://a.example.net/{number}") for number in range(5)))
+    assert site.asked.count("a.example.net/robots.txt") == 1
+
+
+async def test_a_long_file_does_not_hold_up_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read and matched in a thread: 500 KB of patterns take seconds."""
+    threads: set[str] = set()
+
+    def note(work: Any) -> Any:
+        def run(*args: Any) -> Any:
+            threads.add(threading.current_thread().name)
+            return work(*args)
+
+        return run
+
+    monkeypatch.setattr(robots, "parse_rules", note(parse_rules))
+    monkeypatch.setattr(robots, "allows", note(allows))
+    text = "User-agent: *\n" + "".join(f"Disallow: /*{number}$\n" for number in range(3000))
+    await Robots(fetcher(Site(text=text).respond)).check(parse_address("http://a.example.net/yes"))
+    assert threads
+    assert threading.main_thread().name not in threads
+
+
 async def test_robots_txt_is_not_fetched_without_the_setting() -> None:
     """Reading one page for a person is not crawling."""
     site = Site()
@@ -179,11 +214,11 @@ async def test_the_guard_stands_before_it_too() -> None:
 async def test_rules_expire_and_are_limited() -> None:
     """After an hour it is asked again, and the oldest of many sites goes."""
     site, now = Site(), [0.0]
-    robots = Robots(fetcher(site.respond), clock=lambda: now[0])
+    rules = Robots(fetcher(site.respond), clock=lambda: now[0])
     for moment in (0.0, CACHE_TTL_S - 1, CACHE_TTL_S + 1):
         now[0] = moment
-        await robots.check(parse_address("http://a.example.net/"))
+        await rules.check(parse_address("http://a.example.net/"))
     assert len(site.asked) == 2
     for number in range(ROBOTS_SITES + 5):
-        await robots.check(parse_address(f"http://s{number}.example.net/"))
-    assert len(robots._sites) == ROBOTS_SITES
+        await rules.check(parse_address(f"http://s{number}.example.net/"))
+    assert len(rules._sites) == ROBOTS_SITES

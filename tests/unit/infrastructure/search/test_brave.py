@@ -209,7 +209,9 @@ class TestTheAnswer:
             ("two words", "https://docs.example.org/t", "", "docs.example.org"),
         ]
 
-    @for_each("body", [{}, {"web": None}, {"web": {"results": None}}, {"web": []}, {"web": {"results": "x"}}])
+    @for_each(
+        "body", [{"query": {}}, {"web": None}, {"web": {"results": None}}, {"web": []}, {"web": {"results": "x"}}]
+    )
     async def test_an_answer_without_results_is_empty(self, body: Any) -> None:
         """It is no error."""
         assert (await found(json_reply(body))).results == ()

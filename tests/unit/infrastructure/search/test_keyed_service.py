@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+import httpx2
 import pytest
 from tests.support.cases import for_each
 from tests.support.loopback_upstream import json_reply, reply, serving
 
 from modules.llm_platform.domain.dtos.freshness import Freshness
+from modules.llm_platform.domain.dtos.sent import SentKind
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest
 from modules.llm_platform.domain.exceptions import WebSearchConfigError
+from modules.llm_platform.infrastructure.http.client import Reply, Upstream
 from modules.llm_platform.infrastructure.http.errors import Rule
 from modules.llm_platform.infrastructure.http.untrusted_json import read_dict
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
@@ -28,6 +32,7 @@ from modules.llm_platform.infrastructure.search.exa import ExaWebSearchAdapter
         ("Tue, 31 Mar 2026 10:00:00 GMT", "2026-03-31T10:00:00+00:00"),
         ("Feb 31, 2026", None),
         ("Tue, 31", None),
+        ("Tue, 31 Mar 99999999999999999999 10:00:00 GMT", None),
         ("2 weeks ago", None),
         ("", None),
         (None, None),
@@ -86,6 +91,32 @@ async def test_a_key_may_be_a_parameter_of_the_address() -> None:
         with pytest.raises(WebSearchConfigError, match="check MOJEEK_API_KEY") as caught:
             await KeyInTheAddress("key-0123456789", upstream.url).search(WebSearchRequest(query="tea"))
     assert "key-0123456789" not in str(caught.value)
+
+
+class ManyRequests(KeyInTheAddress):
+    """A service that is asked three times for one search."""
+
+    async def find(self, kind: SourceKind, request: WebSearchRequest, window: Freshness | None) -> keyed.Found:
+        for _ in range(3):
+            answer = self.read_answer(await self.get("/search", {}))
+        return keyed.Found(raw=answer)
+
+
+async def test_the_timeout_is_that_of_the_whole_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many requests it takes: each of them ends at the same moment."""
+    ends: list[float | None] = []
+
+    async def get(self: Upstream, path: str, deadline: float | None = None, *, sent_kind: SentKind | None) -> Reply:
+        ends.append(deadline)
+        return Reply(200, httpx2.Headers(), b"{}")
+
+    monkeypatch.setattr(Upstream, "get", get)
+    began = asyncio.get_running_loop().time()
+    await ManyRequests("key-0123456789", "http://127.0.0.1:9", timeout=5).search(WebSearchRequest(query="python"))
+    assert len(ends) == 3
+    assert len(set(ends)) == 1
+    assert ends[0] is not None
+    assert ends[0] >= began + 5
 
 
 class ErrorWithStatus200(KeyInTheAddress):

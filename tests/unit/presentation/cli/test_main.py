@@ -202,8 +202,13 @@ class TestSearch:
         ended = command("search", "x", platform=FakePlatform(found=nothing))
         assert (ended.code, ended.out) == (0, "Nothing was found.\n\n0 results from searxng\n")
 
+    @pytest.mark.parametrize("arguments", [["search", "asyncio"], ["search", "--help"], ["--help"], ["--version"]])
     def test_full_disk_is_one_line(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+        self,
+        arguments: list[str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
     ) -> None:
         """An answer that cannot be written out is a failure, and the line says why."""
         with (tmp_path / "out").open("w") as file:
@@ -216,7 +221,7 @@ class TestSearch:
                     return file.fileno()
 
             monkeypatch.setattr(sys, "stdout", Full())
-            assert run(["search", "asyncio"], wiring(FakePlatform())) == 1
+            assert run(arguments, wiring(FakePlatform())) == 1
         assert capsys.readouterr().err == "llm-platform: the answer could not be written: No space left on device\n"
 
 

@@ -61,7 +61,7 @@ JSON: Final = "application/json"
 # These errors mean that no connection was made, so nothing was sent.
 NEVER_SENT: Final = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
 
-_CHARSET = re.compile(r"charset=[\"']?([\w.:+-]{1,40})", re.ASCII)
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", re.ASCII | re.IGNORECASE)
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _quoted = lru_cache(maxsize=256)(partial(quote_plus, errors="replace"))  # Most values of a form repeat.
@@ -127,7 +127,7 @@ class Reply(NamedTuple):
     @property
     def is_html(self) -> bool:
         """True if the body is a web page, according to its type or its first characters."""
-        return "html" in self.headers.get("content-type", "") or self.body[:64].lstrip().startswith(b"<")
+        return "html" in self.headers.get("content-type", "").lower() or self.body[:64].lstrip().startswith(b"<")
 
 
 class Upstream:
@@ -320,9 +320,11 @@ class Upstream:
         try:
             # A given client may be configured to follow redirects.
             return await self._client.send(request, stream=True, follow_redirects=False)
-        except NEVER_SENT:
+        except NEVER_SENT as error:
             if sent_kind:
                 log_not_sent(self._host, sent_kind, size, self._via)
+            if self._via and http_errors.is_unreachable(error):
+                raise httpx2.ProxyError("no connection to the proxy") from error
             raise
 
 

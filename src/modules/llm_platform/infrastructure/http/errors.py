@@ -9,6 +9,7 @@ import ssl
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal, NamedTuple
 
@@ -70,6 +71,7 @@ UNAVAILABLE: Final = Rule("unavailable", NOT_OK.message)  # 5xx
 WEB_PAGE: Final = Rule("error", "answered with a web page instead of JSON: check {setting}")
 NO_ADDRESS: Final = Rule("config", "has no usable address: check {setting}")
 NO_JSON: Final = Rule("error", "answered with something other than a JSON object")
+NO_RESULTS: Final = Rule("error", "answered without results: check {setting}")
 
 # Most specific first.
 TRANSPORT_RULES: Final[tuple[tuple[tuple[type[Exception], ...], Rule], ...]] = (
@@ -96,10 +98,18 @@ def retry_after_s(headers: Mapping[str, str]) -> float | None:
     if _SECONDS.fullmatch(value):
         return min(float(value), MAX_RETRY_AFTER_S)
     try:
-        wait = parsedate_to_datetime(value).timestamp() - time.time()
+        at = parsedate_to_datetime(value)
+        # A date without a zone, as asctime writes it, is in UTC (RFC 9110 5.6.7).
+        wait = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return min(max(wait, 0.0), MAX_RETRY_AFTER_S)
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Return whether no connection was made, unless it failed at TLS: with a proxy, only TLS is spoken with the upstream."""
+    is_tls = any(isinstance(cause, ssl.SSLError) for cause in _causes(error))
+    return isinstance(error, httpx2.ConnectError) and not is_tls
 
 
 def find_rule(error: Exception) -> Rule:

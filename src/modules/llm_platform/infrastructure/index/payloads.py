@@ -5,7 +5,8 @@ found by its id, and so is the one point that has the facts. Filters are stored 
 index serves all keys.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 from uuid import UUID, uuid5
@@ -71,6 +72,15 @@ FACTS_ID: Final = "5bf7d3c1-1f3c-5d55-9d5e-0d3f0a4e6c11"
 _DOCUMENTS: Final = UUID("0d6e1f0e-54a0-5b0b-8c5e-9a3b0f7c2d10")  # the namespace of the points of documents
 
 
+@contextmanager
+def _damage_as_key_error() -> Iterator[None]:
+    """Raise KeyError for a field of a wrong type, as for one that is missing: another program may write to a collection."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as error:
+        raise KeyError("damaged payload") from error
+
+
 def make_document_point(doc_id: str) -> str:
     """Return the id of a document's own point."""
     return str(uuid5(_DOCUMENTS, replace_surrogates(doc_id)))
@@ -102,7 +112,9 @@ def make_passage_payload(passage: dtos.Passage, position: int) -> dict[str, Any]
     }
 
 
+@_damage_as_key_error()
 def parse_passage(point_id: object, payload: Mapping[str, Any]) -> dtos.Passage:
+    """Return the passage of a point. Raises KeyError for a damaged payload, as the other functions that read one do."""
     return dtos.Passage(
         id=str(point_id),
         doc_id=payload[DOC_ID],
@@ -116,6 +128,12 @@ def parse_passage(point_id: object, payload: Mapping[str, Any]) -> dtos.Passage:
         label=payload.get("label") or "",
         pages=tuple((offset, page) for offset, page in payload.get("pages") or ()),
     )
+
+
+@_damage_as_key_error()
+def parse_place(payload: Mapping[str, Any]) -> int:
+    """Return the position of a passage in its document."""
+    return int(payload["place"])
 
 
 def _collect_fields(texts: Iterable[str]) -> dtos.Filters:
@@ -139,6 +157,7 @@ def make_document_payload(document: dtos.IndexedDocument) -> dict[str, Any]:
     }
 
 
+@_damage_as_key_error()
 def parse_document(payload: Mapping[str, Any]) -> dtos.IndexedDocument:
     return dtos.IndexedDocument.model_validate(payload)
 
@@ -153,6 +172,7 @@ def make_facts_payload(collection: dtos.Collection) -> dict[str, Any]:
     }
 
 
+@_damage_as_key_error()
 def parse_facts(name: str, payload: Mapping[str, Any]) -> dtos.Collection:
     """Return the facts of a collection. Raises VectorStoreConfigError if its keywords have another format than queries."""
     if payload.get("words") != FORM:

@@ -193,7 +193,8 @@ class CircuitBreaker:
             if not (isinstance(error, exceptions.WebSearchBlockedError) and error.engines_only):
                 # If only some engines refuse, calls with other engines may start.
                 self._closed_until = max(self._closed_until, now + seconds)
-        self._cause, self._avoided_until = Degraded.of(component, error), now + seconds
+        if now + seconds >= self._avoided_until:  # a call that began earlier may fail for a shorter time
+            self._cause, self._avoided_until = Degraded.of(component, error), now + seconds
 
 
 def _always_open() -> float:

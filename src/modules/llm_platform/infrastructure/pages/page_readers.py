@@ -138,7 +138,7 @@ class TurnsPageReader(IPageReader):
 
 class CachedPageReader(IPageReader):
     """Caches the pages of `reader` for `ttl_s` seconds, each cut to MAX_PAGE_CHARS. Concurrent reads of one address are
-    one read."""
+    one read. A page with its links is another page than one without."""
 
     def __init__(self, reader: IPageReader, cache: ICache[Page], ttl_s: float) -> None:
         self.name = reader.name
@@ -151,11 +151,10 @@ class CachedPageReader(IPageReader):
         await self._reader.prepare()
 
     async def read(self, url: str) -> Page:
-        address = canonical_url(url)
-        key = digest([self.name, address])
+        key = digest([self.name, canonical_url(url), *(["links"] if keeps_links() else [])])
         if self._ttl_s > 0 and (hit := await self._cache.get(key)):
             return hit
-        page, _ = await self._flights.run(address, partial(self._read, url, key))
+        page, _ = await self._flights.run(key, partial(self._read, url, key))
         return page
 
     async def _read(self, url: str, key: str) -> Page:

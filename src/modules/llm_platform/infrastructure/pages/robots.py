@@ -3,11 +3,15 @@
 import re
 import time
 from collections.abc import Callable
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from cachetools import TTLCache
 from protego import Protego
 
+from modules.llm_platform.domain.callers.current_caller import current_caller
+from modules.llm_platform.domain.concurrency.long_work import run_in_thread_if_long
+from modules.llm_platform.domain.concurrency.single_flight import SingleFlight
 from modules.llm_platform.domain.exceptions import PageBlockedError
 from modules.llm_platform.infrastructure.http.guarded.url import PageAddress
 from modules.llm_platform.infrastructure.pages.fetch import PageRequest, SafeFetcher
@@ -27,30 +31,41 @@ _AGENT_LINE = re.compile(r"\s*user[\s-]*agent(?![^\s:])[\s:]*([^#]*)", re.IGNORE
 _TOKEN = re.compile(r"[A-Za-z_-]+")
 
 
+class SiteRules(NamedTuple):
+    """The rules of a site, and the characters of their file: a hostile one takes seconds to read, and half of one to match."""
+
+    protego: Protego
+    chars: int
+
+
 class Robots:
-    """The rules of sites, fetched on first use."""
+    """The rules of sites, fetched on first use. Pages of one site that a caller reads at once share the request."""
 
     def __init__(self, fetcher: SafeFetcher, clock: Callable[[], float] = time.monotonic) -> None:
         self._fetcher = fetcher
-        self._sites: TTLCache[str, Protego] = TTLCache(ROBOTS_SITES, CACHE_TTL_S, clock)
+        self._sites: TTLCache[str, SiteRules] = TTLCache(ROBOTS_SITES, CACHE_TTL_S, clock)
+        self._flights: SingleFlight[SiteRules] = SingleFlight()
 
     async def check(self, address: PageAddress) -> None:
         """Raises PageBlockedError when the page is disallowed, or the rules cannot be fetched."""
-        if not allows(await self._load_rules(address), address.target):
+        rules = await self._load_rules(address)
+        if not await run_in_thread_if_long(rules.chars, allows, rules.protego, address.target):
             raise PageBlockedError(FORBIDDEN)
 
     async def delay_s(self, address: PageAddress) -> float:
         """Return the seconds between two pages that the site asks for with Crawl-delay, or 0. Raises PageBlockedError."""
-        return max(0.0, (await self._load_rules(address)).crawl_delay(PRODUCT) or 0.0)
+        return max(0.0, (await self._load_rules(address)).protego.crawl_delay(PRODUCT) or 0.0)
 
-    async def _load_rules(self, address: PageAddress) -> Protego:
+    async def _load_rules(self, address: PageAddress) -> SiteRules:
         site = f"{address.scheme}://{address.netloc}"
         rules = self._sites.get(site)
         if rules is None:
-            rules = self._sites[site] = await self._fetch(address)
+            # Of one caller, whose limits the request counts for.
+            rules, _ = await self._flights.run((current_caller(), site), partial(self._fetch, address))
+            self._sites[site] = rules
         return rules
 
-    async def _fetch(self, address: PageAddress) -> Protego:
+    async def _fetch(self, address: PageAddress) -> SiteRules:
         robots_txt = PageAddress(address.scheme, address.host, address.port, "/robots.txt", address.ip)
         try:
             response = await self._fetcher.get(robots_txt, ROBOTS_REQUEST)
@@ -58,7 +73,8 @@ class Robots:
             raise PageBlockedError(
                 "The site's robots.txt cannot be read now; crawls and direct-robots of READERS obey it: try again later"
             ) from error
-        return parse_rules(response.body.decode("utf-8", "replace"))
+        text = response.body.decode("utf-8", "replace")
+        return SiteRules(await run_in_thread_if_long(len(text), parse_rules, text), len(text))
 
 
 def parse_rules(text: str, product: str = PRODUCT) -> Protego:

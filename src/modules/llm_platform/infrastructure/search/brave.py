@@ -11,7 +11,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSear
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import site_operators
 from modules.llm_platform.infrastructure.http.client import Reply
-from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, Rule, retry_after_s
+from modules.llm_platform.infrastructure.http.errors import MAX_RETRY_AFTER_S, NO_RESULTS, Rule, retry_after_s
 from modules.llm_platform.infrastructure.http.untrusted_json import decode_json, read_dict, read_list, read_text
 from modules.llm_platform.infrastructure.search.keyed_service import Found, KeyedWebSearch, cut_query
 from shared.exceptions import AppException
@@ -213,6 +213,9 @@ class BraveWebSearchAdapter(KeyedWebSearch):
 
     def _add_page(self, pages: Found, kind: SourceKind, answer: dict[str, Any], reply: Reply) -> bool:
         """Add the results of a page, and return whether there is another page."""
+        section = "results" if kind == "news" else "web"  # the web's is missing if nothing was found
+        if section not in answer and "query" not in answer:
+            raise self._upstream.rule_error(NO_RESULTS)
         rows = read_list(answer.get("results") if kind == "news" else read_dict(answer.get("web")).get("results"))
         pages.items += self.items(rows)
         query = read_dict(answer.get("query"))

@@ -8,7 +8,7 @@ from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.urls.canonical_url import split_domains
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import read_list, read_number, read_text
+from modules.llm_platform.infrastructure.http.untrusted_json import read_list, read_text
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
 CATEGORY_OF: Final[Mapping[SourceKind, str]] = {"news": "news", "academic": "publication"}
@@ -48,7 +48,7 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
             "contents": {"highlights": True},  # a result has no text without it; its price is the price of the search
         }
         answer = await self.post("/search", body)
-        return keyed.Found(self.items(read_list(answer.get("results"))), answer)
+        return keyed.Found(self.items(self.list_rows(answer, "results")), answer)
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
         excerpts = [text for highlight in read_list(row.get("highlights")) if (text := read_text(highlight))]
@@ -58,7 +58,7 @@ class ExaWebSearchAdapter(keyed.KeyedWebSearch):
             next(iter(excerpts), ""),
             summary="\n\n".join(excerpts) if len(excerpts) > 1 else None,
             published_date=keyed.make_iso_date(row.get("publishedDate")),
-            score=read_number(row.get("score")),
+            score=row.get("score"),
         )
 
 

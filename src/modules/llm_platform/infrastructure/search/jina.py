@@ -5,10 +5,8 @@ from typing import Any, Final
 
 from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
-from modules.llm_platform.domain.exceptions import WebSearchError
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import read_list
 from modules.llm_platform.infrastructure.search import google
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
@@ -40,9 +38,7 @@ class JinaWebSearchAdapter(keyed.KeyedWebSearch):
             "gl": google.choose_country(request),
         }
         answer = await self.post("/", body)
-        if not isinstance(answer.get("data"), list):
-            raise WebSearchError("Jina's search answered without results")
-        return keyed.Found(self.items(read_list(answer.get("data"))), answer)
+        return keyed.Found(self.items(self.list_rows(answer, "data")), answer)
 
     def read_answer(self, reply: Reply) -> dict[str, Any]:
         if reply.status == NOTHING_FOUND and b"No search results" in reply.body:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date
 from email.utils import parsedate_to_datetime
@@ -29,13 +31,16 @@ from modules.llm_platform.domain.search.freshness import freshness_window, is_ad
 from modules.llm_platform.domain.text.language import detect
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, get_host, is_web_url
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, check_api_key
-from modules.llm_platform.infrastructure.http.errors import Rule, retry_after_s
-from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_line, read_text
+from modules.llm_platform.infrastructure.http.errors import NO_RESULTS, Rule, retry_after_s
+from modules.llm_platform.infrastructure.http.untrusted_json import read_dict, read_line, read_number, read_text
+from shared.exceptions import AppException
 
 if TYPE_CHECKING:
     import httpx2
 
 MAX_ERROR_BYTES: Final = 64_000  # part of a refusal that is searched for its reason
+# The end of the running search in event loop time, for all of its requests. Adapters need not pass it on.
+_until: Final[ContextVar[float]] = ContextVar("until")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _ENGLISH_DATE = re.compile(rf"({'|'.join(_MONTHS)})[a-z]* ([0-9]{{1,2}}), ([0-9]{{4}})")
 _WEEKDAY = re.compile(r"[A-Z][a-z]{2}, [0-9]")
@@ -60,7 +65,7 @@ class KeyedWebSearch(IWebSearchProvider):
     """A search service with an API key, which is asked once for each kind of sources that it has a search for.
 
     The key is checked at the call and not at the start. Results that the request does not admit (their site, their date) are
-    dropped, whatever the service makes of its filters. `timeout` is the deadline of one request in seconds.
+    dropped, whatever the service makes of its filters. `timeout` is the limit in seconds for a search with all its requests.
     """
 
     label: ClassVar[str]
@@ -104,7 +109,11 @@ class KeyedWebSearch(IWebSearchProvider):
         if self._key_error:
             raise WebSearchConfigError(self._key_error)
         served = request.model_copy(update={"count": min(request.count, self.max_results)})
-        found = [await self.find(kind, served, window) for kind in self._choose_kinds(request)]
+        token = _until.set(asyncio.get_running_loop().time() + self._upstream.timeout)
+        try:
+            found = await self._find_kinds(served, window)
+        finally:
+            _until.reset(token)
         items = _interleave([answer.items for answer in found])
         notes = (*self.list_unsupported(request), *chain.from_iterable(answer.notes for answer in found))
         return WebSearchResponse(
@@ -116,6 +125,18 @@ class KeyedWebSearch(IWebSearchProvider):
             correction=next((answer.correction for answer in found if answer.correction), None),
             raw=found[0].raw if len(found) == 1 else None,
         )
+
+    async def _find_kinds(self, request: WebSearchRequest, window: Freshness | None) -> list[Found]:
+        """Search each kind. A kind that fails after another one answered is a note: the answer has been paid for."""
+        found: list[Found] = []
+        for kind in self._choose_kinds(request):
+            try:
+                found.append(await self.find(kind, request, window))
+            except AppException as error:
+                if not found:
+                    raise
+                found.append(Found(notes=[f"{kind} failed: {error.code}: {error.message}"]))
+        return found
 
     def _choose_kinds(self, request: WebSearchRequest) -> Iterator[SourceKind]:
         lacks_one = not set(request.sources) <= set(self.kinds)
@@ -157,13 +178,12 @@ class KeyedWebSearch(IWebSearchProvider):
     async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """POST the body without its fields of None, and return the JSON object of the answer."""
         sent = {name: value for name, value in body.items() if value is not None}
-        return self.read_answer(await self._upstream.post_json(path, sent, sent_kind="query"))
+        return self.read_answer(await self._upstream.post_json(path, sent, _until.get(None), sent_kind="query"))
 
     async def get(self, path: str, parameters: Mapping[str, str]) -> Reply:
         """GET the path with these parameters. `read_answer` reads the reply."""
-        return await self._upstream.get(
-            f"{path}?{urlencode({**parameters, **self._key_parameters})}", sent_kind="query"
-        )
+        address = f"{path}?{urlencode({**parameters, **self._key_parameters})}"
+        return await self._upstream.get(address, _until.get(None), sent_kind="query")
 
     def read_answer(self, reply: Reply) -> dict[str, Any]:
         """Return the JSON object of a successful reply. Raises the error of the tables for any other reply."""
@@ -175,6 +195,16 @@ class KeyedWebSearch(IWebSearchProvider):
             raise self._upstream.rule_error(rule, retry_after_s(reply.headers))
         return answer
 
+    def list_rows(self, answer: Mapping[str, Any], name: str) -> list[Any]:
+        """Return the list in this field of an answer, which is empty if nothing was found.
+
+        Raises an error for an answer without the list: some services and gateways send errors with status 200.
+        """
+        rows = answer.get(name)
+        if not isinstance(rows, list):
+            raise self._upstream.rule_error(NO_RESULTS)
+        return rows
+
     def items(self, rows: Iterable[Any]) -> list[WebSearchResultItem]:
         """Return the rows of an answer that have a usable address."""
         return [item for row in rows if (item := self.item(read_dict(row)))]
@@ -183,16 +213,25 @@ class KeyedWebSearch(IWebSearchProvider):
         """Return a row of an answer by the names that most services use, or None without a usable address."""
         return self.result(row.get("url"), row.get("title"), row.get("description"))
 
-    def result(self, url: Any, title: Any, snippet: Any, **fields: Any) -> WebSearchResultItem | None:
-        """Return a result of untrusted values, or None without a usable address. `fields` are optional fields of a result."""
+    def result(
+        self, url: Any, title: Any, snippet: Any, *, score: Any = None, **fields: Any
+    ) -> WebSearchResultItem | None:
+        """Return a result of untrusted values, or None without a usable address. `fields` are optional texts of a result.
+
+        A value of another type is left out.
+        """
         address = read_text(url)
         if not is_web_url(address):
             return None
-        optional: dict[str, Any] = {
-            name: read_text(value) or None if isinstance(value, str) else value for name, value in fields.items()
-        }
-        heading = read_line(title) or get_host(address)
-        return WebSearchResultItem(title=heading, url=address, snippet=read_text(snippet), source=self.name, **optional)
+        optional: dict[str, Any] = {name: read_text(value) or None for name, value in fields.items()}
+        return WebSearchResultItem(
+            title=read_line(title) or get_host(address),
+            url=address,
+            snippet=read_text(snippet),
+            source=self.name,
+            score=read_number(score),
+            **optional,
+        )
 
 
 def cut_query(query: str, max_chars: int) -> str:
@@ -208,7 +247,7 @@ def get_territory(language: str | None) -> str | None:
 def make_iso_date(value: Any) -> str | None:
     """Return a date in ISO 8601 for `2026-03-31T…`, `Tue, 31 Mar 2026 …` or `Mar 31, 2026`, or None for any other text."""
     text = read_text(value, 100)
-    with suppress(ValueError):  # a day that does not exist
+    with suppress(ValueError, OverflowError):  # a day that does not exist, or a number beyond all years
         if match := _ENGLISH_DATE.fullmatch(text):
             return date(int(match[3]), 1 + _MONTHS.index(match[1]), int(match[2])).isoformat()
         if _WEEKDAY.match(text):

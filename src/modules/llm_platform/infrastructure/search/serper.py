@@ -9,7 +9,6 @@ from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.infrastructure.http.client import Reply
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import read_list
 from modules.llm_platform.infrastructure.search import google
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
@@ -43,7 +42,7 @@ class SerperWebSearchAdapter(keyed.KeyedWebSearch):
         }
         answer = await self.post(PATHS[kind], body)
         notes = ["cannot limit the age of papers"] if kind == "academic" and window else []
-        return keyed.Found(self.items(read_list(answer.get(ROWS[kind]))), answer, notes)
+        return keyed.Found(self.items(self.list_rows(answer, ROWS[kind])), answer, notes)
 
     def refusal(self, reply: Reply) -> Rule | None:
         return NO_CREDITS if reply.status == BAD_REQUEST and b"credits" in reply.body.lower() else None

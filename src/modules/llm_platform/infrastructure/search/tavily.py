@@ -7,7 +7,6 @@ from modules.llm_platform.domain.dtos.freshness import Freshness
 from modules.llm_platform.domain.dtos.web_search_dtos import SourceKind, WebSearchRequest, WebSearchResultItem
 from modules.llm_platform.domain.urls.canonical_url import split_domains
 from modules.llm_platform.infrastructure.http.errors import Rule
-from modules.llm_platform.infrastructure.http.untrusted_json import read_list, read_number
 from modules.llm_platform.infrastructure.search import keyed_service as keyed
 
 TAVILY_QUERY_CHARS: Final = 400
@@ -45,7 +44,7 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
             "exclude_domains": excluded or None,
         }
         answer = await self.post("/search", body)
-        return keyed.Found(self.items(read_list(answer.get("results"))), answer)
+        return keyed.Found(self.items(self.list_rows(answer, "results")), answer)
 
     def item(self, row: Mapping[str, Any]) -> WebSearchResultItem | None:
         return self.result(
@@ -53,7 +52,7 @@ class TavilyWebSearchAdapter(keyed.KeyedWebSearch):
             row.get("title"),
             row.get("content"),
             published_date=keyed.make_iso_date(row.get("published_date")),
-            score=read_number(row.get("score")),
+            score=row.get("score"),
         )
 
     def list_unsupported(self, request: WebSearchRequest) -> Iterator[str]:

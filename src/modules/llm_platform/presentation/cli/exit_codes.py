@@ -56,9 +56,7 @@ def exit_codes(console: Console) -> Iterator[None]:
     except (
         OSError
     ) as error:  # Errors of upstreams and files are other exceptions by now: this one is of standard output.
-        console.discard_output()
-        reason = error.strerror or type(error).__name__
-        raise _exit(console, CommandError(f"the answer could not be written: {reason}")) from None
+        raise typer.Exit(report_unwritable(console, error)) from None
     except (typer.Exit, typer.BadParameter):
         raise
     except Exception as error:  # The outermost loop: the user gets one line, the log the traceback.
@@ -66,6 +64,13 @@ def exit_codes(console: Console) -> Iterator[None]:
         log.debug("unexpected error in a command", exc_info=True)
         message = f"unexpected error ({type(error).__name__}): set LOG_LEVEL=DEBUG to log the traceback"
         raise _exit(console, CommandError(message)) from None
+
+
+def report_unwritable(console: Console, error: OSError) -> int:
+    """Print that standard output could not be written to, and return the exit code."""
+    console.discard_output()
+    console.print_error(f"the answer could not be written: {error.strerror or type(error).__name__}")
+    return FAILED
 
 
 def describe_result(error: BaseException | None) -> str:

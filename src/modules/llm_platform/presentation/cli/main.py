@@ -25,6 +25,7 @@ from modules.llm_platform.presentation.cli.commands.verify import verify
 from modules.llm_platform.presentation.cli.commands.watch import watch_app
 from modules.llm_platform.presentation.cli.commands.worker import worker
 from modules.llm_platform.presentation.cli.console import Console
+from modules.llm_platform.presentation.cli.exit_codes import report_unwritable
 from modules.llm_platform.presentation.cli.setup import CommandContext, Wiring
 
 PROGRAM = PACKAGE
@@ -52,10 +53,13 @@ app.add_typer(outcomes_app, name="outcomes")
 def run(arguments: Sequence[str] | None, wiring: Wiring, console: Console | None = None) -> int:
     """Run one command line (None: the command line of the process) and return its exit code."""
     code: object = 0
+    console = console or Console()
     try:
-        app(args=arguments, prog_name=PROGRAM, obj=CommandContext(console or Console(), wiring))
+        app(args=arguments, prog_name=PROGRAM, obj=CommandContext(console, wiring))
     except SystemExit as exit_:
         code = exit_.code
+    except OSError as error:  # of the help or the version: a command reports its own
+        code = report_unwritable(console, error)
     return code if isinstance(code, int) else 0
 
 

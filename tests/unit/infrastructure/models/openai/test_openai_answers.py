@@ -639,6 +639,7 @@ async def test_a_ping_lists_the_models(serve: Callable, reply: Reply) -> None:
     [
         (error(401, b""), LLMConfigError, "KIMI_API_KEY"),
         (error(503, b""), LLMUnavailableError, "failed .503"),
+        (answer(b'{"error": {"message": "no", "code": 401}}'), LLMConfigError, "KIMI_API_KEY"),
         (answer(b"<html>", content_type=HTML), LLMConfigError, "KIMI_BASE_URL"),
         (Reply(ending="hang"), LLMTimeoutError, "did not answer"),
     ],

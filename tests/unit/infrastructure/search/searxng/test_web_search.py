@@ -502,6 +502,14 @@ async def test_fields_of_the_wrong_type_are_ignored() -> None:
         assert (await adapter.search(request_for())).results == ()
 
 
+@for_each("body", [{}, {"error": "Rate limit exceeded"}, {"detail": "Not Found"}, {"message": "results"}])
+async def test_an_object_without_results_is_an_error(body: Any) -> None:
+    """Another program at this address, or an error with status 200, is never an empty list."""
+    async with instance(json_reply(body)) as (adapter, _):
+        with pytest.raises(WebSearchError, match="SEARXNG_URL"):
+            await adapter.search(request_for())
+
+
 async def test_answers_and_infoboxes_of_all_versions_are_read() -> None:
     """Strings, objects, attributes and links."""
     sent = {

@@ -219,7 +219,10 @@ class EdgeCollection:
             request = edge.ScrollRequest(limit=count + 1, filter=fields, with_payload=True, with_vector=False)
             records, _ = shard.scroll(request)
             found = [(record.id, record.payload) for record in records if record.payload]
-            return [payloads.parse_passage(*point) for point in sorted(found, key=lambda point: point[1]["place"])]
+            return [
+                payloads.parse_passage(*point)
+                for point in sorted(found, key=lambda point: payloads.parse_place(point[1]))
+            ]
 
     # --- writing ----------------------------------------------------------------------------------------------------------
 

@@ -155,7 +155,10 @@ class QdrantVectorStore(IVectorStore):
                 [(payloads.DOC_ID, [replace_surrogates(doc_id)]), (payloads.KIND, [payloads.PASSAGE])]
             )
             found = [(record.id, record.payload or {}) async for record in self._scroll_records(collection, fields)]
-            return [payloads.parse_passage(*point) for point in sorted(found, key=lambda point: point[1]["place"])]
+            return [
+                payloads.parse_passage(*point)
+                for point in sorted(found, key=lambda point: payloads.parse_place(point[1]))
+            ]
 
     async def finish(self, collection: str) -> None:
         """Does nothing: writes to a server are visible at once."""

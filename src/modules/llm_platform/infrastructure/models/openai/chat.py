@@ -299,6 +299,8 @@ class OpenAIProvider(ILLMProvider):
             address = self._connection.settings.address
             raise exceptions.LLMConfigError(f"{self.name} answered with a web page: check {address}")
         listed = errors.decode_error(body)
+        if isinstance(listed, dict) and listed.get("error"):  # some gateways send errors with status 200
+            raise errors.read_reported_error(self._connection, listed)
         entries = listed.get("data") if isinstance(listed, dict) else None
         return [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
 

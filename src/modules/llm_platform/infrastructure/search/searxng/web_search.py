@@ -25,7 +25,7 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.search.freshness import freshness_window
 from modules.llm_platform.domain.urls.canonical_url import admits_host, get_host
 from modules.llm_platform.infrastructure.http.client import Reply, Upstream, has_credentials
-from modules.llm_platform.infrastructure.http.errors import retry_after_s
+from modules.llm_platform.infrastructure.http.errors import NO_RESULTS, retry_after_s
 from modules.llm_platform.infrastructure.search.searxng import refusals
 from modules.llm_platform.infrastructure.search.searxng.answer import (
     FailedEngine,
@@ -222,7 +222,10 @@ class SearXNGWebSearchAdapter(IWebSearchProvider):
         self._check_limiter(reply)
         if reply.status == httpx2.codes.BAD_REQUEST:
             raise refusals.form_error(reply.body) or self._upstream.make_status_error(reply.status)
-        return SearXNGAnswer(self._upstream.json_object(reply, finite=finite), reply.headers)
+        answer = self._upstream.json_object(reply, finite=finite)
+        if "results" not in answer:  # another program, or an error with status 200
+            raise self._upstream.rule_error(NO_RESULTS)
+        return SearXNGAnswer(answer, reply.headers)
 
     def _check_limiter(self, reply: Reply) -> None:
         """Raise WebSearchBlockedError for a refusal of the limiter, with the duration of its window, or of a proxy."""
