@@ -24,6 +24,7 @@ OUTERMOST_HANDLERS = {  # a file, and what goes on after an unexpected error in 
     f"{PACKAGE}/application/services/research_job_worker.py": "background runs",
     f"{PACKAGE}/application/services/watch_worker.py": "watched questions",
     f"{PACKAGE}/application/services/web_search_service.py": "searches by a caller's own provider",
+    f"{PACKAGE}/application/services/webhook_service.py": "webhooks of background runs",
     f"{PACKAGE}/presentation/cli/exit_codes.py": "commands",
     f"{PACKAGE}/presentation/kafka/worker/handler.py": "requests of Kafka topics",
     f"{PACKAGE}/presentation/mcp/server.py": "MCP messages",
