@@ -84,7 +84,9 @@ async def test_equal_pages_are_read_once_and_kept() -> None:
         async with build_platform(settings(host.url), {IWebSearchProvider: Found(f"{host.url}/pump")}) as platform:
             questions = (ResearchRequest(query=f"{QUESTION} {number}") for number in range(3))
             answers = await asyncio.gather(*map(platform.research.research, questions))
-            later = await platform.research.research(ResearchRequest(query=f"{QUESTION} Again.", depth="deep"))
+            later = await platform.research.research(
+                ResearchRequest(query=f"{QUESTION} Again.", depth="deep", rounds=0)
+            )
         assert [answer.metadata.pages_read for answer in (*answers, later)] == [1, 1, 1, 1]
         assert [request.path for request in host.requests] == ["/pump"]
 

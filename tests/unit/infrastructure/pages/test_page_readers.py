@@ -188,6 +188,14 @@ class TestCached:
         assert (plain.links, linked.links) == ((), (("/b", "B"),))
         assert (await read_with_links()).links == linked.links
 
+    async def test_a_page_with_links_serves_those_who_need_none(self) -> None:
+        inner = LinkingReader({URL: "text"})
+        reader = CachedPageReader(inner, MemoryCache(10), 60.0)
+        with keep_links():
+            await reader.read(URL)
+        assert (await reader.read(URL)).text == "text"
+        assert inner.urls == [URL]
+
 
 async def test_a_lazy_reader_is_built_on_first_use() -> None:
     """Once."""

@@ -138,7 +138,7 @@ class TurnsPageReader(IPageReader):
 
 class CachedPageReader(IPageReader):
     """Caches the pages of `reader` for `ttl_s` seconds, each cut to MAX_PAGE_CHARS. Concurrent reads of one address are
-    one read. A page with its links is another page than one without."""
+    one read. A page that was read without its links is read again for a caller who needs them."""
 
     def __init__(self, reader: IPageReader, cache: ICache[Page], ttl_s: float) -> None:
         self.name = reader.name
@@ -151,9 +151,12 @@ class CachedPageReader(IPageReader):
         await self._reader.prepare()
 
     async def read(self, url: str) -> Page:
-        key = digest([self.name, canonical_url(url), *(["links"] if keeps_links() else [])])
-        if self._ttl_s > 0 and (hit := await self._cache.get(key)):
-            return hit
+        plain = [self.name, canonical_url(url)]
+        linked = [*plain, "links"]
+        for wanted in [linked] if keeps_links() else [plain, linked]:
+            if self._ttl_s > 0 and (hit := await self._cache.get(digest(wanted))):
+                return hit
+        key = digest(linked if keeps_links() else plain)
         page, _ = await self._flights.run(key, partial(self._read, url, key))
         return page
 
