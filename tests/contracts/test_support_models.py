@@ -96,18 +96,15 @@ asyncio.run(OnnxSupportModel().score([("The mill is old.", "The mill is from 174
         assert said > unsaid
 
     async def test_both_encoders_read_what_the_first_leaves_open(self, model: OnnxSupportModel) -> None:
-        """Their mean counts. A claim that the encoder of English finds or misses clearly is not read again."""
+        """Their mean counts. A claim that the encoder of English finds clearly is not read again."""
         passage = "Employees may work remotely on up to two days a week, provided that their manager agrees."
-        pairs = [
-            ("With the manager's consent, staff can do their jobs from elsewhere two days per week.", passage),
-            ("Without the consent of their manager, nobody may work from home.", passage),
-            ("Employees must visit their manager on two days a week.", passage),
-        ]
-        folder = Path(onnx_support_model.__file__).parent
+        found = ("With the manager's consent, staff can do their jobs from elsewhere two days per week.", passage)
+        left_open = ("Without the consent of their manager, nobody may work from home.", passage)
+        folder, pairs = Path(onnx_support_model.__file__).parent, [found, left_open]
         first, second = (
             onnx_support_model._load(folder, one).score(SUPPORT, pairs) for one in (ENGLISH, OTHER_LANGUAGES)
         )
-        assert await model.score(pairs) == [first[0], (first[1] + second[1]) / 2, first[2]]
+        assert await model.score(pairs) == [first[0], (first[1] + second[1]) / 2]
 
     @pytest.mark.parametrize(("said", "unsaid", "passage"), READ_IN_OTHER_LANGUAGES)
     async def test_the_model_reads_other_languages(
