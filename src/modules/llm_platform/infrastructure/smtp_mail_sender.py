@@ -83,12 +83,12 @@ class SmtpMailSender(IMailSender):
             if not self._is_encrypted and (not self._is_local or server.has_extn("starttls")):
                 server.starttls(context=context)
             if self._login is not None:
-                _log_in(server, *self._login)
+                _authenticate(server, *self._login)
             refused = server.send_message(message)
         return tuple(status for status, _ in refused.values())
 
 
-def _log_in(server: smtplib.SMTP, user: str, password: str) -> None:
+def _authenticate(server: smtplib.SMTP, user: str, password: str) -> None:
     """Log in. smtplib writes ASCII alone, so another login is sent as UTF-8 with the method PLAIN (RFC 4616)."""
     if (user + password).isascii():
         server.login(user, password)

@@ -339,7 +339,7 @@ class CitationChecker:
     def _make_citation(self, sentence: AnswerSentence, number: int, *, is_by_author: bool) -> Citation:
         judged, judgement = self._judge(sentence, number)
         source = self._sources[number]
-        span = self._leave_out_heading(judged, number, self._read_claim(sentence.claim).text)
+        span = self._leave_out_heading(judged, number, html.unescape(sentence.claim))
         if judgement.change and judgement.change.found[0] < span[0]:
             span = judged  # The difference is in the heading.
         quote, link = self._make_quote(source, span)

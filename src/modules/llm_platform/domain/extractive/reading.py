@@ -156,7 +156,7 @@ def choose_by_reading(selection: Selection, readings: Sequence[Reading]) -> Chos
     answer. Other quotes must have the options, signs and identifiers of the question.
     """
     question = selection.question
-    # The log-odds of two kinds cannot be compared: where nothing answers, log-odds of `near` are higher than those of a model.
+    # The log-odds of two kinds cannot be compared: where nothing answers, `near` gives higher log-odds than a model does.
     # So a sentence is compared by how far its log-odds are above the lowest that its kind shows.
     weighed = sorted(map(_Weighed.of, readings), key=lambda one: -one.margin)
     ordered = [one.candidate for one in weighed]

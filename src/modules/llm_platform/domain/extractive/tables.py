@@ -91,13 +91,13 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     if not most:
         return None
     nearest = [table for table, count in zip(tables, matches, strict=True) if count == most]
-    found = [rows for table in nearest if (rows := _answer_from(table, content, asked)) is not None]
+    found = [rows for table in nearest if (rows := _find_answering_rows(table, content, asked)) is not None]
     # A column that the question names comes before one that is the only one of its table to be compared.
     found = [rows for rows in found if any(_is_asked(name, content) for name in _split(rows.column))] or found
     return found[0] if len(found) == 1 else None
 
 
-def _answer_from(table: _Table, content: Sequence[str], asked: Sequence[str]) -> RowsFound | None:
+def _find_answering_rows(table: _Table, content: Sequence[str], asked: Sequence[str]) -> RowsFound | None:
     rows = _filter_rows(table, content)
     if (extreme := _find_asked_extreme(asked)) is not None:
         return _find_extreme(table, rows, content, asked, extreme)
@@ -130,7 +130,7 @@ def _choose_column(
 ) -> int | None:
     """Return the column that the question is about: by its name, by a word such as "cheapest", or because it is the only one.
 
-    A column of which the question has all words comes before one of which it has some.
+    A column whose whole name is in the question comes before a column with a part of its name there.
     """
     named = [at for at in measures if any(is_form(word, name) for word in content for name in table.names[at])]
     named_in_full = [at for at in named if all(_is_asked(name, asked) for name in table.names[at])]

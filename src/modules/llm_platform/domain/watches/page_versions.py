@@ -23,10 +23,6 @@ from modules.llm_platform.domain.watches.statements import cut_statements
 MAX_STATEMENTS: Final = 500  # of one page; the time of a comparison grows with their square
 
 
-def _go_on() -> None:
-    """Let the work go on."""
-
-
 @dataclass(frozen=True)
 class PageVersion:
     """A page as one run read it. Dates of the day are blank in what is compared.
@@ -37,7 +33,7 @@ class PageVersion:
     source: Source
     at: datetime
     language: str
-    check_stop: Callable[[], None] = _go_on
+    check_stop: Callable[[], None] = lambda: None
 
     @cached_property
     def source_text(self) -> SourceText:
@@ -83,7 +79,7 @@ class PageVersion:
         return replace(self, source=self.source.model_copy(update={"text": text, "title": ""}))
 
 
-def read_pages(reading: WatchReading, check_stop: Callable[[], None] = _go_on) -> dict[str, PageVersion]:
+def read_pages(reading: WatchReading, check_stop: Callable[[], None] = lambda: None) -> dict[str, PageVersion]:
     """Return the pages of a run that have text, by their canonical addresses."""
     return {
         canonical_url(source.url): PageVersion(source, source.read_at or reading.at, reading.language, check_stop)
@@ -115,7 +111,7 @@ class PageDifference:
 class PagePairs:
     """The pages of two runs by their canonical addresses: `then` and `today`, and `both` for those that both runs read."""
 
-    def __init__(self, was: WatchReading, now: WatchReading, check_stop: Callable[[], None] = _go_on) -> None:
+    def __init__(self, was: WatchReading, now: WatchReading, check_stop: Callable[[], None] = lambda: None) -> None:
         self.then, self.today = read_pages(was, check_stop), read_pages(now, check_stop)
         self.both = {url: PageDifference(page, self.today[url]) for url, page in self.then.items() if url in self.today}
 

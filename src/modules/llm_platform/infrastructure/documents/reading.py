@@ -133,7 +133,7 @@ def _as_table(text: str) -> str:
 
 
 def _repeat_column_names(text: str) -> str:
-    """Return Markdown with its long tables in parts of a passage each, as those of separated values are. Code stays."""
+    """Return Markdown whose long tables are divided into passages that repeat the column names. Code stays."""
     parts: list[str] = []
     end = 0
     for part in read_outline(text):

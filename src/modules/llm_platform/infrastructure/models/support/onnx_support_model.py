@@ -76,8 +76,8 @@ ANSWER: Final[Head] = 1
 class OnnxSupportModel(ISupportModel):
     """Scores pairs in one thread of its own, so that all answers together use one core.
 
-    The encoder of English takes 60 MB, the other one 110 MB. Each is loaded when it reads its first pair. `folder` has the
-    weights and the tokenizers. The default is the folder of this module.
+    The encoder of English takes 60 MB, the encoder of other languages 110 MB. An encoder is loaded when it reads its first pair.
+    `folder` has the weights and the tokenizers. The default is the folder of this module.
     """
 
     name = "encoder"
