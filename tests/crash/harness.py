@@ -126,7 +126,11 @@ class CrashRun:
     # --- the load ------------------------------------------------------------------------------------------------------
 
     def _load(self, over: Callable[[], bool]) -> None:
-        """So many requests for each kill, some ahead; the broker goes away where its turn is."""
+        """So many requests for each kill, some ahead; the broker goes away where its turn is.
+
+        A client of librdkafka can forget all brokers while one shuts down (its issue 5301). The workers replace such a
+        client, and must; this producer only brings the load, so it is a new one after each restart.
+        """
         plan, producer = self._plan, self._producer()
         restarts = deque(plan.kills * (number + 1) // (plan.restarts + 1) for number in range(plan.restarts))
         while not over():
@@ -135,7 +139,9 @@ class CrashRun:
             self._send(producer, due - self._sent)
             if restarts and kills >= restarts[0]:
                 restarts.popleft()
+                self._flush(producer)
                 self._restart()
+                producer = self._producer()
                 self._early += asyncio.run(self._committed_too_early())
             producer.poll(POLL_S)
         self._send(producer, plan.requests - self._sent)
