@@ -38,6 +38,13 @@ def test_no_more_than_the_limit_and_no_passage_lost(cuts: list[tuple[int, int]],
     assert all(passage.text in whole for passage in passages)
 
 
+def test_passages_that_were_cut_between_two_lines_are_joined_as_lines() -> None:
+    """Rows of a table and lines of code stay together."""
+    rows = "| a | b |\n|---|---|\n| 1 | 2 |"
+    assert merge_document_text([passage(0, rows[:19]), passage(20, rows[20:])]).text == rows
+    assert merge_document_text([passage(0, "One."), passage(6, "Two.")]).text == "One.\n\nTwo."
+
+
 SECTIONS = "\n\n".join(f"## H{number}\n\n" + " ".join([f"Word {number} here."] * 30) for number in range(6))
 SPANS = split_chunks(SECTIONS)
 PASSAGES = [

@@ -177,7 +177,7 @@ def split_chunks(text: str, *, language: str = "en", max_words: int = MAX_WORDS,
 
 def _packer(text: str, max_words: int, overlap: int) -> ChunkPacker:
     most = max_chunk_words(max_words)
-    if len(text) < (most + 1) * CHARS_PER_WORD and _measure_words(text) <= most:
+    if len(text) < (most + 1) * CHARS_PER_WORD and measure_words(text) <= most:
         more_than_all = len(text) + 1
         return ChunkPacker(more_than_all, overlap=0, shortest=more_than_all)
     return ChunkPacker(max_words, overlap, min(MIN_WORDS, max_words // 2))
@@ -187,7 +187,7 @@ def _heading(text: str, block: OutlineBlock) -> ChunkPiece:
     start, end = _trim(text, block.start, block.end)
     line = text[start:end]
     title = " ".join(heading_title(line)[:MAX_HEADING_CHARS].split())
-    return ChunkPiece(start, end, _measure_words(line), block.level, title)
+    return ChunkPiece(start, end, measure_words(line), block.level, title)
 
 
 def _pieces(text: str, block: OutlineBlock, language: str, max_words: int) -> Iterator[ChunkPiece]:
@@ -195,16 +195,16 @@ def _pieces(text: str, block: OutlineBlock, language: str, max_words: int) -> It
     start, end = _trim(text, block.start, block.end)
     if start == end:
         return
-    if (words := _measure_words(text[start:end])) <= max_words:
+    if (words := measure_words(text[start:end])) <= max_words:
         yield ChunkPiece(start, end, words)
         return
     for sentence in _sentences(text, start, end, language) if block.kind == "prose" else _lines(text, start, end):
-        if (words := _measure_words(text[slice(*sentence)])) <= max_words:
+        if (words := measure_words(text[slice(*sentence)])) <= max_words:
             yield ChunkPiece(*sentence, words)
         else:
             for line in _lines(text, *sentence):
                 for span in _cut_long(text, *line, max_words):
-                    yield ChunkPiece(*span, _measure_words(text[slice(*span)]))
+                    yield ChunkPiece(*span, measure_words(text[slice(*span)]))
 
 
 def _sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]:
@@ -222,7 +222,7 @@ def _cut_long(text: str, start: int, end: int, max_words: int) -> Iterator[Span]
     """Parts of at most `max_words`, cut at blanks where there are any."""
     size = max_words * CHARS_PER_WORD
     for begin, stop in _split_windows(text, start, end, size):
-        words = _measure_words(text[begin:stop])
+        words = measure_words(text[begin:stop])
         if words <= max_words:
             yield begin, stop
         else:
@@ -233,7 +233,7 @@ def _cut_long(text: str, start: int, end: int, max_words: int) -> Iterator[Span]
 def _halve(text: str, start: int, end: int, size: int, max_words: int) -> Iterator[Span]:
     """Parts of about `size` characters; one with too many words is halved until it fits."""
     for begin, stop in _split_windows(text, start, end, size):
-        if stop - begin > 1 and _measure_words(text[begin:stop]) > max_words:
+        if stop - begin > 1 and measure_words(text[begin:stop]) > max_words:
             yield from _halve(text, begin, stop, (stop - begin + 1) // 2, max_words)
         else:
             yield begin, stop
@@ -259,7 +259,7 @@ def _trim(text: str, start: int, end: int, *, keep_indent: bool = False) -> Span
     return (first, last) if first < last else (start, start)
 
 
-def _measure_words(piece: str) -> int:
+def measure_words(piece: str) -> int:
     """Return the number of words; scripts without blanks and long strings are measured in characters."""
     words = len(piece.split())
     if not piece.isascii():

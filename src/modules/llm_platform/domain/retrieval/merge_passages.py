@@ -9,6 +9,7 @@ from modules.llm_platform.domain.extractive.question import list_exact_terms
 from modules.llm_platform.domain.text.page_starts import PageStarts, part_starts
 
 GAP: Final = "\n\n"  # passages are separated by blanks only
+LINE_END: Final = 1  # characters between two passages that were cut between two lines
 MIN_NEIGHBOUR_SCORE: Final = 0.75  # share of the best passage's score: such a neighbour is shown with it
 # A limit of 3 shows the answer to 48 of 84 questions instead of 47, in a ninth more text.
 MAX_MERGED: Final = 2
@@ -34,7 +35,8 @@ def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -
             added = passage.text[len(shared) :]
         else:
             added = passage.text
-            text += GAP if text else ""
+            is_next_line = passage.start - end == LINE_END
+            text += ("\n" if is_next_line else GAP) if text else ""
         skipped = len(passage.text) - len(added)
         pages += part_starts(passage.pages, skipped, len(passage.text), len(text))
         text += added

@@ -1,18 +1,15 @@
 """Reads one file as a document: its title, and the text that quotes point into."""
 
-import csv
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.privacy.redaction import Redactor
-from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD
 from modules.llm_platform.domain.text.page_starts import move_starts
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, get_suffix
+from modules.llm_platform.infrastructure.documents.tables import divide_tables, read_values
 from modules.llm_platform.infrastructure.parsing.decoding import (
     EmptyDocument,
     UnreadableDocument,
@@ -25,14 +22,8 @@ DOCUMENT_TEXT_BYTES: Final = 5_000_000  # longest text or HTML file; the rest is
 DOCUMENT_FILE_BYTES: Final = 50_000_000  # largest PDF or archive, which cannot be read in part
 DOCUMENT_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
-TABLE_WORDS: Final = 250  # a long table becomes several of this size: each passage then has the names of its columns
-HEAD_SHARE: Final = 4  # the rows of a table may be this many times as long as the names of its columns
-DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
 
 _WITH_TABLES = frozenset((".md", ".markdown", ".html", ".htm", ".docx", ".epub"))
-# The names of the columns with the rule below them, and the rows.
-_TABLE = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t]*:?-[-:|][-:| \t]*\|[ \t]*)\n((?:\|[^\n]*(?:\n|\Z))+)", re.MULTILINE)
-_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)  # the first line of files for Excel
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 # A line of YAML: indented, with a key, an item of a list, a comment, or a bracket. A text may begin with a rule, too.
 _MATTER_LINE = re.compile(r"[ \t]|[^\n]*?:(?:[ \t]|$)|-[ \t]|[#\]}{\[]|$")
@@ -55,8 +46,8 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
     """Read a file, or the bytes of a file with this name, as `read_text` does."""
     suffix = get_suffix(name)
     parsed = _parse(suffix, file, parser)
-    if suffix in _WITH_TABLES and _TABLE.search(parsed.text):
-        parsed = replace(parsed, text=_repeat_column_names(parsed.text))
+    if suffix in _WITH_TABLES:
+        parsed = replace(parsed, text=divide_tables(parsed.text))
     text = redactor.text(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
@@ -80,7 +71,7 @@ def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:
     if suffix == ".rst":
         return Parsed(_mark_headings(decoded.text), None, note)
     if suffix in (".csv", ".tsv"):
-        return Parsed(_as_table(decoded.text), None, note)
+        return Parsed(read_values(decoded.text), None, note)
     if suffix == ".log":
         return Parsed(_ENTRY.sub("- ", decoded.text), None, note)  # a list, else its lines are read as one paragraph
     # Front matter of Markdown is not part of the text. It may have the title.
@@ -108,62 +99,6 @@ def _read_bytes(path: Path) -> bytes:
             return opened.read(DOCUMENT_TEXT_BYTES + 1)
     except OSError as error:
         raise UnreadableDocument(f"it cannot be opened ({error.strerror})") from error
-
-
-def _as_table(text: str) -> str:
-    """Return separated values as a Markdown table, so that rows are searched and quoted with the names of their columns.
-
-    A text that is no table stays as it is.
-    """
-    written = text.lstrip("\n")
-    named = _SEPARATOR.match(written)
-    written = written[named.end() :] if named else written
-    names = written.partition("\n")[0]
-    delimiter = named[1] if named else max(DELIMITERS, key=names.count)
-    if delimiter not in names:
-        return text
-    try:
-        rows = [row for row in csv.reader(StringIO(written, newline=""), delimiter=delimiter) if any(row)]
-    except csv.Error:  # a value of more than 128 KiB, as behind a quotation mark without its second
-        return text
-    if not rows:
-        return text
-    names, *lines = (f"| {' | '.join(map(_render_cell, row))} |" for row in rows)
-    return "\n\n".join(_render_tables(f"{names}\n|{' --- |' * len(rows[0])}", lines))
-
-
-def _repeat_column_names(text: str) -> str:
-    """Return Markdown whose long tables are divided into passages that repeat the column names. Code stays."""
-    parts: list[str] = []
-    end = 0
-    for part in read_outline(text):
-        if part.kind != "code":
-            parts += [text[end : part.start], _TABLE.sub(_divide_table, text[part.start : part.end])]
-            end = part.end
-    return "".join([*parts, text[end:]])
-
-
-def _divide_table(found: re.Match[str]) -> str:
-    rows = found[2].removesuffix("\n")
-    return "\n\n".join(_render_tables(found[1], rows.split("\n"))) + found[2][len(rows) :]
-
-
-def _render_tables(head: str, lines: Sequence[str]) -> Iterator[str]:
-    """Yield the rows in tables that are a passage at most, each below the names of the columns and their rule."""
-    most = max(TABLE_WORDS, HEAD_SHARE * len(head.split()))
-    part, words = [head], 0
-    for line in lines:
-        more = max(len(line.split()), len(line) // CHARS_PER_WORD)
-        if words and words + more > most:
-            yield "\n".join(part)
-            part, words = [head], 0
-        part.append(line)
-        words += more
-    yield "\n".join(part)
-
-
-def _render_cell(value: str) -> str:
-    return " ".join(value.split()).replace("|", "\\|")
 
 
 def _mark_headings(text: str) -> str:

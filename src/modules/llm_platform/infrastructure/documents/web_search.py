@@ -27,6 +27,7 @@ from modules.llm_platform.infrastructure.documents.addresses import DocumentAddr
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex
 from modules.llm_platform.infrastructure.documents.folder_state import FolderView
+from modules.llm_platform.infrastructure.documents.tables import PARTS, join_tables
 from modules.llm_platform.infrastructure.parsing.decoding import replace_unprintable
 from shared.exceptions import AppException
 
@@ -298,8 +299,8 @@ class DocumentWebSearch(IWebSearchProvider):
         if not asks_about_rows(read_question(query, detect(query) or DEFAULT_LANGUAGE)):
             return None
         with _translate_errors(self._otherwise):
-            text = merge_document_text(await self.document(found[0].passage.doc_id)).text
-        parts = text.split("\n\n")
+            text = join_tables(merge_document_text(await self.document(found[0].passage.doc_id)).text)
+        parts = text.split(PARTS)
         is_read = len(parts) <= MAX_PARAGRAPHS and text.count("\n") < MAX_SENTENCES and len(text) <= MAX_TEXT_CHARS
         return text if is_read and all(part.startswith("|") for part in parts) else None
 

@@ -1,0 +1,98 @@
+"""Tables of documents: each passage has a part of a table, with the names of the columns above its rows."""
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from itertools import groupby
+from typing import Final
+
+from modules.llm_platform.domain.markdown.outline import read_outline
+from modules.llm_platform.domain.retrieval.chunking import MAX_WORDS, measure_words
+
+DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
+PARTS: Final = "\n\n"  # between the parts of a table
+
+# The names of the columns with the rule below them, and the rows.
+_TABLE = re.compile(r"^(\|[^\n]*\|[ \t]*\n\|[ \t]*:?-[-:|][-:| \t]*\|[ \t]*)\n((?:\|[^\n]*(?:\n|\Z))+)", re.MULTILINE)
+_SEPARATOR = re.compile(r"sep=([,;\t|])\n", re.IGNORECASE)  # the first line of files for Excel
+
+
+def read_values(text: str) -> str:
+    """Return separated values as a Markdown table, so that rows are searched and quoted with the names of their columns.
+
+    A text that is no table stays as it is.
+    """
+    written = text.lstrip("\n")
+    named = _SEPARATOR.match(written)
+    written = written[named.end() :] if named else written
+    names = written.partition("\n")[0]
+    delimiter = named[1] if named else max(DELIMITERS, key=names.count)
+    if delimiter not in names:
+        return text
+    try:
+        rows = [row for row in csv.reader(StringIO(written, newline=""), delimiter=delimiter) if any(row)]
+    except csv.Error:  # a value of more than 128 KiB, as behind a quotation mark without its second
+        return text
+    if not rows:
+        return text
+    names, *lines = (f"| {' | '.join(map(_render_cell, row))} |" for row in rows)
+    return PARTS.join(_render_tables(f"{names}\n|{'---|' * len(rows[0])}", lines))
+
+
+def divide_tables(text: str) -> str:
+    """Return Markdown whose long tables are divided into passages that repeat the column names. Code stays."""
+    if not _TABLE.search(text):
+        return text
+    parts: list[str] = []
+    end = 0
+    for part in read_outline(text):
+        if part.kind != "code":
+            parts += [text[end : part.start], _TABLE.sub(_divide_table, text[part.start : part.end])]
+            end = part.end
+    return "".join([*parts, text[end:]])
+
+
+def _divide_table(found: re.Match[str]) -> str:
+    rows = found[2].removesuffix("\n")
+    return PARTS.join(_render_tables(found[1], rows.split("\n"))) + found[2][len(rows) :]
+
+
+def _render_tables(head: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield the rows in tables that are one passage each, below the names of the columns and their rule.
+
+    A longer table would be cut between two rows, and the second part would have no names.
+    """
+    part = [head]
+    first = words = _measure_line(head)
+    for line in lines:
+        more = _measure_line(line)
+        if words > first and words + more > MAX_WORDS:
+            yield "\n".join(part)
+            part, words = [head], first
+        part.append(line)
+        words += more
+    yield "\n".join(part)
+
+
+def _measure_line(line: str) -> int:
+    """Return the words of a line. One more makes up for the rounding, so that no table has more words than its lines."""
+    return measure_words(line) + 1
+
+
+def _render_cell(value: str) -> str:
+    return " ".join(value.split()).replace("|", "\\|")
+
+
+def join_tables(text: str) -> str:
+    """Return the text with the parts of a table below one line of names: what `read_values` and `divide_tables` divided."""
+    joined: list[str] = []
+    for head, parts in groupby(text.split(PARTS), key=_find_head):
+        rows = (part.removeprefix(f"{head}\n") for part in parts)
+        joined += ["\n".join([head, *rows])] if head else rows
+    return PARTS.join(joined)
+
+
+def _find_head(part: str) -> str | None:
+    found = _TABLE.fullmatch(part)
+    return found[1] if found else None
