@@ -127,10 +127,12 @@ async def read_case(case: Case, encoder: UniversalSentenceEncoder, model: OnnxSu
     near = reading.list_quotable(selection)
     if not near:
         return Read(case, question, selection, [])
-    closeness = await encoder.measure_closeness(question.text, [reading.describe_sentence(one) for one in near])
+    closeness = await encoder.measure_closeness(
+        question.text, [reading.describe_sentence(one, question) for one in near]
+    )
     readings = reading.keep_nearest(selection, near, closeness)
     is_english = case.language == ENGLISH
-    pairs = [(question.text, reading.describe_sentence(one.candidate)) for one in readings]
+    pairs = [(question.text, reading.describe_sentence(one.candidate, question)) for one in readings]
     scores = await model.score_answers(pairs, is_english=is_english)
     read = [replace(one, log_odds=odds) for one, odds in zip(readings, scores, strict=True)]
     return Read(case, question, selection, read)

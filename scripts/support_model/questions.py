@@ -19,7 +19,7 @@ from scripts.support_model.texts import read_open_half, write_pairs
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
-from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
+from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.reading import describe_sentence
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 
@@ -34,11 +34,10 @@ def is_held_out(text: str, part: int) -> bool:
     return zlib.crc32(text.encode("utf-8", "replace")) % part == 0
 
 
-def list_sentences(question: str, text: str, title: str) -> list[Candidate]:
+def list_sentences(question: Question, text: str, title: str) -> list[Candidate]:
     """Return the sentences of a passage that the product could quote."""
-    read = read_question(question, "en")
     source = Source(index=1, title=title, url="https://set.test/", text=text)
-    found = find_candidates(read, [source], [read_source_blocks(text)], TermMatcher(read.terms))
+    found = find_candidates(question, [source], [read_source_blocks(text)], TermMatcher(question.terms))
     return [candidate for candidate in found if candidate.fit]
 
 
@@ -49,11 +48,12 @@ def plain(text: str) -> str:
 def read_pairs(question: str, text: str, title: str, answers: Sequence[str], name: str) -> Iterator[Pair]:
     """Yield each sentence of the passage with the question."""
     wanted = [plain(answer)[:60] for answer in answers]
-    for candidate in list_sentences(question, text, title):
+    asked = read_question(question, "en")
+    for candidate in list_sentences(asked, text, title):
         said = plain(candidate.sentence.text)
         answers_it = any(answer in said or said in answer for answer in wanted)
         label = "supported" if answers_it else "unsupported"
-        yield {"claim": question, "source": describe_sentence(candidate), "label": label, "set": name}
+        yield {"claim": question, "source": describe_sentence(candidate, asked), "label": label, "set": name}
 
 
 def read_written(passages: Path, questions: Path, *, held_out: bool) -> Iterator[Pair]:

@@ -179,7 +179,8 @@ def test_only_as_many_sentences_are_tested_as_are_returned(monkeypatch: pytest.M
 
 def test_a_table_row_is_read_with_the_names_of_its_columns() -> None:
     """And each sentence with what stands around it."""
-    texts = [describe_sentence(candidate) for candidate in list_quotable(select("What does the hotel in Graz cost?"))]
+    selection = select("What does the hotel in Graz cost?")
+    texts = [describe_sentence(candidate, selection.question) for candidate in list_quotable(selection)]
     assert "City: Graz; Hotel: Alpina; Price: 90 (Handbook · Travel)" in texts
     assert any(text.startswith("The office books the hotel. (Handbook · Travel · Trains are booked") for text in texts)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from tests.support.cases import for_each
 
 from modules.llm_platform.domain.dtos.source_dtos import Source
-from modules.llm_platform.domain.extractive.candidates import find_candidates
-from modules.llm_platform.domain.extractive.question import TermMatcher, read_question
+from modules.llm_platform.domain.extractive.candidates import Candidate, find_candidates
+from modules.llm_platform.domain.extractive.question import Question, TermMatcher, read_question
 from modules.llm_platform.domain.extractive.rendering import render_rows
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
-from modules.llm_platform.domain.extractive.tables import RowsFound, find_rows
+from modules.llm_platform.domain.extractive.tables import RowsFound, find_named_rows, find_rows, pick_asked_cells
 from modules.llm_platform.domain.text.messages import get_messages
 
 BOATS = """# Boats
@@ -29,10 +29,19 @@ ORDERS = """| Bestellung | Kunde | Menge | Einzelpreis_EUR | Lieferdatum |
 """
 
 
+def candidates_in(text: str, asked: Question, *, is_whole: bool = True) -> list[Candidate]:
+    source = Source(index=1, title="boats", url="https://a.example/", text=text, is_whole=is_whole)
+    return find_candidates(asked, [source], [read_source_blocks(text)], TermMatcher(asked.terms))
+
+
 def found_in(text: str, question: str, language: str = "en", *, is_whole: bool = True) -> RowsFound | None:
     asked = read_question(question, language)
-    source = Source(index=1, title="boats", url="https://a.example/", text=text, is_whole=is_whole)
-    return find_rows(asked, find_candidates(asked, [source], [read_source_blocks(text)], TermMatcher(asked.terms)))
+    return find_rows(asked, candidates_in(text, asked, is_whole=is_whole))
+
+
+def named_in(text: str, question: str, language: str = "en") -> list[str]:
+    asked = read_question(question, language)
+    return [row.sentence.row[0] for row in find_named_rows(asked, candidates_in(text, asked))]
 
 
 def measures(column: str, *cells: str) -> str:
@@ -97,6 +106,70 @@ def test_a_single_row_is_named_and_not_counted() -> None:
     )
     assert found_in(table, "How many masts does Carla have?") is None
     assert names(found_in(table, "How many canoes are there?")) == ["1", "2"]
+
+
+def test_a_long_row_that_is_not_read_leaves_the_table_without_an_answer() -> None:
+    """It may be the one with the most."""
+    table = f"{BOATS}| Emma | raft {'of old barrels ' * 100} | 12 | £10 | 2024-01-01 | no |\n"
+    assert found_in(table, "Which boat has the most seats?") is None
+
+
+SERVICES = """| Boat | Type | Last service | First owner | Seats |
+|---|---|---|---|---|
+| Anna | canoe | 2024-03-01 | Lena Fuchs | 2 |
+| Bella | canoe | 2025-05-01 | | 3 |
+| Carla | rowing boat | 2023-07-01 | Jan Roth | 5 |
+"""
+
+
+@for_each(
+    "question, rows",
+    [
+        ("When was the last service of Anna?", ["Anna"]),
+        ("How many seats does Carla have?", ["Carla"]),
+        ("What type is Bella?", ["Bella"]),
+        ("Which boat has Jan Roth as its first owner?", ["Carla"]),
+        ("What are the seats of the canoes?", ["Anna", "Bella"]),
+    ],
+)
+def test_a_row_and_a_column_that_the_question_names_answer(question: str, rows: list[str]) -> None:
+    """A row named by a cell is not compared with others, though the name of the column has `last` or `first`."""
+    assert named_in(SERVICES, question) == rows
+
+
+@for_each(
+    "question",
+    [
+        "When was the last service of Emma?",  # no row
+        "What colour is Anna?",  # no column
+        "Who was the first owner of Bella?",  # an empty cell
+        "When was the last service of Anna in Porto?",  # more than row and column
+        "Which last service was not for Anna?",
+        "When was the last service of Anna, and of Bella, and of Carla, who paid?",
+    ],
+)
+def test_a_question_for_anything_else_names_no_row(question: str) -> None:
+    assert named_in(SERVICES, question) == []
+
+
+def test_two_named_rows_are_compared_and_one_is_not() -> None:
+    assert names(found_in(SERVICES, "Which has the most seats, Anna or Bella?")) == ["Bella"]
+    assert found_in(SERVICES, "When was the last service of Anna?") is None
+
+
+def test_of_a_wide_row_the_models_read_what_the_question_names() -> None:
+    """And its first cell; all of a row of which the question names nothing, and all of a narrow one."""
+    wide = "| Boat | " + " | ".join(f"Part {letter}" for letter in "abcdefgh") + " |\n" + "|---" * 9 + "|\n"
+    wide += "| Anna | oak | elm | ash | fir | yew | box | fig | bay |\n| Bella | 1 | 2 | 3 | 4 | 5 | 6 | 7 | 8 |\n"
+
+    def picked(text: str, question: str) -> list[tuple[str, str]]:
+        asked = read_question(question, "en")
+        return pick_asked_cells(asked, candidates_in(text, asked)[0])
+
+    assert picked(wide, "What is c of Anna?") == [("Boat", "Anna"), ("Part c", "ash")]
+    assert picked(wide, "Is there yew?") == [("Boat", "Anna"), ("Part e", "yew")]
+    assert len(picked(wide, "Who built it?")) == 9
+    assert len(picked(SERVICES, "What type is Anna?")) == 5
 
 
 def test_a_column_that_is_named_in_full_is_compared() -> None:

@@ -12,6 +12,7 @@ from statistics import fmean, pstdev
 from typing import Final, Literal, NamedTuple, Self
 
 from modules.llm_platform.domain.extractive.candidates import Candidate, overlap
+from modules.llm_platform.domain.extractive.question import Question
 from modules.llm_platform.domain.extractive.scoring import best_first
 from modules.llm_platform.domain.extractive.selection import (
     MAX_QUOTES,
@@ -21,6 +22,7 @@ from modules.llm_platform.domain.extractive.selection import (
     is_shown_with,
     lacks_exact,
 )
+from modules.llm_platform.domain.extractive.tables import pick_asked_cells
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
 from modules.llm_platform.domain.text.data_files import load_data
 
@@ -63,12 +65,14 @@ def list_quotable(selection: Selection) -> list[Candidate]:
     return list(itertools.islice(filter(add_antecedent, ranked), MAX_NEAR))
 
 
-def describe_sentence(candidate: Candidate) -> str:
-    """Return the text that the models read: the sentence or table row, followed by its context in parentheses."""
+def describe_sentence(candidate: Candidate, question: Question) -> str:
+    """Return the text that the models read: the sentence, or what the question asks of a table row, and its context in
+    parentheses.
+    """
     sentence = candidate.sentence
     said = candidate.form.shown
     if sentence.row:
-        cells = zip(sentence.columns, sentence.row, strict=True)
+        cells = pick_asked_cells(question, candidate)
         said = "; ".join(f"{column}: {cell}" if column else cell for column, cell in cells)
     before = sentence.before.text[-MAX_BEFORE_CHARS:] if sentence.before else ""
     around = dict.fromkeys(filter(None, (candidate.source.title, sentence.heading, sentence.intro, before)))

@@ -20,7 +20,7 @@ MAX_SENTENCE_CHARS = 1200
 MAX_SENTENCES = 600  # sentences of one text
 MAX_PARAGRAPHS = 40  # paragraphs of one text
 MAX_FOLLOWING_BLOCKS = 10  # list items that a sentence with a colon may announce
-MAX_COLUMNS = 12  # a wider table is not quoted
+MAX_COLUMNS = 40  # a wider table is not quoted
 MENU_LINKS = 3
 MENU_SHARE = 0.6  # text with a larger share of links is a menu
 MAX_ROWS = 8  # a longer table is not quoted whole
@@ -43,6 +43,7 @@ class Sentence:
     - `term` is the term that the sentence explains in a definition list.
     - `intro` is the paragraph that ends in a colon above the list of the sentence.
     - `row` has the cells of a table row. `columns` has the column names, for a row and for the announcement of a table.
+      `has_all_rows` is False if another row of the table is too long to be read, so that the rows cannot be compared.
     """
 
     text: str
@@ -57,6 +58,7 @@ class Sentence:
     intro: str = ""
     row: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    has_all_rows: bool = True
     is_announcement: bool = False  # a heading right above code or a table
 
 
@@ -101,8 +103,12 @@ def _read_block(blocks: Sequence[Block], number: int, language: str) -> Iterator
         columns, rows = read_table(block)
         if block.heading and 1 < len(rows) <= MAX_ROWS:
             yield _announce(block.heading, block, columns)
+        has_all_rows = all(len(line) <= MAX_SENTENCE_CHARS for line in block.text.split("\n"))
         for cells in rows:
-            yield Sentence(" | ".join(cells), 0, block.heading, item=True, is_complete=True, row=cells, columns=columns)
+            text = " | ".join(cells)
+            row = Sentence(text, 0, block.heading, item=True, is_complete=True, row=cells, columns=columns)
+            row.has_all_rows = has_all_rows
+            yield row
     elif block.kind == "heading":  # right above code it announces the code
         after = blocks[number + 1 : number + 2]
         if after and after[0].kind == "code" and block.text:

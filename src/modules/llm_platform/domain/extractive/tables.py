@@ -7,7 +7,7 @@ answer.
 import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, Literal
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
@@ -24,6 +24,8 @@ EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest
 MIN_ROWS: Final = 3  # a smaller table is not compared or counted
 MAX_COUNTED: Final = 12  # a count shows all its rows; if there are more, there is no answer
 MAX_EQUAL: Final = 4  # if more rows share the first place, there is no answer
+WIDE_FROM: Final = 8  # columns
+KEPT: Final = 4096  # cells and tables of a question whose comparison with it is kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     if not asks_about_rows(question):
         return None
     asked = _fold_words(question.text)
-    content = [word for word in asked if word not in stop_words(question.language) and not _is_extreme(word)]
+    content = [word for word in _list_content(question) if not _is_extreme(word)]
     tables = _list_tables(candidates)
     matches = [table.matches(content) for table in tables]
     most = max(matches, default=0)
@@ -97,8 +99,74 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     return found[0] if len(found) == 1 else None
 
 
+def find_named_rows(question: Question, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Return the rows that the question names, if it asks for one of their columns and nothing else: `the rent of Porto`.
+
+    A row is named by all words of a cell, and a column by all words of its name. Titles, headings and the names of other
+    columns may be in the question too. Rows of two tables, or more than MAX_EQUAL rows, are no answer.
+    """
+    if count_negators(_fold_words(question.text)):
+        return []
+    content = tuple(word for word in _list_content(question) if word not in _load_list("counting"))
+    rows = [one for one in candidates if one.sentence.row and _is_all_of(content, one)]
+    tables = {(one.rank, one.sentence.columns) for one in rows}
+    return rows if len(tables) == 1 and len(rows) <= MAX_EQUAL else []
+
+
+def _is_all_of(content: tuple[str, ...], row: Candidate) -> bool:
+    """Return whether the words name a cell of the row and another column, and all of them are in the names of the table."""
+    cells = row.sentence.row
+    asked = _find_named_columns(row.sentence.columns, content, in_full=True)
+    naming = _find_named_cells(row, content) if asked else ()
+    if not naming or not any(cells[at] for at in asked if at not in naming):
+        return False
+    known = (row.source.title, row.sentence.heading, *row.sentence.columns, *(cells[at] for at in naming))
+    words_known = [word for text in known for word in _split(text)]
+    return all(_is_asked(word, words_known) for word in content)
+
+
+def pick_asked_cells(question: Question, row: Candidate) -> list[tuple[str, str]]:
+    """Return the cells of a row for a model to read, each with the name of its column.
+
+    A small model loses one cell among fifteen others: of a wide row it gets the first cell and those that the question names,
+    by their column or by themselves. All are returned if the question names none.
+    """
+    cells = list(zip(row.sentence.columns, row.sentence.row, strict=True))
+    if len(cells) < WIDE_FROM:
+        return cells
+    content = tuple(_list_content(question))
+    named = {*_find_named_columns(row.sentence.columns, content), *_find_named_cells(row, content)} - {0}
+    return [cells[at] for at in (0, *sorted(named))] if named else cells
+
+
+@lru_cache(maxsize=KEPT)
+def _find_named_columns(
+    columns: tuple[str, ...], content: tuple[str, ...], *, in_full: bool = False
+) -> tuple[int, ...]:
+    """Return the columns with a word of their name among these words, or, `in_full`, with all words of it."""
+    enough = all if in_full else any
+    names = map(_split, columns)
+    return tuple(at for at, name in enumerate(names) if name and enough(_is_asked(word, content) for word in name))
+
+
+def _find_named_cells(row: Candidate, content: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(at for at, cell in enumerate(row.sentence.row) if _is_named(cell, content))
+
+
+@lru_cache(maxsize=KEPT)
+def _is_named(cell: str, content: tuple[str, ...]) -> bool:
+    return _names(_split(cell), content)
+
+
+def _list_content(question: Question) -> list[str]:
+    return [word for word in _fold_words(question.text) if word not in stop_words(question.language)]
+
+
 def _find_answering_rows(table: _Table, content: Sequence[str], asked: Sequence[str]) -> RowsFound | None:
-    rows = _filter_rows(table, content)
+    named = [row for row in table.rows if _names(_split(row.sentence.row[0]), content)]
+    if len(named) == 1:
+        return None  # "last" may be a part of the name of a column, as in `the last service of Anna`
+    rows = [row for row in _filter_rows(table, content) if not named or row in named]
     if (extreme := _find_asked_extreme(asked)) is not None:
         return _find_extreme(table, rows, content, asked, extreme)
     # A single row is what the question names, and not what it counts: "How many seats does Anna have?"
@@ -166,7 +234,11 @@ def _list_tables(candidates: Sequence[Candidate]) -> list[_Table]:
         row = candidate.sentence.row
         if row and candidate.source.is_whole and _load_list("totals").isdisjoint(_split(row[0])):
             by_table.setdefault((candidate.rank, candidate.sentence.columns), []).append(candidate)
-    return [_Table(rows) for rows in by_table.values() if len(rows) >= MIN_ROWS]
+    return [
+        _Table(rows)
+        for rows in by_table.values()
+        if len(rows) >= MIN_ROWS and all(row.sentence.has_all_rows for row in rows)
+    ]
 
 
 @cache

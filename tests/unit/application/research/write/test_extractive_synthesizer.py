@@ -187,6 +187,17 @@ async def test_a_question_about_rows_is_answered_by_rows() -> None:
     assert encoder.asked == []
 
 
+async def test_a_row_and_a_column_that_the_question_names_answer_without_a_model() -> None:
+    """Also in a part of the table."""
+    table = "| Site | Average COP | Failures |\n|---|---|---|\n| Graz | 3.6 | 2 |\n| Lyon | 3.1 | 1 |\n"
+    encoder = FakeSentenceEncoder()
+    written = await ExtractiveSynthesizer(encoder).synthesize(
+        SynthesisRequest("What is the average COP of Lyon?", (source(table),), "en")
+    )
+    assert written.text.splitlines()[2:] == ["| Lyon | 3.1 | 1 [1] |"]
+    assert encoder.asked == []
+
+
 async def test_a_sentence_that_may_answer_is_shown_without_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
     """The text does not say that the sources have no answer, and the likeliest sentence stands first below it."""
     limits = Weights(0.0, {"log_odds": 1.0}, answers_from=1.0, words_from=-2.0, words_within=1.0, may_answer_from=-1.0)

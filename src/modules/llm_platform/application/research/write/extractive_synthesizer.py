@@ -25,7 +25,7 @@ from modules.llm_platform.domain.extractive.reading import (
 from modules.llm_platform.domain.extractive.rendering import list_closest, render_answer, render_passage, render_rows
 from modules.llm_platform.domain.extractive.report import write_report
 from modules.llm_platform.domain.extractive.selection import Quote, Selection, choose_by_words, quote
-from modules.llm_platform.domain.extractive.tables import asks_about_rows, find_rows
+from modules.llm_platform.domain.extractive.tables import asks_about_rows, find_named_rows, find_rows
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
@@ -34,7 +34,7 @@ from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from shared.exceptions import AppException
 
-RULES_VERSION = "16"  # part of the keys of stored reports: raise it when the selection or the rendering changes
+RULES_VERSION = "17"  # part of the keys of stored reports: raise it when the selection or the rendering changes
 NO_MARKERS: Final = str.maketrans("[]", "()")
 
 Result = TypeVar("Result")
@@ -83,8 +83,9 @@ class ExtractiveSynthesizer(ISynthesizer):
             return self._answer(render_rows(rows, messages), messages)
         if is_answered:
             return self._answer("\n\n".join(render_passage(evidence)), messages)
-        if opening := find_opening(question, selection.candidates):
-            named = replace(selection, chosen=opening)
+        found = find_opening(question, selection.candidates) or find_named_rows(question, selection.candidates)
+        if found:
+            named = replace(selection, chosen=found)
             return self._answer(await _run(request, lambda: _write_quotes(request, named, [])), messages)
         chosen, degraded = await self._read(selection)
         if chosen.ordered and not chosen.selection.chosen and not _has_later_quote(request):
@@ -109,7 +110,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         name = self._encoder.name
         try:
             async with asyncio.timeout(self._reading_s):
-                texts = [describe_sentence(candidate) for candidate in near]
+                texts = [describe_sentence(candidate, question) for candidate in near]
                 readings = keep_nearest(selection, near, await self._encoder.measure_closeness(question.text, texts))
                 if self._model is not None:
                     name = self._model.name
@@ -131,7 +132,7 @@ class ExtractiveSynthesizer(ISynthesizer):
             by_kind.setdefault(choose_kind(question.language, one.candidate.language), []).append(one)
         scored = by_kind.pop("near", [])
         for kind, read in by_kind.items():
-            pairs = [(question.text, describe_sentence(one.candidate)) for one in read]
+            pairs = [(question.text, describe_sentence(one.candidate, question)) for one in read]
             scores = await model.score_answers(pairs, is_english=kind == "english")
             scored += [replace(one, log_odds=score, kind=kind) for one, score in zip(read, scores, strict=True)]
         return scored
