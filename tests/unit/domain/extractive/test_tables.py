@@ -114,6 +114,14 @@ def test_a_long_row_that_is_not_read_leaves_the_table_without_an_answer() -> Non
     assert found_in(table, "Which boat has the most seats?") is None
 
 
+def test_a_table_of_thousands_of_rows_is_compared() -> None:
+    """The last row has the most."""
+    table = measures("Pumps", *map(str, range(3000)))
+    found = found_in(table, "Which model has the most pumps?")
+    assert found is not None
+    assert (names(found), found.read) == (["row 2999"], 3000)
+
+
 SERVICES = """| Boat | Type | Last service | First owner | Seats |
 |---|---|---|---|---|
 | Anna | canoe | 2024-03-01 | Lena Fuchs | 2 |

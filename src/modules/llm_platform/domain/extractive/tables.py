@@ -25,7 +25,7 @@ MIN_ROWS: Final = 3  # a smaller table is not compared or counted
 MAX_COUNTED: Final = 12  # a count shows all its rows; if there are more, there is no answer
 MAX_EQUAL: Final = 4  # if more rows share the first place, there is no answer
 WIDE_FROM: Final = 8  # columns
-KEPT: Final = 4096  # cells and tables of a question whose comparison with it is kept
+KEPT: Final = 8192  # cells whose words, and whose comparison with a question, are kept
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class _Table:
 
     def _distinct_cells(self) -> Iterable[tuple[str, ...]]:
         cells = set(itertools.chain.from_iterable(row.sentence.row for row in self.rows))
-        return {tuple(_split(cell)) for cell in cells}
+        return {_split(cell) for cell in cells}
 
 
 def asks_about_rows(question: Question) -> bool:
@@ -264,8 +264,9 @@ def is_form(one: str, other: str) -> bool:
     return one == other or (one.isalpha() and other.isalpha() and has_same_stem(one, other))
 
 
-def _split(text: str) -> list[str]:
-    return _fold_words(text.replace("_", " "))
+@lru_cache(maxsize=KEPT)
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(_fold_words(text.replace("_", " ")))
 
 
 def _fold_words(text: str) -> list[str]:

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, IndexedDocument, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.sentences import MAX_PARAGRAPHS, MAX_SENTENCES, MAX_TEXT_CHARS
+from modules.llm_platform.domain.extractive.sentences import MAX_PARAGRAPHS, MAX_SENTENCES, MAX_TABLE_ROWS, MAX_TEXT_CHARS
 from modules.llm_platform.domain.extractive.tables import asks_about_rows
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
@@ -301,7 +301,8 @@ class DocumentWebSearch(IWebSearchProvider):
         with _translate_errors(self._otherwise):
             text = join_tables(merge_document_text(await self.document(found[0].passage.doc_id)).text)
         parts = text.split(PARTS)
-        is_read = len(parts) <= MAX_PARAGRAPHS and text.count("\n") < MAX_SENTENCES and len(text) <= MAX_TEXT_CHARS
+        rows = MAX_TABLE_ROWS if len(parts) == 1 else MAX_SENTENCES
+        is_read = len(parts) <= MAX_PARAGRAPHS and text.count("\n") < rows and len(text) <= MAX_TEXT_CHARS
         return text if is_read and all(part.startswith("|") for part in parts) else None
 
     async def _is_whole(self, found: Sequence[FoundPassage], text: str) -> bool:
