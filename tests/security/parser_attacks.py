@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.security.hostile_documents import DOCX, DOCX_BYTES, PAGES
+from tests.security.hostile_documents import DOCX_BYTES, FILES, PAGES
 
 from modules.llm_platform.infrastructure.pages.content import PageParsers
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
@@ -103,10 +103,14 @@ async def wait_behind_an_attack() -> None:
 
 
 def main(words: list[str]) -> None:
-    for name, make_file in DOCX.items():
+    for name, make_file in FILES.items():
         if not words or any(word in name for word in words):
             data = make_file(DOCX_BYTES)
-            attack(f"{name}, {len(data) // 1000} kB", lambda parser, data=data: parser.file("docx", data))  # type: ignore[misc]
+            kind = name.split()[0]
+            attack(
+                f"{name}, {len(data) // 1000} kB",
+                lambda parser, kind=kind, data=data: parser.file(kind, data),  # type: ignore[misc]
+            )
     for name, make_page in PAGES.items():
         if not words or any(word in name for word in words):
             page = make_page()

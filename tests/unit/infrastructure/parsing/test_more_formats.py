@@ -14,10 +14,11 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
 from modules.llm_platform.infrastructure.documents.folder import list_folder
 from modules.llm_platform.infrastructure.documents.reading import read_text
-from modules.llm_platform.infrastructure.parsing import archives
-from modules.llm_platform.infrastructure.parsing.archives import MAX_UNPACKED_BYTES, read_docx
+from modules.llm_platform.infrastructure.parsing import word, zipped_xml
 from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument
 from modules.llm_platform.infrastructure.parsing.parser_process import Parsed, ParserProcess
+from modules.llm_platform.infrastructure.parsing.word import read_docx
+from modules.llm_platform.infrastructure.parsing.zipped_xml import MAX_UNPACKED_BYTES
 
 W = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
 STYLES = f'<w:styles {W}><w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style></w:styles>'
@@ -197,8 +198,8 @@ def test_text_boxes_of_a_word_document(tmp_path: Path) -> None:
 
 def test_word_document_that_is_too_long_within_a_text_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was read before and in the box is kept."""
-    monkeypatch.setattr(archives, "MAX_CHARS", 20)
-    monkeypatch.setattr(archives, "CHUNK_BYTES", 200)
+    monkeypatch.setattr(word, "MAX_CHARS", 20)
+    monkeypatch.setattr(zipped_xml, "CHUNK_BYTES", 200)
     body = paragraph("First.") + paragraph("Second.", text_box(*[paragraph("Third.")] * 50)) + paragraph("Last.")
     answer = read_docx(str(docx(tmp_path / "a.docx", body)))
     assert answer["text"].startswith("First.\n\nSecond.\n\nThird.")
@@ -298,7 +299,7 @@ def test_restructured_text(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("suffix", ["docx", "epub", "ipynb"])
+@pytest.mark.parametrize("suffix", ["docx", "xlsx", "pptx", "epub", "ipynb"])
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04 nonsense", b"[" * 100_000, b'{"cells": 1}'])
 def test_broken_lines_are_named(tmp_path: Path, suffix: str, data: bytes) -> None:
     """A file that only bears the name is left out with a word, and the parser goes on."""
@@ -349,7 +350,7 @@ def test_separated_values_are_a_table(tmp_path: Path, name: str, written: str) -
     """Whatever separates them; a line break or a bar in a value ends neither its row nor its cell."""
     (tmp_path / name).write_text(written, newline="")
     assert read(tmp_path / name).text == (
-        "| City | Opened | Note |\n| --- | --- | --- |\n| Oslo | 1854 | trains, trams \\| and buses |\n| Lima | 1870 |  |"
+        "| City | Opened | Note |\n|---|---|---|\n| Oslo | 1854 | trains, trams \\| and buses |\n| Lima | 1870 |  |"
     )
 
 
@@ -360,7 +361,7 @@ def test_every_passage_of_a_long_table_names_its_columns(tmp_path: Path) -> None
     text = read(tmp_path / "a.csv").text
     passages = [text[chunk.start : chunk.end] for chunk in split_chunks(text)]
     assert len(passages) > 5
-    assert all(passage.startswith("| Name | Opened |\n| --- | --- |\n") for passage in passages)
+    assert all(passage.startswith("| Name | Opened |\n|---|---|\n") for passage in passages)
     assert [line for line in text.split("\n") if "City" in line] == [f"| {row.replace(',', ' | ')} |" for row in rows]
 
 

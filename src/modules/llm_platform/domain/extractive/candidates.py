@@ -12,7 +12,14 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.blocks import Block
 from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import NAME_WEIGHT, Question, TermMatcher, symbols
-from modules.llm_platform.domain.extractive.sentences import MAX_ROWS, Sentence, list_sentences, read_table
+from modules.llm_platform.domain.extractive.sentences import (
+    MAX_ROWS,
+    MAX_ROWS_OF_WHOLE,
+    MAX_SENTENCES,
+    Sentence,
+    list_sentences,
+    read_table,
+)
 from modules.llm_platform.domain.text.data_files import load_data
 from modules.llm_platform.domain.text.language import detect, stop_words
 from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, sentence_spans
@@ -259,7 +266,9 @@ class SourceSentences:
         self.language = detect(source.text[:LANGUAGE_CHARS]) or language
         self.stop_words = stop_words(self.language)
         bare = source.text.strip()
-        self.forms = [self._form(sentence, bare) for sentence in list_sentences(blocks, self.language, relevance)]
+        limit = MAX_ROWS_OF_WHOLE if source.is_whole else MAX_SENTENCES
+        read = list_sentences(blocks, self.language, relevance, limit=limit)
+        self.forms = [self._form(sentence, bare) for sentence in read]
         self.context_words = {
             context: words(" ".join((source.title, *context))) for context in {form.context for form in self.forms}
         }

@@ -18,7 +18,7 @@ from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_s
 MAX_TEXT_CHARS = 400_000  # the rest of a longer source is not read
 MAX_SENTENCE_CHARS = 1200
 MAX_SENTENCES = 600  # sentences of one text
-MAX_TABLE_ROWS = 5000  # rows of a text that is one table
+MAX_ROWS_OF_WHOLE = 5000  # the same for a whole document of the operator, which may be a long table
 MAX_PARAGRAPHS = 40  # paragraphs of one text
 MAX_FOLLOWING_BLOCKS = 10  # list items that a sentence with a colon may announce
 MAX_COLUMNS = 40  # a wider table is not quoted
@@ -86,15 +86,21 @@ def read_sentences(
 
 
 def list_sentences(
-    blocks: Sequence[Block], language: str, relevance: Callable[[str], int], most: int = MAX_PARAGRAPHS
+    blocks: Sequence[Block],
+    language: str,
+    relevance: Callable[[str], int],
+    most: int = MAX_PARAGRAPHS,
+    limit: int = MAX_SENTENCES,
 ) -> Iterator[Sentence]:
-    """Yield the sentences of parsed blocks in order. If there are many blocks, only the `most` relevant ones are read."""
+    """Yield the sentences of parsed blocks in order, at most `limit`.
+
+    If there are many blocks, only the `most` relevant ones are read.
+    """
     numbers = [number for number, block in enumerate(blocks) if block.kind != "code"]
     if len(numbers) > most:
         numbers = sorted(heapq.nlargest(most, numbers, key=lambda number: (relevance(blocks[number].text), -number)))
     read = (sentence for number in numbers for sentence in _read_block(blocks, number, language))
-    is_one_table = len(blocks) == 1 and blocks[0].kind == "table"
-    for position, sentence in enumerate(itertools.islice(read, MAX_TABLE_ROWS if is_one_table else MAX_SENTENCES), 1):
+    for position, sentence in enumerate(itertools.islice(read, limit), 1):
         sentence.position = position
         yield sentence
 

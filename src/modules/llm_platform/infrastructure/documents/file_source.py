@@ -89,8 +89,8 @@ class FileDocumentSource(IDocumentSource):
     """Source of the documents in folders.
 
     The id of a file is its path below the folder that was named. Its address is `doc:` and that path, or the path below
-    `base_url`. Its filters are `doc_id`, `source` (the name of the folder), `doc_type` (md, txt, rst, html, pdf, docx, epub,
-    ipynb, csv, tsv, log) and `lang` as detected. `states` stores the state of each folder after it was indexed.
+    `base_url`. Its filters are `doc_id`, `source` (the name of the folder), `doc_type` (md, txt, rst, html, pdf, docx, xlsx,
+    pptx, epub, ipynb, csv, tsv, log) and `lang` as detected. `states` stores the state of each folder after it was indexed.
     """
 
     def __init__(

@@ -21,6 +21,8 @@ SUFFIXES: Final = (
     ".htm",
     ".pdf",
     ".docx",
+    ".xlsx",
+    ".pptx",
     ".epub",
     ".ipynb",
 )

@@ -20,6 +20,8 @@ _MEDIA_TYPES: Final = {
     "pdf": "application/pdf",
     "rst": "text/x-rst",
     "docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+    "xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    "pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
     "epub": "application/epub+zip",
     "ipynb": "application/x-ipynb+json",
     "csv": "text/csv",

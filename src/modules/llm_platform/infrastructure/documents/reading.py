@@ -23,7 +23,7 @@ DOCUMENT_FILE_BYTES: Final = 50_000_000  # largest PDF or archive, which cannot 
 DOCUMENT_TITLE_CHARS: Final = 200
 TITLE_WITHIN_CHARS: Final = 5000  # a heading further down is not the document's title
 
-_WITH_TABLES = frozenset((".md", ".markdown", ".html", ".htm", ".docx", ".epub"))
+_WITH_TABLES = frozenset((".md", ".markdown", ".html", ".htm", ".docx", ".xlsx", ".pptx", ".epub"))
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.{0,5000}?\n)??(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 # A line of YAML: indented, with a key, an item of a list, a comment, or a bracket. A text may begin with a rule, too.
 _MATTER_LINE = re.compile(r"[ \t]|[^\n]*?:(?:[ \t]|$)|-[ \t]|[#\]}{\[]|$")
@@ -51,9 +51,8 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
     text = redactor.text(parsed.text)
     if not text or text.isspace():
         raise EmptyDocument("it holds no text")
-    heading = (
-        None if suffix == ".pdf" else find_first_heading(text)
-    )  # a PDF's first heading is the heading of some section
+    # The first heading of a PDF is that of some section, and that of a workbook the name of its first sheet.
+    heading = None if suffix in (".pdf", ".xlsx") else find_first_heading(text)
     title = redactor.text(parsed.title or heading or _name(name))[:DOCUMENT_TITLE_CHARS]
     return Parsed(text, title, parsed.note, pages=move_starts(parsed.text, parsed.pages, redactor.text, text))
 

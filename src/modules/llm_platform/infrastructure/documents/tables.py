@@ -11,6 +11,8 @@ from modules.llm_platform.domain.markdown.outline import read_outline
 from modules.llm_platform.domain.retrieval.chunking import MAX_WORDS, measure_words
 
 DELIMITERS: Final = ",;\t|"  # they divide the values in a row, whatever the suffix says
+MAX_HEAD_WORDS: Final = MAX_WORDS * 2 // 3  # of names and rule, for each passage to have them
+HEAD_SHARE: Final = 4  # the rows below longer names may be this many times as long as the names
 PARTS: Final = "\n\n"  # between the parts of a table
 
 # The names of the columns with the rule below them, and the rows.
@@ -61,13 +63,15 @@ def _divide_table(found: re.Match[str]) -> str:
 def _render_tables(head: str, lines: Sequence[str]) -> Iterator[str]:
     """Yield the rows in tables that are one passage each, below the names of the columns and their rule.
 
-    A longer table would be cut between two rows, and the second part would have no names.
+    A longer table would be cut between two rows, and the second part would have no names. That cannot be helped if the names
+    alone nearly fill a passage; they are then repeated so seldom that the text stays in proportion to the rows.
     """
     part = [head]
     first = words = _measure_line(head)
+    most = MAX_WORDS if first <= MAX_HEAD_WORDS else HEAD_SHARE * first
     for line in lines:
         more = _measure_line(line)
-        if words > first and words + more > MAX_WORDS:
+        if words > first and words + more > most:
             yield "\n".join(part)
             part, words = [head], first
         part.append(line)

@@ -14,7 +14,7 @@ from modules.llm_platform.domain.dtos.indexing_dtos import ORIGIN_FIELD
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, IndexedDocument, Passage, RagSearch
 from modules.llm_platform.domain.dtos.web_search_dtos import WebSearchRequest, WebSearchResponse, WebSearchResultItem
 from modules.llm_platform.domain.extractive.question import read_question
-from modules.llm_platform.domain.extractive.sentences import MAX_PARAGRAPHS, MAX_SENTENCES, MAX_TABLE_ROWS, MAX_TEXT_CHARS
+from modules.llm_platform.domain.extractive.sentences import MAX_PARAGRAPHS, MAX_ROWS_OF_WHOLE, MAX_TEXT_CHARS
 from modules.llm_platform.domain.extractive.tables import asks_about_rows
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.redaction import Redactor
@@ -41,6 +41,7 @@ BAD_FILES_NAMED: Final = 5  # files named in an error
 DEGRADED_FILES_NAMED: Final = 20  # files named in an answer
 MAX_SHOWN: Final = 10_000  # addresses whose documents are remembered
 DEFAULT_LANGUAGE: Final = "en"  # of a query whose language cannot be told
+MAX_TITLE_CHARS: Final = 120  # of a text above a table
 TABLE_MARK: Final = "---"  # between the names of the columns and the rows
 NOTHING_READABLE: Final = (
     "the documents folder holds nothing that can be read ({why}): put documents there, or name another folder. "
@@ -290,20 +291,20 @@ class DocumentWebSearch(IWebSearchProvider):
         )
 
     async def _read_table(self, found: Sequence[FoundPassage], query: str) -> str | None:
-        """Return the whole text of a document that is a table, for a question that compares or counts its rows.
+        """Return the whole text of a document of tables and titles, for a question that compares or counts its rows.
 
-        It is None for any other document or question, and for a table that is longer than the writer of quotes reads.
+        It is None for any other document or question, and for tables that are longer than the writer of quotes reads.
         """
-        if not all(hit.passage.text.startswith("|") for hit in found):
+        if not any(TABLE_MARK in hit.passage.text for hit in found):
             return None
         if not asks_about_rows(read_question(query, detect(query) or DEFAULT_LANGUAGE)):
             return None
         with _translate_errors(self._otherwise):
             text = join_tables(merge_document_text(await self.document(found[0].passage.doc_id)).text)
         parts = text.split(PARTS)
-        rows = MAX_TABLE_ROWS if len(parts) == 1 else MAX_SENTENCES
-        is_read = len(parts) <= MAX_PARAGRAPHS and text.count("\n") < rows and len(text) <= MAX_TEXT_CHARS
-        return text if is_read and all(part.startswith("|") for part in parts) else None
+        is_read = len(parts) <= MAX_PARAGRAPHS and text.count("\n") < MAX_ROWS_OF_WHOLE and len(text) <= MAX_TEXT_CHARS
+        has_prose = any(len(part) > MAX_TITLE_CHARS and not part.startswith("|") for part in parts)
+        return text if is_read and not has_prose else None
 
     async def _is_whole(self, found: Sequence[FoundPassage], text: str) -> bool:
         """Return whether this text is the whole document. Only documents with a table are looked up: whoever counts rows asks."""

@@ -17,8 +17,9 @@ from collections.abc import Callable
 from typing import IO, Any
 
 from modules.llm_platform.infrastructure.parsing.answer import Answer
-from modules.llm_platform.infrastructure.parsing.archives import read_docx, read_epub
 from modules.llm_platform.infrastructure.parsing.citations import read_citations
+from modules.llm_platform.infrastructure.parsing.epub import read_epub
+from modules.llm_platform.infrastructure.parsing.excel import read_xlsx
 from modules.llm_platform.infrastructure.parsing.html_page import (
     read_html,
     read_linked_page,
@@ -35,11 +36,15 @@ from modules.llm_platform.infrastructure.parsing.limits import (
 from modules.llm_platform.infrastructure.parsing.messages import decode_text, encode_text, read_message, write_message
 from modules.llm_platform.infrastructure.parsing.notebook import read_notebook
 from modules.llm_platform.infrastructure.parsing.pdf import read_pdf
+from modules.llm_platform.infrastructure.parsing.powerpoint import read_pptx
+from modules.llm_platform.infrastructure.parsing.word import read_docx
 
 _HTML_READERS = {"html": read_html, "page": read_page, "linked_page": read_linked_page, "whole_page": read_whole_page}
 _FILE_READERS: dict[str, Callable[[str | bytes], Answer]] = {
     "pdf": read_pdf,
     "docx": read_docx,
+    "xlsx": read_xlsx,
+    "pptx": read_pptx,
     "epub": read_epub,
     "ipynb": read_notebook,
 }

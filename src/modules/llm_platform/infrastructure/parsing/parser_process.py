@@ -24,7 +24,7 @@ STOPPED = "reading was stopped"
 PAGE_CPU_SECONDS = 3.0  # limit for a page of the web: anybody may have many read
 # Variables of the environment that the child gets: what Python needs to start, and no secret.
 INHERITED = ("PYTHONHOME", "PYTHONPATH", "PYTHONUSERBASE", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
-FILE_KINDS = ("pdf", "docx", "epub", "ipynb")  # files that the child opens
+FILE_KINDS = ("pdf", "docx", "xlsx", "pptx", "epub", "ipynb")  # files that the child opens
 LOOKS = 4  # How often a document that hangs is looked for within its time.
 STOPPED_LOOK_S = 5.0  # Seconds between two looks at a child. One that is stopped (SIGSTOP) at both is replaced.
 

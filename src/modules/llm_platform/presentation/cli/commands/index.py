@@ -27,8 +27,8 @@ ShowProgress: TypeAlias = Callable[[IndexProgress], None]
 
 MAX_PROBLEMS_SHOWN: Final = 20
 NOTHING_FOUND: Final = (
-    "no document was found there: name folders or files that end in .md, .txt, .rst, .html, .pdf, .docx, .epub, .ipynb, .csv, "
-    ".tsv, .log or .jsonl"
+    "no document was found there: name folders or files that end in .md, .txt, .rst, .html, .pdf, .docx, .xlsx, .pptx, .epub, "
+    ".ipynb, .csv, .tsv, .log or .jsonl"
 )
 DISPLACED: Final = (
     "replaced documents of another folder with the same doc_id: {}. To have both, give each another doc_id, or each folder "

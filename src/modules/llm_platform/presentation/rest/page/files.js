@@ -2,7 +2,7 @@
 
 import { number, size, t } from "./texts.js";
 
-export const SUFFIXES = ".md,.markdown,.txt,.text,.log,.csv,.tsv,.rst,.html,.htm,.pdf,.docx,.epub,.ipynb"; // what a server reads as documents
+export const SUFFIXES = ".md,.markdown,.txt,.text,.log,.csv,.tsv,.rst,.html,.htm,.pdf,.docx,.xlsx,.pptx,.epub,.ipynb"; // what a server reads as documents
 const MAX_NAME_CHARS = 100;
 // Signs that print nothing or turn the order of those around them: `report\u202Efdp.exe` would be shown as `reportexe.pdf`.
 const UNSEEN = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;

@@ -1,36 +1,17 @@
-"""Read the text of files that are archives of XML: Word documents and EPUB books."""
+"""Read the text of Word documents."""
 
-import io
-import posixpath
 import re
-import zipfile
-import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO, Any
-from urllib.parse import unquote
-from xml.parsers import expat
 
-from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, limit_text, open_file, own_title
-from modules.llm_platform.infrastructure.parsing.decoding import UnreadableDocument, decode
-from modules.llm_platform.infrastructure.parsing.html_page import read_html
+from modules.llm_platform.infrastructure.parsing.answer import MAX_CHARS, Answer, File, limit_text, own_title
+from modules.llm_platform.infrastructure.parsing.zipped_xml import Archive, Elements, Xml, unpack
 
-MAX_UNPACKED_BYTES = 100_000_000  # Bytes that are read from one archive.
-MAX_PART_BYTES = 5_000_000  # Bytes of a chapter, or another part that is read whole.
-CHUNK_BYTES = 64_000  # Bytes that are read at once from other parts.
-MAX_TAG_BYTES = 1_000_000  # A parser stores a tag until its end, and takes several times its length.
-MAX_XML_DEPTH = 1000  # Nested elements. 50 tables, each in a cell of the one before, need 300.
-MAX_ELEMENTS = 50_000  # Elements of a file that lists the others.
 MAX_STYLE_ELEMENTS = 500_000  # Elements of the styles of a Word document, which allows 4,079 styles.
 MAX_PARAGRAPHS = 300_000
 MAX_COLUMNS = 63  # Columns of a table, as in Word.
-MAX_DIRECTORY_BYTES = 5_000_000  # Bytes of an archive's list of files: 50,000 files.
-MAX_CHAPTERS = 5000  # Chapters of a book.
 
-ENCRYPTED_BOOK = "its chapters are no text: a book with copy protection cannot be read"
-
-_MAX_END_BYTES = 66_000
 _SKIPPED = ("Fallback", "moveFrom")  # Text that stands elsewhere, too, or did.
 _TEXT_BOX = "txbxContent"
 _CHARACTERS = {"tab": " ", "br": " ", "cr": " ", "noBreakHyphen": "-"}
@@ -39,169 +20,7 @@ _FIRST_ROW = 0x0020
 _HEADING_STYLE = re.compile(r"(?:heading ([1-6])|Title|title)")
 
 
-class _TooLargeError(Exception):
-    """An archive unpacks to more bytes than are read."""
-
-
-class _TooComplexError(Exception):
-    """XML takes more memory than the XML of a document."""
-
-
-class _Archive:
-    """A zip file that unpacks at most MAX_UNPACKED_BYTES, whatever sizes its directory declares."""
-
-    def __init__(self, file: zipfile.ZipFile) -> None:
-        self._file = file
-        self._left = MAX_UNPACKED_BYTES
-
-    def part(self, name: str) -> bytes | None:
-        """Return the unpacked bytes of a part, or None if it is missing. Raises _TooLargeError above MAX_PART_BYTES."""
-        chunks: list[bytes] = []
-        try:
-            for chunk in self.chunks(name):
-                chunks.append(chunk)
-                if len(chunks) * CHUNK_BYTES > MAX_PART_BYTES:
-                    raise _TooLargeError("a part of it", MAX_PART_BYTES)
-        except KeyError:
-            return None
-        return b"".join(chunks)
-
-    def chunks(self, name: str) -> Iterator[bytes]:
-        """Yield the chunks of a part of any length. Raises KeyError if it is missing, and _TooLargeError."""
-        if self._file.getinfo(name).file_size > self._left:
-            raise _TooLargeError("it", MAX_UNPACKED_BYTES)
-        with self._file.open(name) as part:
-            while chunk := part.read(CHUNK_BYTES):
-                self._left -= len(chunk)
-                if self._left < 0:
-                    raise _TooLargeError("it", MAX_UNPACKED_BYTES)
-                yield chunk
-
-
-def _measure_directory(file: IO[bytes]) -> int:
-    """Return the length of an archive's list of files, as its end declares it. zipfile reads the whole list at once."""
-    size = file.seek(0, io.SEEK_END)
-    file.seek(max(0, size - _MAX_END_BYTES))
-    end = file.read()
-    at = end.rfind(b"PK\5\6")
-    is_large = b"PK\6\7" in end[max(0, at - 20) : at]  # Archives of over 4 GB have a second end.
-    file.seek(0)
-    return size if is_large else int.from_bytes(end[at + 12 : at + 16], "little") if at >= 0 else 0
-
-
-def _unpack(file: File, read: Callable[[_Archive], Answer], broken: str) -> Answer:
-    try:
-        with open_file(file) as opened:
-            if _measure_directory(opened) > MAX_DIRECTORY_BYTES:
-                return {"error": "it is an archive of too many files"}
-            with zipfile.ZipFile(opened) as archive:
-                return read(_Archive(archive))
-    except OSError:
-        return {"error": "it cannot be opened"}
-    except _TooLargeError as error:
-        return {"error": f"{error.args[0]} unpacks to more than {error.args[1] // 1_000_000} MB"}
-    except _TooComplexError:
-        return {"error": f"its XML is nested more than {MAX_XML_DEPTH} deep, or has too many or too long tags"}
-    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError, NotImplementedError, RuntimeError):
-        # zipfile raises RuntimeError for an encrypted archive.
-        return {"error": broken}
-
-
-class _Xml:
-    """A SAX parser whose handlers get names without namespaces.
-
-    `read` raises ValueError for malformed XML, and for entity declarations, which can expand to gigabytes or name local files.
-    """
-
-    def __init__(self) -> None:
-        self._parser = expat.ParserCreate(namespace_separator=" ")
-        self._parser.buffer_text = True
-        self._parser.StartElementHandler = self._start
-        self._parser.EndElementHandler = self._end
-        self._parser.CharacterDataHandler = self.text
-        self._parser.EntityDeclHandler = _refuse
-        self._depth = 0
-
-    def read(self, chunks: Iterable[bytes]) -> None:
-        size = 0
-        try:
-            for chunk in chunks:
-                self._parser.Parse(chunk)
-                size += len(chunk)
-                if size - self._parser.CurrentByteIndex > MAX_TAG_BYTES:
-                    raise _TooComplexError
-                if self.is_full:
-                    return
-            self._parser.Parse(b"", True)
-        except expat.ExpatError as error:
-            raise ValueError from error
-
-    @property
-    def is_full(self) -> bool:
-        return False
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        self._depth += 1
-        if self._depth > MAX_XML_DEPTH:
-            raise _TooComplexError
-        self.start(_remove_namespace(name), {_remove_namespace(key): value for key, value in attributes.items()})
-
-    def _end(self, name: str) -> None:
-        self._depth -= 1
-        self.end(_remove_namespace(name))
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        """Handle the start tag of an element."""
-
-    def end(self, name: str) -> None:
-        """Handle the end tag of an element."""
-
-    def text(self, text: str) -> None:
-        """Handle character data."""
-
-
-def _remove_namespace(name: str) -> str:
-    return name.rpartition(" ")[2]
-
-
-def _refuse(*_: Any) -> None:
-    raise ValueError
-
-
-def _split_pieces(data: bytes) -> Iterator[bytes]:
-    return (data[at : at + CHUNK_BYTES] for at in range(0, len(data), CHUNK_BYTES))
-
-
-class _Elements(_Xml):
-    """The elements of a small file, each with its name, its attributes and the text after its start tag."""
-
-    def __init__(self, data: bytes | None) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str], list[str]]] = []
-        self._has_ended = True
-        if data:
-            self.read(_split_pieces(data))
-
-    def start(self, name: str, attributes: dict[str, str]) -> None:
-        if len(self.found) == MAX_ELEMENTS:
-            raise _TooComplexError
-        self.found.append((name, attributes, []))
-        self._has_ended = False
-
-    def end(self, name: str) -> None:
-        self._has_ended = True
-
-    def text(self, text: str) -> None:
-        if not self._has_ended:
-            self.found[-1][2].append(text)
-
-    @property
-    def title(self) -> str:
-        """The first title in a document's metadata."""
-        return next((title for name, _, text in self.found if name == "title" and (title := "".join(text))), "")
-
-
-class _HeadingLevels(_Xml):
+class _HeadingLevels(Xml):
     """The heading levels of a Word document's paragraph styles, by id. Style names are English in every language.
 
     A document that grew for years has thousands of styles. Those beyond MAX_STYLE_ELEMENTS are not read.
@@ -282,7 +101,7 @@ class _Around:
     is_hidden: bool
 
 
-class _Paragraphs(_Xml):
+class _Paragraphs(Xml):
     """The paragraphs of a Word document. Headings begin with `#` and list items with `-`. A table is Markdown if its first row
     has the names of its columns. A row of another table is one line. An empty cell keeps its place. The paragraphs of a text box
     stand behind the paragraph that it is anchored in.
@@ -417,15 +236,15 @@ def _formats_first_row(look: dict[str, str]) -> bool:
 
 def read_docx(file: File) -> Answer:
     """Return the body of a Word document, without notes, comments and deleted text."""
-    return _unpack(file, _read_docx_parts, "it is not a Word document that can be read (an encrypted one is not)")
+    return unpack(file, _read_docx_parts, "it is not a Word document that can be read (an encrypted one is not)")
 
 
-def _read_docx_parts(archive: _Archive) -> Answer:
+def _read_docx_parts(archive: Archive) -> Answer:
     styles = _HeadingLevels()
     with suppress(KeyError):  # A document may have no styles.
         styles.read(archive.chunks("word/styles.xml"))
     reader = _Paragraphs(styles.levels)
-    title = own_title(_Elements(archive.part("docProps/core.xml")).title)
+    title = own_title(Elements(archive.part("docProps/core.xml")).title)
     try:
         reader.read(archive.chunks("word/document.xml"))
     except KeyError:
@@ -435,40 +254,3 @@ def _read_docx_parts(archive: _Archive) -> Answer:
     if reader.is_full:
         answer["note"] = f"only its first {len(answer['text']):,} characters were read"
     return {"title": title, **answer}
-
-
-def read_epub(file: File) -> Answer:
-    """Return the chapters of a book in reading order."""
-    return _unpack(file, _read_epub_parts, "it is not a book that can be read")
-
-
-def _read_epub_parts(archive: _Archive) -> Answer:
-    container = _Elements(archive.part("META-INF/container.xml"))
-    path = next(
-        (found["full-path"] for name, found, _ in container.found if name == "rootfile" and "full-path" in found), ""
-    )
-    folder, package = posixpath.dirname(path), _Elements(archive.part(path))
-    chapters: list[str] = []
-    for href in _find_reading_order(package)[:MAX_CHAPTERS]:
-        data = archive.part(posixpath.normpath(posixpath.join(folder, unquote(href))))
-        try:
-            answer = read_html(decode(data or b"", html=True).text)
-        except UnreadableDocument:
-            return {"error": ENCRYPTED_BOOK}
-        if "error" in answer:
-            return answer
-        chapters.append(answer["text"] or "")
-        if sum(map(len, chapters)) > MAX_CHARS:
-            break
-    return {"title": " ".join(package.title.split()) or None, **limit_text(chapters)}
-
-
-def _find_reading_order(package: _Elements) -> list[str]:
-    files: dict[str, str] = {}
-    order: list[str] = []
-    for name, attributes, _ in package.found:
-        if name == "item" and "html" in attributes.get("media-type", ""):
-            files[attributes.get("id", "")] = attributes.get("href", "")
-        elif name == "itemref" and attributes.get("idref") in files:
-            order.append(files[attributes["idref"]])
-    return order
