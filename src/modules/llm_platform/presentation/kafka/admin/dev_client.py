@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.presentation.kafka.contract.requests import (
@@ -21,6 +21,7 @@ from modules.llm_platform.presentation.kafka.worker.consumer import to_record
 QUERY_TIMEOUT_S: Final = 10.0
 DEV_CLIENT_POLL_S: Final = 0.2
 SEND_TIMEOUT_S: Final = 10.0
+CLIENT_MAX_BYTES: Final = 1_000_000_000  # the highest limit of librdkafka, so that the topic alone limits a request
 _GROUP_ID: Final = "llm-platform-dev-client"  # the client requires an id; it neither joins the group nor commits
 
 
@@ -48,15 +49,17 @@ class RecordPosition:
         return make_fallback_request_id(self.topic, self.partition, self.offset)
 
 
+def make_request_producer(cluster: Cluster) -> Producer:
+    """Return a producer that gives a request up after SEND_TIMEOUT_S. Raises SettingsError."""
+    own: clients.Config = {"message.timeout.ms": int(SEND_TIMEOUT_S * 1000), "message.max.bytes": CLIENT_MAX_BYTES}
+    return clients.make_producer({**clients.make_producer_config(cluster.brokers, cluster.config), **own}, {})
+
+
 def send_request(
     cluster: Cluster, topic: str, value: bytes, key: bytes | None, headers: Mapping[str, str]
 ) -> RecordPosition:
     """Write one request and return its position. Raises KafkaException."""
-    config = {
-        **clients.make_producer_config(cluster.brokers, cluster.config),
-        "message.timeout.ms": int(SEND_TIMEOUT_S * 1000),
-    }
-    producer = clients.make_producer(config, {})
+    producer = make_request_producer(cluster)
     positions: list[RecordPosition] = []
     errors: list[KafkaError] = []
 
