@@ -96,6 +96,24 @@ def body(outcome: OutgoingRecord) -> dict[str, Any]:
     return found
 
 
+async def test_large_requests_hold_up_nothing_else() -> None:
+    """A full window of them may take many seconds to parse: requests in progress and `/ready` go on in between."""
+    handler, turns = handler_of(ScriptedStages()), 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(take_turns())
+    large = [record({**SEARCH, "request_id": f"r{number}", "metadata": {"a": "x" * 200_000}}) for number in range(20)]
+    jobs = await handler.prepare(large)
+    others.cancel()
+    assert [job.request_id for job in jobs] == [f"r{number}" for number in range(20)]
+    assert turns >= len(large) - 1
+
+
 class TestOutcomes:
     """The messages of the contract."""
 
