@@ -241,10 +241,11 @@ class RagHandler:
 
     def _parse(self, record: IncomingRecord) -> Job:
         options, stage = self._options, self._options.topics.stage_of[record.topic]
-        if options.schemas is not None and record.value is not None:
-            record.value = without_header(record.value)
-        request = requests.parse_request(stage, record.value, options.max_message_bytes, options.tenant_field)
-        return Job.from_record(record, stage, request)
+        value = record.value  # The record keeps the header: it may be stored, and sent again.
+        if options.schemas is not None and value is not None:
+            value = without_header(value)
+        request = requests.parse_request(stage, value, options.max_message_bytes, options.tenant_field)
+        return Job.from_record(record, value, stage, request)
 
     async def _share_work(self, job: Job, slot: SlotContext) -> dtos.Outcome:
         """Return the first outcome of the id.
