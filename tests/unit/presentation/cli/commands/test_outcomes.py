@@ -1,12 +1,20 @@
 """The commands on stored outcomes, without a process and a broker."""
 
 from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 from tests.fakes.failed_request_store import MemoryFailedRequestStore
 from tests.fakes.outcome_store import MemoryOutcomeStore
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import Outcome, OutcomeFilter, StoredOutcome
-from modules.llm_platform.presentation.cli.commands.outcomes import REMOVED_AT_ONCE, SHOWN, Selection, forget_outcomes
+from modules.llm_platform.presentation.cli.commands.outcomes import (
+    REMOVED_AT_ONCE,
+    SHOWN,
+    Selection,
+    forget_outcomes,
+    selection,
+)
+from shared.config import Settings
 
 COUNT = 10 * REMOVED_AT_ONCE + 7
 
@@ -27,6 +35,14 @@ class CountedStore(MemoryOutcomeStore):
     async def remove(self, outcomes: Sequence[Outcome]) -> list[bool]:
         self.held -= len(outcomes)
         return await super().remove(outcomes)
+
+
+def test_age_beyond_all_dates_is_a_hundred_years() -> None:
+    """Any store can subtract it from the time of today. No outcome is older."""
+    for age in ("999999999d", "36600d"):
+        wanted = selection(Settings(), None, None, None, None, None, age, age).wanted
+        assert wanted.min_age_s == wanted.max_age_s == 36_600 * 86_400
+        assert datetime.now(UTC) - timedelta(seconds=wanted.min_age_s) > datetime(1900, 1, 1, tzinfo=UTC)
 
 
 async def test_forgetting_holds_a_batch_at_a_time() -> None:

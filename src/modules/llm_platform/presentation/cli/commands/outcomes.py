@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 DEFAULT_LIMIT: Final = 20
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+MAX_AGE_S: Final = 100 * 366 * 86_400.0  # PostgreSQL has no times before 4713 BC, and no outcome is that old.
 REMOVED_AT_ONCE: Final = 100
 SHOWN: Final = 20  # A dry run lists so many outcomes.
 OK: Final = "ok"  # A result has this in place of an error code.
@@ -165,7 +166,6 @@ def forget(
     """Remove outcomes: a request that is sent again is computed again."""
     context, settings = _configure(ctx)
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than, everything=everything)
-
     found = _run(context, settings, lambda outcomes, failed: forget_outcomes(outcomes, failed, chosen, removes=yes))
     _reject_unknown(chosen, found.ids)
     changed = found.matched - found.removed if yes else 0
@@ -278,13 +278,13 @@ def _with_topic(wanted: OutcomeFilter, topic: str | None, topics: Topics) -> Out
 
 
 def _parse_age(text: str | None, option: str) -> float | None:
-    """Return the seconds of an age such as 30m. Raises WrongUseError that names the option."""
+    """Return the seconds of an age such as 30m, at most MAX_AGE_S. Raises WrongUseError that names the option."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d{1,9})([smhd])", text)
     if match is None:
         reject(option, "must be a number and a unit, such as 90s, 30m, 2h or 7d")
-    return float(match[1]) * SECONDS[match[2]]
+    return min(float(match[1]) * SECONDS[match[2]], MAX_AGE_S)
 
 
 async def _find_entries(
