@@ -4,6 +4,7 @@ QDRANT_TEST_URL names one.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 import threading
@@ -14,7 +15,14 @@ from uuid import NAMESPACE_URL, uuid5
 import pytest
 from httpx import Headers, ReadTimeout
 from tests.fakes.tracing import tracing
-from tests.fakes.vector_store_contract import COLLECTION, COLLECTION_NAME, OpenAgain, VectorStoreContract
+from tests.fakes.vector_store_contract import (
+    COLLECTION,
+    COLLECTION_NAME,
+    OpenAgain,
+    VectorStoreContract,
+    fill_store,
+    list_documents,
+)
 from tests.support.cases import for_each
 from tests.support.loopback_upstream import Handler, drip, hang_up, json_reply, reply, serving, silence
 
@@ -174,6 +182,30 @@ async def test_a_collection_of_somebody_else(client: AsyncQdrantClient) -> None:
     ):
         with pytest.raises(VectorStoreConfigError, match="not made by llm-platform"):
             await asking
+
+
+@pytest.mark.parametrize("step", ["create_payload_index", "upsert"])
+async def test_a_collection_whose_creation_was_interrupted_is_finished(
+    client: AsyncQdrantClient, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """As by Ctrl-C, or a server that stops. Until then it does not exist, and it is not somebody else's."""
+
+    async def end(*_: Any, **__: Any) -> None:
+        raise asyncio.CancelledError
+
+    store = QdrantVectorStore("http://localhost:6333", client=client)
+    with monkeypatch.context() as patch:
+        patch.setattr(client, step, end)
+        with pytest.raises(asyncio.CancelledError):
+            await store.prepare(COLLECTION)
+    assert await store.describe(COLLECTION_NAME) is None
+    with pytest.raises(VectorStoreConfigError, match="llm-platform index"):
+        await store.search(COLLECTION_NAME, "x", None, {}, 1)
+    with pytest.raises(VectorStoreConfigError, match="QDRANT_COLLECTION"):
+        await store.prepare(COLLECTION.model_copy(update={"dimension": COLLECTION.dimension + 1}))
+    await fill_store(store)
+    assert await store.describe(COLLECTION_NAME) == COLLECTION
+    assert len(await list_documents(store)) == 3
 
 
 async def test_collection_recreated_by_another_process(

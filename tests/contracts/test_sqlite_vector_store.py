@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from tests.fakes.vector_store_contract import (
@@ -19,13 +20,15 @@ from tests.fakes.vector_store_contract import (
     put_document,
 )
 
-from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.domain.exceptions import VectorStoreConfigError, VectorStoreError, VectorStoreUnavailableError
 from modules.llm_platform.infrastructure.index import sqlite_vector_store
 from modules.llm_platform.infrastructure.index.sqlite_vector_store import (
     FILE,
+    SqliteCollection,
     SqliteMemoryVectorStore,
     SqliteVectorStore,
 )
+from modules.llm_platform.presentation.kafka.contract.requests import KAFKA_FILTER_VALUES, MAX_FILTERS
 
 
 @pytest.fixture
@@ -125,3 +128,105 @@ async def test_removed_document_leaves_nothing(tmp_path: Path, open_again: OpenA
     with closing(sqlite3.connect(tmp_path / "index" / COLLECTION_NAME / FILE)) as database:
         for table in ("documents", "passages", "words", "fields"):
             assert database.execute(f"SELECT COUNT(*) FROM {table}").fetchone() == (0,)
+
+
+async def test_a_locked_file_is_not_damaged(
+    tmp_path: Path, open_again: OpenAgain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error names the lock. Nobody is told to index again."""
+    monkeypatch.setattr(sqlite_vector_store, "BUSY_S", 0.0)
+    store = await open_again()
+    await fill_store(store)
+    await store.finish(COLLECTION_NAME)
+    await store.aclose()
+    with closing(sqlite3.connect(tmp_path / "index" / COLLECTION_NAME / FILE, isolation_level=None)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(VectorStoreUnavailableError, match="locked"):
+            await (await open_again()).search(COLLECTION_NAME, "x", None, {}, 1)
+
+
+async def test_a_read_only_file_is_not_damaged(open_again: OpenAgain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is searched, and a writer is told to look at the folder."""
+    store = await open_again()
+    await fill_store(store)
+    await store.finish(COLLECTION_NAME)
+    await store.aclose()
+    connect = sqlite3.connect
+
+    def connect_to_read(path: Path, **options: Any) -> sqlite3.Connection:
+        return connect(f"{path.as_uri()}?mode=ro", uri=True, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", connect_to_read)
+    store = await open_again()
+    assert await store.search(COLLECTION_NAME, "cats", None, {}, 1)
+    with pytest.raises(VectorStoreUnavailableError, match=r"may not be written.*LLM_PLATFORM_DATA_DIR"):
+        await put_document(store, "birds", "birds sing")
+
+
+async def test_a_full_disk_is_not_damage(open_again: OpenAgain) -> None:
+    """What was finished before can be read, and the next write goes on when there is room."""
+    store = await open_again()
+    await fill_store(store)
+    await store.finish(COLLECTION_NAME)
+    collection = cast("SqliteCollection", store._get_collection(COLLECTION_NAME))
+
+    def limit(pages: int) -> None:
+        assert collection._connection is not None
+        collection._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    await store._run(limit, 1)
+    with pytest.raises(VectorStoreUnavailableError, match="disk is full"):
+        await put_document(store, "cats", *(f"passage {number} " + "word " * 500 for number in range(50)))
+    await store.finish(COLLECTION_NAME)
+    assert [passage.text for passage in await store.passages(COLLECTION_NAME, "cats")] == [
+        "cats drink milk",
+        "cats sleep on the mat",
+    ]
+    await store._run(limit, 10_000)
+    await put_document(store, "cats", "one passage")
+    assert [passage.text for passage in await store.passages(COLLECTION_NAME, "cats")] == ["one passage"]
+
+
+async def test_documents_of_a_failed_write_stay_as_they_were(open_again: OpenAgain) -> None:
+    """All of them, also if the run commits afterwards what it had written before."""
+    store = await open_again()
+    await fill_store(store)
+    await put_document(store, "birds", "birds sing")
+    collection = cast("SqliteCollection", store._get_collection(COLLECTION_NAME))
+
+    def refuse(what: str) -> None:
+        assert collection._connection is not None
+        collection._connection.execute(
+            f"CREATE TEMP TRIGGER refused BEFORE INSERT ON {what} BEGIN SELECT RAISE(FAIL, 'no'); END"
+        )
+
+    await store._run(refuse, "words")
+    with pytest.raises(VectorStoreError):
+        await put_document(store, "cats", "lions hunt at dawn")
+    await store.finish(COLLECTION_NAME)
+    other = await open_again()
+    assert [passage.text for passage in await other.passages(COLLECTION_NAME, "cats")] == [
+        "cats drink milk",
+        "cats sleep on the mat",
+    ]
+    assert (await other.search(COLLECTION_NAME, "milk", None, {}, 1))[0].passage.doc_id == "cats"
+    assert [passage.text for passage in await other.passages(COLLECTION_NAME, "birds")] == ["birds sing"]
+
+
+async def test_filters_may_have_as_many_values_as_the_contract_allows(open_again: OpenAgain) -> None:
+    """However few placeholders this build of SQLite takes in a statement."""
+    store = await open_again()
+    await fill_store(store)
+    collection = cast("SqliteCollection", store._get_collection(COLLECTION_NAME))
+
+    def limit() -> None:
+        assert collection._connection is not None
+        collection._connection.setlimit(sqlite3.SQLITE_LIMIT_VARIABLE_NUMBER, 2000)
+
+    await store._run(limit)
+    many = tuple(map(str, range(KAFKA_FILTER_VALUES - 1)))
+    filters = {"kind": (*many, "animal")}
+    assert await store.search(COLLECTION_NAME, "cats", None, filters, 5)
+    none = filters | {f"field {number}": many for number in range(MAX_FILTERS - 1)}
+    assert await store.search(COLLECTION_NAME, "cats", None, none, 5) == []

@@ -18,7 +18,7 @@ from tests.integration.test_kafka_worker import working
 from tests.kafka.mock_cluster import MockCluster
 from tests.support.cases import for_each
 
-from modules.llm_platform.domain.dtos.retrieval_dtos import Hit, Outcome, RagHits, RagSearch
+from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, Hit, Outcome, RagHits, RagSearch
 from modules.llm_platform.domain.exceptions import EmbeddingError, OutcomeStoreError
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
 from modules.llm_platform.infrastructure.stores.failed_requests.sqlite import SqliteFailedRequestStore
@@ -26,6 +26,7 @@ from modules.llm_platform.infrastructure.stores.outcomes.sqlite import SqliteOut
 from modules.llm_platform.presentation.cli.console import Console
 from modules.llm_platform.presentation.cli.main import run
 from modules.llm_platform.presentation.cli.setup import Wiring
+from modules.llm_platform.presentation.kafka.admin import dev_client
 from modules.llm_platform.presentation.kafka.admin.dev_client import Cluster
 from modules.llm_platform.presentation.kafka.admin.replay import Replayer
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
@@ -249,6 +250,42 @@ async def test_interrupted_replay_is_finished_by_the_next(broker: MockCluster, t
         code, out, err = await run_command(tmp_path, "replay", "a", "--yes")
         assert (code, out, err) == (0, "1 request sent.\n", "")
         await outcome_of(stores, "a", "result")
+    await stores.outcomes.aclose()
+
+
+def failed_request(request_id: str, size: int = 0) -> FailedRequest:
+    value = json.dumps({"request_id": request_id, "query": "kafka", "unknown": "x" * size}).encode()
+    return FailedRequest("search", request_id, "", value)
+
+
+async def test_large_request_is_replayed(broker: MockCluster, tmp_path: Path) -> None:
+    """A worker with a higher RAG_MAX_MESSAGE_BYTES stored it, and its topic takes it: the default limit of the client does
+    not count."""
+    stores = Stores(tmp_path)
+    stores.failed = SqliteFailedRequestStore(tmp_path / "failed.sqlite3", 10 * MB, 1)
+    await stores.failed.put(failed_request("large", MB + 200_000))
+    requests = await stores.failed.list()
+    result = await Replayer(Cluster([broker.bootstrap], broker.client), stores.outcomes, stores.failed).replay(
+        [(request, None) for request in requests]
+    )
+    assert (result.sent, result.unsent, await stores.failed.list()) == (1, [], [])
+    await stores.outcomes.aclose()
+
+
+async def test_request_that_the_client_refuses_keeps_no_other_from_being_sent(
+    broker: MockCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is reported and stays stored; those before and after it are sent."""
+    monkeypatch.setattr(dev_client, "CLIENT_MAX_BYTES", 10_000)
+    stores = Stores(tmp_path)
+    for request_id, size in (("a", 0), ("large", 20_000), ("b", 0)):
+        await stores.failed.put(failed_request(request_id, size))
+    requests = await stores.failed.list()
+    result = await Replayer(Cluster([broker.bootstrap], broker.client), stores.outcomes, stores.failed).replay(
+        [(request, None) for request in requests]
+    )
+    assert (result.sent, [request.request_id for request in result.unsent]) == (2, ["large"])
+    assert [request.request_id for request in await stores.failed.list()] == ["large"]
     await stores.outcomes.aclose()
 
 

@@ -184,6 +184,7 @@ from modules.llm_platform.domain.exceptions import UploadedFileError as Uploaded
 from modules.llm_platform.domain.exceptions import VectorStoreBusyError as VectorStoreBusyError
 from modules.llm_platform.domain.exceptions import VectorStoreConfigError as VectorStoreConfigError
 from modules.llm_platform.domain.exceptions import VectorStoreError as VectorStoreError
+from modules.llm_platform.domain.exceptions import VectorStoreUnavailableError as VectorStoreUnavailableError
 from modules.llm_platform.domain.exceptions import VerificationError as VerificationError
 from modules.llm_platform.domain.exceptions import WatchLimitError as WatchLimitError
 from modules.llm_platform.domain.exceptions import WatchNotFoundError as WatchNotFoundError

@@ -183,6 +183,7 @@ MODULE_OF: Final = {
     "VectorStoreBusyError": "modules.llm_platform.domain.exceptions",
     "VectorStoreConfigError": "modules.llm_platform.domain.exceptions",
     "VectorStoreError": "modules.llm_platform.domain.exceptions",
+    "VectorStoreUnavailableError": "modules.llm_platform.domain.exceptions",
     "VerbatimWebSearchRequest": "modules.llm_platform.domain.dtos.web_search_dtos",
     "VerificationChange": "modules.llm_platform.domain.dtos.verification_dtos",
     "VerificationCounts": "modules.llm_platform.domain.dtos.verification_dtos",

@@ -272,6 +272,10 @@ class VectorStoreError(AppException, code="vector_store", status_code=503, retry
     """The index of documents cannot be reached or is broken: try again."""
 
 
+class VectorStoreUnavailableError(VectorStoreError):
+    """The files of the index cannot be used for now: the disk is full, or they are locked or read-only. Nothing is damaged."""
+
+
 class VectorStoreConfigError(AppException, code="vector_store_config", status_code=503):
     """The index of documents is not set up: it is missing, was made by another embedder, or another process writes to it."""
 

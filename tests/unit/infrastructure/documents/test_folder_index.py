@@ -22,7 +22,12 @@ from modules.llm_platform.application.rag.indexing import IndexingService
 from modules.llm_platform.application.rag.retrieval import RetrievalService
 from modules.llm_platform.domain.dtos.indexing_dtos import DocumentText, IndexProgress, LeftOut
 from modules.llm_platform.domain.dtos.retrieval_dtos import RagSearch, Vector
-from modules.llm_platform.domain.exceptions import EmbeddingConfigError, VectorStoreError, WebSearchConfigError
+from modules.llm_platform.domain.exceptions import (
+    EmbeddingConfigError,
+    VectorStoreError,
+    VectorStoreUnavailableError,
+    WebSearchConfigError,
+)
 from modules.llm_platform.domain.ports.document_source import IDocumentSource, IDocumentWalk
 from modules.llm_platform.infrastructure.documents import file_source
 from modules.llm_platform.infrastructure.documents import folder_index as folder_module
@@ -36,6 +41,7 @@ from modules.llm_platform.infrastructure.documents.folder import FoundFile, List
 from modules.llm_platform.infrastructure.documents.folder_index import FolderIndex, SharedIndex
 from modules.llm_platform.infrastructure.documents.folder_state import STATES_FOLDER, FolderStates
 from modules.llm_platform.infrastructure.documents.index_directory import IndexDirectory
+from modules.llm_platform.infrastructure.index.qdrant import edge_vector_store
 from modules.llm_platform.infrastructure.index.qdrant.edge_vector_store import QdrantEdgeVectorStore
 from modules.llm_platform.infrastructure.parsing.parser_process import DocumentParser
 from modules.llm_platform.testing.waiting import becomes_true
@@ -494,6 +500,29 @@ async def test_a_store_that_fails_once_loses_nothing(
         files.read.clear()
         assert name in await found(index, "gateway")
         assert set(files.read) == read_again
+
+
+async def test_an_index_that_cannot_be_used_for_now_is_not_removed(
+    folder: Path, tmp_path: Path, make: Make, files: CountedFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither when it is opened nor when it is written, however often: afterwards only the changed file is read."""
+
+    def no_room(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "its disk is full")
+
+    index = make()
+    await index.refresh()
+    await index.aclose()
+    (folder / "b.md").write_text("The gateway stops.")
+    with monkeypatch.context() as patch:
+        patch.setattr(edge_vector_store, "require_free_space", no_room)
+        for wrong in (make(), make(), make()):
+            for _ in range(3):
+                with pytest.raises(VectorStoreUnavailableError, match="disk is full"):
+                    await wrong.refresh()
+    files.read.clear()
+    assert await found(make(), "gateway") == ["a.md", "b.md"]
+    assert files.read == ["b.md"]
 
 
 def test_a_bad_file_without_a_stored_reason_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,6 +56,12 @@ def test_an_id_that_is_none(given_id: Any) -> None:
         read_id({"doc_id": given_id})
 
 
+def test_a_fraction_is_told_that_an_id_is_whole() -> None:
+    """It is a number: a message that denies it is no help."""
+    with pytest.raises(UnreadableDocument, match="neither text nor a whole number"):
+        read_id({"doc_id": 1.5})
+
+
 def test_record_becomes_a_document() -> None:
     """Title, text and the fields that the format names; line ends as in every text."""
     read = read_document(

@@ -2,19 +2,21 @@
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.llm_dtos import NOTHING_SPENT, Spending
-from modules.llm_platform.domain.dtos.web_search_dtos import Language
+from modules.llm_platform.domain.dtos.web_search_dtos import Language, clean_query
 from modules.llm_platform.domain.text.page_starts import PageStarts
 
 Filters = dict[str, tuple[str, ...]]  # any of the values, all of the keys; an empty tuple is no filter
 Vector = Sequence[float]
 RagStage = Literal["search", "answer"]
+RagText = Annotated[str, AfterValidator(clean_query)]  # of any length
+TopK = Annotated[int, Field(ge=1)]
 
 
 class Passage(BaseModel, frozen=True):
@@ -116,8 +118,8 @@ class RagSearch(BaseModel, frozen=True):
     - `keyword_fallback` lets words serve alone if no vector could be made. Do not set it for a stored outcome.
     """
 
-    query: str
-    top_k: int | None = None
+    query: RagText
+    top_k: TopK | None = None
     filters: Filters = {}
     keyword_fallback: bool = True
 
@@ -141,9 +143,9 @@ class ContextItem(BaseModel, frozen=True):
 class RagQuestion(BaseModel, frozen=True):
     """A question to answer. The given context comes first, and retrieval adds passages up to `top_k` (None: the default)."""
 
-    question: str
+    question: RagText
     context: tuple[ContextItem, ...] = ()
-    top_k: int | None = None
+    top_k: TopK | None = None
     filters: Filters = {}
     language: Language | None = None
 

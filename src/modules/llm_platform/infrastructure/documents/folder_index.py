@@ -358,7 +358,7 @@ class FolderIndex:
 
         An index of the folder's own is rebuilt if it is damaged, since its documents can be read again. The shared index
         holds other folders as well and is never rebuilt. Raises VectorStoreError if an update fails, except that the second
-        failure in a row leads to a rebuild.
+        failure in a row leads to a rebuild. While the files cannot be used (VectorStoreUnavailableError), nothing is removed.
         """
         state = self._state or FolderState()
         if location.is_shared:
@@ -366,10 +366,13 @@ class FolderIndex:
         if await self._is_usable(location, listing, state):
             try:
                 updated = await self._update(location, listing, state)
+            except exceptions.VectorStoreUnavailableError:
+                await self._close_store()
+                raise
             except exceptions.VectorStoreError:
                 await self._close_store()
                 self._failed_before = not self._failed_before
-                # The first failure may pass, as a full disk does, and the index is as it was. A second one in a row is damage.
+                # The first failure may pass, and the index is as it was. A second one in a row is damage.
                 if self._failed_before:
                     raise
                 log.warning("folder index rebuilt")
@@ -383,7 +386,8 @@ class FolderIndex:
     async def _is_usable(self, location: _Location, listing: Listing, state: FolderState) -> bool:
         """Return whether the collection can be read and updated.
 
-        One that began with too few passages for a mean of their vectors, and has many by now, must be rebuilt.
+        One that began with too few passages for a mean of their vectors, and has many by now, must be rebuilt. Raises
+        VectorStoreUnavailableError, since an index that cannot be read for now may be intact.
         """
         try:
             collection_info = await self._use_store(location).describe(location.collection)
@@ -394,6 +398,8 @@ class FolderIndex:
             passages = [
                 document.passages async for document in self._use_store(location).documents(location.collection)
             ]
+        except exceptions.VectorStoreUnavailableError:
+            raise
         except exceptions.VectorStoreError as error:
             log.warning("folder index rebuilt", extra={"error": error.code})
             return False

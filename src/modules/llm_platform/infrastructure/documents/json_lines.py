@@ -40,7 +40,7 @@ def parse_record(line: bytes) -> Record:
 
 
 def read_id(record: Record) -> str:
-    """Return the `doc_id`, which is text or a number, or else the `url`, or else a UUID of title and text.
+    """Return the `doc_id`, which is text or a whole number, or else the `url`, or else a UUID of title and text.
 
     Raises UnreadableDocument for an id of another type.
     """
@@ -49,7 +49,7 @@ def read_id(record: Record) -> str:
         content = json.dumps([record.get("title"), record.get(TEXT)]).encode()  # ASCII, whatever is in it
         return _read_short(record, "url") or str(uuid5(_NAMELESS, sha256(content).hexdigest()))
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise UnreadableDocument("its doc_id is neither text nor a number")
+        raise UnreadableDocument("its doc_id is neither text nor a whole number")
     if len(doc_id := replace_surrogates(str(value))) > RECORD_ID_CHARS:
         raise UnreadableDocument(f"its doc_id has more than {RECORD_ID_CHARS} characters")
     return doc_id

@@ -5,6 +5,7 @@ found by its id, and so is the one point that has the facts. Filters are stored 
 index serves all keys.
 """
 
+import errno
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,7 +13,12 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 from modules.llm_platform.domain.dtos import retrieval_dtos as dtos
-from modules.llm_platform.domain.exceptions import VectorStoreBusyError, VectorStoreConfigError, VectorStoreError
+from modules.llm_platform.domain.exceptions import (
+    VectorStoreBusyError,
+    VectorStoreConfigError,
+    VectorStoreError,
+    VectorStoreUnavailableError,
+)
 from modules.llm_platform.domain.retrieval.bm25 import FORM, SparseVector, passage_words
 from modules.llm_platform.domain.retrieval.mean_centering import MIN_LENGTH, subtract_mean
 from modules.llm_platform.domain.text.scripts import replace_surrogates
@@ -22,9 +28,36 @@ from modules.llm_platform.domain.text.scripts import replace_surrogates
 DAMAGED: Final = "the index is damaged or the disk is full: free space, or index again"
 
 
+# These errors say nothing about the files of an index: once their cause is gone, it can be used as it is.
+TEMPORARY_ERRORS: Final = frozenset(
+    {
+        errno.EACCES,
+        errno.EAGAIN,
+        errno.EDQUOT,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.ENOLCK,
+        errno.ENOMEM,
+        errno.ENOSPC,
+        errno.EPERM,
+        errno.EROFS,
+    }
+)
+
+
 def make_file_error(error: OSError) -> VectorStoreError:
     reason = error.strerror or "its files are damaged"
-    return VectorStoreError(f"the index cannot be used ({reason}): check the data folder, LLM_PLATFORM_DATA_DIR")
+    if error.errno in TEMPORARY_ERRORS:
+        return make_unavailable_index(reason)
+    return VectorStoreError(_describe_file_error(reason))
+
+
+def make_unavailable_index(reason: str) -> VectorStoreUnavailableError:
+    return VectorStoreUnavailableError(_describe_file_error(reason))
+
+
+def _describe_file_error(reason: str) -> str:
+    return f"the index cannot be used ({reason}): check the data folder, LLM_PLATFORM_DATA_DIR"
 
 
 def no_collection(name: str) -> VectorStoreConfigError:

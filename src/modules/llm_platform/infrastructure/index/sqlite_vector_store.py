@@ -13,7 +13,7 @@ import sqlite3
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from operator import mul
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +38,17 @@ PAGE_DOCUMENTS: Final = 1000  # Documents in one page of the list.
 SMOOTHING: Final = 0.5  # The term that BM25 adds in the inverse document frequency.
 CACHE_KIB: Final = 64_000
 BUSY_S: Final = 5.0  # The longest wait for a lock that another process holds.
+# Errors that say nothing about the content of the file, by SQLite's primary result codes.
+TEMPORARY_ERRORS: Final[Mapping[int, str]] = {
+    sqlite3.SQLITE_BUSY: "another process has locked it",
+    sqlite3.SQLITE_LOCKED: "another process has locked it",
+    sqlite3.SQLITE_CANTOPEN: "its files cannot be opened",
+    sqlite3.SQLITE_FULL: "the disk is full",
+    sqlite3.SQLITE_NOMEM: "out of memory",
+    sqlite3.SQLITE_PERM: "its files may not be written",
+    sqlite3.SQLITE_READONLY: "its files may not be written",
+}
+PRIMARY_CODE: Final = 0xFF  # Extended result codes add higher bits.
 _SCHEMA: Final = """
 CREATE TABLE facts (payload TEXT NOT NULL);
 CREATE TABLE documents (doc_id TEXT PRIMARY KEY, payload TEXT NOT NULL) WITHOUT ROWID;
@@ -71,7 +82,16 @@ def _translate_errors() -> Iterator[None]:
     except OSError as error:
         raise payloads.make_file_error(error) from error
     except (sqlite3.Error, KeyError, ValueError) as error:
+        reason = TEMPORARY_ERRORS.get(_read_code(error))
+        if reason is not None:
+            raise payloads.make_unavailable_index(reason) from error
         raise VectorStoreError(payloads.DAMAGED) from error
+
+
+def _read_code(error: Exception) -> int:
+    """Return the primary result code of an error of SQLite, or 0 for any other error."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & PRIMARY_CODE
 
 
 class SqliteCollection:
@@ -190,43 +210,43 @@ class SqliteCollection:
     def replace(self, documents: Documents) -> None:
         with _translate_errors():
             facts, _ = self._require()
-            database = self._begin_work()
             new = {replace_surrogates(document.doc_id): (document, passages) for document, passages in documents}
-            for doc_id in new:
-                _delete(database, doc_id)
             points = payloads.prepare_points(facts, *(passages for _, passages in new.values()))
-            database.executemany(
-                "INSERT INTO documents VALUES (?, ?)",
-                [
-                    (doc_id, json.dumps(payloads.make_document_payload(document)))
-                    for doc_id, (document, _) in new.items()
-                ],
-            )
-            _insert(database, points)
+            with _all_or_nothing(self._begin_work()) as database:
+                for doc_id in new:
+                    _delete(database, doc_id)
+                database.executemany(
+                    "INSERT INTO documents VALUES (?, ?)",
+                    [
+                        (doc_id, json.dumps(payloads.make_document_payload(document)))
+                        for doc_id, (document, _) in new.items()
+                    ],
+                )
+                _insert(database, points)
 
     def add_vectors(self, documents: Documents) -> None:
         with _translate_errors():
             facts, _ = self._require()
-            database = self._begin_work()
-            for document, passages in documents:
-                database.execute(
-                    "UPDATE documents SET payload = ? WHERE doc_id = ?",
-                    (json.dumps(payloads.make_document_payload(document)), replace_surrogates(document.doc_id)),
-                )
-                database.executemany(
-                    "UPDATE passages SET vector = ? WHERE id = ? AND doc_id = ?",
-                    [
-                        (_encode_vector(point.vector), point.id, replace_surrogates(document.doc_id))
-                        for point in payloads.prepare_points(facts, passages)
-                    ],
-                )
+            with _all_or_nothing(self._begin_work()) as database:
+                for document, passages in documents:
+                    database.execute(
+                        "UPDATE documents SET payload = ? WHERE doc_id = ?",
+                        (json.dumps(payloads.make_document_payload(document)), replace_surrogates(document.doc_id)),
+                    )
+                    database.executemany(
+                        "UPDATE passages SET vector = ? WHERE id = ? AND doc_id = ?",
+                        [
+                            (_encode_vector(point.vector), point.id, replace_surrogates(document.doc_id))
+                            for point in payloads.prepare_points(facts, passages)
+                        ],
+                    )
 
     def remove(self, doc_ids: Sequence[str]) -> None:
         with _translate_errors():
             self._require()
-            database = self._begin_work()
-            for doc_id in doc_ids:
-                _delete(database, replace_surrogates(doc_id))
+            with _all_or_nothing(self._begin_work()) as database:
+                for doc_id in doc_ids:
+                    _delete(database, replace_surrogates(doc_id))
 
     def finish(self) -> None:
         with _translate_errors():
@@ -292,6 +312,8 @@ class SqliteCollection:
             try:
                 database.execute("BEGIN IMMEDIATE")
             except sqlite3.OperationalError as error:
+                if _read_code(error) != sqlite3.SQLITE_BUSY:
+                    raise
                 raise payloads.make_busy_collection(self._name) from error
             if not _fetch_row(database, "SELECT 1 FROM sqlite_master WHERE name = 'facts'"):
                 for statement in filter(str.strip, _SCHEMA.split(";")):
@@ -340,6 +362,25 @@ class _MemoryCollection(SqliteCollection):
 def _fetch_row(database: sqlite3.Connection, statement: str, *values: Any) -> tuple[Any, ...] | None:
     row: tuple[Any, ...] | None = database.execute(statement, values).fetchone()
     return row
+
+
+@contextmanager
+def _all_or_nothing(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Undo the changes of the block if it fails, so that a later `finish` does not commit half of them.
+
+    After some errors, such as a full disk, SQLite has already undone the whole transaction.
+    """
+
+    def undo() -> None:
+        if database.in_transaction:
+            database.execute("ROLLBACK TO documents")
+
+    database.execute("SAVEPOINT documents")
+    with ExitStack() as on_error:
+        on_error.callback(undo)
+        yield database
+        database.execute("RELEASE documents")
+        on_error.pop_all()
 
 
 def _delete(database: sqlite3.Connection, doc_id: str) -> None:
@@ -402,7 +443,7 @@ def _condition(filters: Mapping[str, tuple[str, ...]]) -> tuple[str, list[str]]:
     conditions, values = ["1"], []
     for key, accepted in select_active_filters(dict(filters)):
         texts = payloads.make_field_texts(key, accepted)
-        placeholders = ",".join("?" * len(texts))
-        conditions.append(f"{{0}} IN (SELECT passage FROM fields WHERE field IN ({placeholders}))")  # noqa: S608
-        values += texts
+        # One placeholder for all texts of a field: SQLite limits the placeholders of a statement to some ten thousand.
+        conditions.append("{0} IN (SELECT passage FROM fields WHERE field IN (SELECT value FROM json_each(?)))")
+        values.append(json.dumps(texts))
     return " AND ".join(conditions), values

@@ -547,9 +547,37 @@ def test_consumer_that_has_lost_its_brokers_is_replaced(monkeypatch: pytest.Monk
         assert (old.closed, rig.revoked[-1][1], old.commits) == (True, True, [])
         rig.consumer = new
         rig.run_in_poll(lambda: new.callbacks["on_assign"](new, positions(0)))
-        before["on_revoke"](old, positions(0))
-        assert list(rig.thread.assignment()) == [("in", 0)]
+        until(lambda: bool(rig.thread.assignment()))
+        tracker = rig.thread.assignment()["in", 0]
+        for callback in ("on_revoke", "on_lost", "on_assign"):
+            before[callback](old, positions(0))
+        assert rig.thread.assignment() == {("in", 0): tracker}
+        before["stats_cb"]('{"brokers": {}, "cgrp": {"join_state": "steady"}}')
+        assert not rig.thread.state.is_stable
         rig.finish(0, is_written=False)
+
+
+def test_reply_to_a_commit_of_a_replaced_consumer_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would count as the reply to a commit of the new client, and as its offset."""
+    monkeypatch.setattr(known_brokers, "LOST_AFTER_S", 0.0)
+    with running() as rig:
+        old, new = rig.consumer, FakeConsumer()
+        new.answering = False
+        rig.thread._make_consumer = new.connect  # type: ignore[assignment]
+        before = old.callbacks
+        rig.run_in_poll(lambda: before["stats_cb"]('{"brokers": {"GroupCoordinator": {"source": "logical"}}}'))
+        until(lambda: "on_assign" in new.callbacks)
+        rig.consumer = new
+        rig.run_in_poll(lambda: new.callbacks["on_assign"](new, positions(0)))
+        new.incoming.append(message(7))
+        until(lambda: len(rig.requests) == 1)
+        rig.finish(7)
+        until(lambda: bool(new.commits))
+        rig.run_in_poll(lambda: before["on_commit"](None, [TopicPartition("in", 0, 3)]))
+        tracker = rig.thread.assignment()["in", 0]
+        assert (tracker.requested, tracker.committed) == (8, None)
+        rig.run_in_poll(lambda: new.callbacks["on_commit"](None, [TopicPartition("in", 0, 8)]))
+        until(lambda: not rig.thread.committer.has_uncommitted())
 
 
 def test_consumer_that_does_not_fetch_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:

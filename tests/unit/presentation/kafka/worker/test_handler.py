@@ -11,11 +11,13 @@ from typing import Any
 
 import pytest
 from tests.fakes.outcome_store import MemoryOutcomeStore
+from tests.fakes.schema_registry import MemorySchemaRegistry
 from tests.support.cases import for_each
 from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.retrieval_dtos import (
+    FailedRequest,
     Hit,
     Outcome,
     RagAnswer,
@@ -34,6 +36,8 @@ from modules.llm_platform.domain.exceptions import (
     VectorStoreError,
 )
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord, OutgoingRecord
+from modules.llm_platform.presentation.kafka.contract.requests import CONTRACT_TOPICS
+from modules.llm_platform.presentation.kafka.contract.wire_format import MessageSchemas
 from modules.llm_platform.presentation.kafka.worker.handler import (
     RETRY_JITTER,
     RETRY_WAITS_S,
@@ -94,6 +98,43 @@ def body(outcome: OutgoingRecord) -> dict[str, Any]:
     found = json.loads(outcome.value)
     assert isinstance(found, dict)
     return found
+
+
+async def test_large_requests_hold_up_nothing_else() -> None:
+    """A full window of them may take many seconds to parse: requests in progress and `/ready` go on in between."""
+    handler, turns = handler_of(ScriptedStages()), 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    others = asyncio.create_task(take_turns())
+    large = [record({**SEARCH, "request_id": f"r{number}", "metadata": {"a": "x" * 200_000}}) for number in range(20)]
+    jobs = await handler.prepare(large)
+    others.cancel()
+    assert [job.request_id for job in jobs] == [f"r{number}" for number in range(20)]
+    assert turns >= len(large) - 1
+
+
+async def test_failed_request_is_stored_with_its_header_of_a_schema_registry() -> None:
+    """A replay sends the bytes that came: other readers of the topic need the id of the schema. The hash leaves it out."""
+    schemas = MessageSchemas(MemorySchemaRegistry(), CONTRACT_TOPICS, registers=True)
+    await schemas.load(("search",))
+    kept: list[FailedRequest] = []
+
+    async def keep(request: FailedRequest) -> None:
+        kept.append(request)
+
+    plain = json.dumps(SEARCH).encode()
+    options, stages = HandlerOptions(schemas=schemas), ScriptedStages([EmbeddingError("away")])
+    handler = handler_of(stages, options=options, keep_failed=keep)
+    first = await handler.handle(record(b"\0\0\0\0\7" + plain))
+    again = await handler.handle(record(plain))
+    assert [request.value for request in kept] == [b"\0\0\0\0\7" + plain]
+    assert first == again
+    assert REUSED not in again.headers
 
 
 class TestOutcomes:

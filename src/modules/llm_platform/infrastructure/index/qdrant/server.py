@@ -17,7 +17,7 @@ from modules.llm_platform.infrastructure.index import payloads
 from modules.llm_platform.infrastructure.index.hybrid import CANDIDATES, HybridQuery
 
 if TYPE_CHECKING:
-    from qdrant_client.models import Filter, FilterSelector, PointStruct, UpdateOperation
+    from qdrant_client.models import CollectionInfo, Filter, FilterSelector, PointStruct, UpdateOperation
 
 
 def build_filter(fields: Sequence[tuple[str, Sequence[str]]]) -> Filter | None:
@@ -80,6 +80,20 @@ def make_bare_point(point_id: str, payload: dict[str, Any]) -> PointStruct:
     from qdrant_client import models
 
     return models.PointStruct(id=point_id, vector={}, payload=payload)
+
+
+def is_unfinished(about: CollectionInfo) -> bool:
+    """Return whether a collection without facts is one that `llm-platform` began to create: it has its vectors and no point."""
+    vectors, words = about.config.params.vectors, about.config.params.sparse_vectors or {}
+    is_ours = isinstance(vectors, dict) and vectors.keys() <= {payloads.DENSE} and words.keys() == {payloads.WORDS}
+    return is_ours and about.points_count == 0
+
+
+def read_dimension(about: CollectionInfo) -> int:
+    """Return the length of the dense vectors of a collection, or 0 if it has none."""
+    vectors = about.config.params.vectors
+    dense = vectors.get(payloads.DENSE) if isinstance(vectors, dict) else vectors
+    return 0 if dense is None else dense.size
 
 
 # Errors. The server's messages are not repeated: they may quote the key.

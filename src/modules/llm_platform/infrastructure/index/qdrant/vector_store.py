@@ -192,21 +192,31 @@ class QdrantVectorStore(IVectorStore):
             return None
         records = await client.retrieve(collection, [payloads.FACTS_ID], with_payload=True)
         if not records:
+            if qdrant_server.is_unfinished(await client.get_collection(collection)):
+                return None  # `prepare` finishes it
             raise payloads.make_unknown_collection(collection)
         facts = payloads.parse_facts(collection, records[0].payload or {})
         self._facts[collection] = time.monotonic(), facts
         return facts
 
     async def _make(self, facts: dtos.Collection) -> None:
+        """Create the collection, its indexes of fields, and last the point of its facts.
+
+        If an earlier run ended before the last step, the rest is done here. Raises VectorStoreConfigError if that run began a
+        collection for vectors of another length.
+        """
         from qdrant_client import models
 
         client = self._get_client()
         dense = {payloads.DENSE: models.VectorParams(size=facts.dimension, distance=models.Distance.COSINE)}
-        await client.create_collection(
-            facts.name,
-            vectors_config=dense if facts.dimension else {},
-            sparse_vectors_config={payloads.WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
-        )
+        if not await client.collection_exists(facts.name):
+            await client.create_collection(
+                facts.name,
+                vectors_config=dense if facts.dimension else {},
+                sparse_vectors_config={payloads.WORDS: models.SparseVectorParams(modifier=models.Modifier.IDF)},
+            )
+        elif qdrant_server.read_dimension(await client.get_collection(facts.name)) != facts.dimension:
+            raise payloads.make_unknown_collection(facts.name)
         for field in payloads.FILTERABLE:
             await client.create_payload_index(facts.name, field, models.PayloadSchemaType.KEYWORD, wait=True)
         await self._upsert(

@@ -25,7 +25,9 @@ from modules.llm_platform.infrastructure.models.kinds import (
     PATH_STEPS,
     fits_a_header,
 )
+from modules.llm_platform.infrastructure.models.openai.errors import guess_reported_status
 from modules.llm_platform.infrastructure.models.openai.sdk import OpenAIClient
+from shared.exceptions import AppException
 
 MAX_DIMENSION: Final = 16_384
 
@@ -171,6 +173,8 @@ class OpenAIEmbedder(IEmbedder):
         body: dict[str, Any] = {"input": texts, "model": self._connection.model, "encoding_format": "float"}
         reply = await self._upstream.read_reply(self._client.post("/embeddings", body, sent_kind="page text"))
         answer = self._upstream.json_object(reply)
+        if answer.get("error") and not answer.get("data"):
+            raise self._make_reported_error(answer)
         vectors, dimension = read_vectors(answer, len(texts), self.name)
         if dimension and self.dimension not in (0, dimension):
             raise EmbeddingConfigError(
@@ -179,6 +183,15 @@ class OpenAIEmbedder(IEmbedder):
             )
         self.dimension = dimension or self.dimension
         return vectors
+
+    def _make_reported_error(self, answer: Mapping[str, Any]) -> AppException:
+        """Return the error for an answer with status 200 that reports an error. One of unknown meaning is not retried."""
+        if status := guess_reported_status(answer):
+            return self._upstream.make_status_error(status)
+        address, _, model = self._connection.variables
+        return EmbeddingConfigError(
+            f"{self.name} answered with an error instead of vectors: check {model} and {address}, and the log of the service"
+        )
 
 
 def _make_batches(texts: Sequence[str]) -> Iterator[list[int]]:
@@ -204,6 +217,7 @@ def _make_rules(connection: EmbeddingConnection) -> dict[int, Rule]:
     }
     return rejected | {
         401: Rule("config", f"refuses the key (401): check {key}"),
+        402: Rule("config", f"requires payment (402): top up the quota of {key}, or set another service"),
         403: Rule("config", f"forbids the request (403): check {key} and {model}"),
         404: Rule("config", f"knows no such address or model (404): check {address} and {model}"),
         405: Rule("config", f"knows no such address (405): check {address}"),

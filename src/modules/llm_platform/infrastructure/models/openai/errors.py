@@ -30,6 +30,7 @@ REFUSALS: Final = frozenset({400, 422})
 # Reasoning models of OpenAI refuse a temperature; some services know no schema; some gateways do not stream, or not with
 # options.
 OPTIONAL_FIELDS: Final = ("temperature", "response_format", "stream_options", "stream")
+SERVER_ERROR: Final = "server_error"
 KNOWN_ERROR_TYPES: Final = frozenset(
     {
         "access_terminated_error",
@@ -42,7 +43,7 @@ KNOWN_ERROR_TYPES: Final = frozenset(
         "model_not_found",
         "rate_limit_exceeded",
         "rate_limit_reached_error",
-        "server_error",
+        SERVER_ERROR,
         "overloaded_error",
     }
 )
@@ -125,6 +126,21 @@ def read_reported_error(connection: LLMConnection, body: object) -> exceptions.L
     return exceptions.LLMProviderException(
         f"{connection.name} returned an error instead of an answer{details.known_alone}"
     )
+
+
+def guess_reported_status(body: object) -> int:
+    """Return the HTTP status of an error inside an answer with status 200, or 0 if the error tells none.
+
+    It is the status that the error names, or the status that services use for an error of these words.
+    """
+    details = _ErrorBody(body)
+    if 400 <= details.status <= 599:
+        return details.status
+    if _QUOTA.search(details.text):
+        return 402
+    if _OVERLOADED.search(details.text):
+        return 429
+    return 500 if SERVER_ERROR in details.text else 0
 
 
 def find_refused_field(status: int, body: object, sent: Mapping[str, object]) -> str | None:

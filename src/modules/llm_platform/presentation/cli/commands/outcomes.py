@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 DEFAULT_LIMIT: Final = 20
 SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+MAX_AGE_S: Final = 100 * 366 * 86_400.0  # PostgreSQL has no times before 4713 BC, and no outcome is that old.
 REMOVED_AT_ONCE: Final = 100
 SHOWN: Final = 20  # A dry run lists so many outcomes.
 OK: Final = "ok"  # A result has this in place of an error code.
@@ -90,6 +93,27 @@ class Entry(NamedTuple):
     request: FailedRequest | None
 
 
+@dataclass(slots=True)
+class Forgotten:
+    """The result of `forget`. The outcomes are not collected, because a store may have millions of them.
+
+    - `shown` are the first outcomes, for a dry run.
+    - `ids` are the ids of requests that were named and found.
+    """
+
+    matched: int = 0
+    removed: int = 0
+    shown: list[Entry] = field(default_factory=list)
+    ids: set[str] = field(default_factory=set)
+
+    def note(self, entry: Entry, chosen: Selection) -> None:
+        self.matched += 1
+        if len(self.shown) < SHOWN:
+            self.shown.append(entry)
+        if chosen.ids:
+            self.ids.add(entry.stored.outcome.request_id)
+
+
 @outcomes_app.command(cls=options.Command)
 def show(
     ctx: typer.Context,
@@ -113,7 +137,7 @@ def show(
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than)
     scanned = None if chosen.ids else limit or DEFAULT_LIMIT  # each id is looked for, whatever the limit
     entries = _run(context, settings, lambda outcomes, failed: _find_entries(outcomes, failed, chosen, scanned))
-    _reject_unknown(chosen, entries)
+    _reject_unknown(chosen, _list_ids(entries))
     entries = entries[:limit]
     lines = []
     for entry in entries:
@@ -142,30 +166,14 @@ def forget(
     """Remove outcomes: a request that is sent again is computed again."""
     context, settings = _configure(ctx)
     chosen = selection(settings, ids, status, code, topic, tenant, older_than, newer_than, everything=everything)
-
-    async def work(outcomes: IOutcomeStore, failed: IFailedRequestStore) -> tuple[list[Entry], int]:
-        entries = await _find_entries(outcomes, failed, chosen)
-        removed = 0
-        for start in range(0, len(entries) if yes else 0, REMOVED_AT_ONCE):
-            batch = entries[start : start + REMOVED_AT_ONCE]
-            are_removed = await outcomes.remove([entry.stored.outcome for entry in batch])
-            removed += sum(are_removed)
-            await failed.remove(
-                [
-                    entry.request
-                    for entry, is_removed in zip(batch, are_removed, strict=True)
-                    if is_removed and entry.request
-                ]
-            )
-        return entries, removed
-
-    entries, removed = _run(context, settings, work)
-    _reject_unknown(chosen, entries)
-    changed = len(entries) - removed if yes else 0
-    result = {"dry_run": not yes, "matched": len(entries), "removed": removed, "changed_meanwhile": changed}
-    lines = [Line(f"{format_count(removed, 'outcome')} forgotten{_describe_changed(changed)}.")]
+    found = _run(context, settings, lambda outcomes, failed: forget_outcomes(outcomes, failed, chosen, removes=yes))
+    _reject_unknown(chosen, found.ids)
+    changed = found.matched - found.removed if yes else 0
+    result = {"dry_run": not yes, "matched": found.matched, "removed": found.removed, "changed_meanwhile": changed}
+    lines = [Line(f"{format_count(found.removed, 'outcome')} forgotten{_describe_changed(changed)}.")]
     if not yes:
-        lines = _describe_dry_run(entries, f"{format_count(len(entries), 'outcome')} would be forgotten.")
+        text = f"{format_count(found.matched, 'outcome')} would be forgotten."
+        lines = _describe_dry_run(found.shown, found.matched, text)
     print_result(context.console, result, lines, as_json=as_json)
 
 
@@ -207,7 +215,7 @@ def replay(
 
     with kafka_errors():
         entries, interrupted, result = _run(context, settings, work)
-    _reject_unknown(chosen, entries, interrupted)
+    _reject_unknown(chosen, _list_ids(entries) | {request.request_id for request in interrupted})
     _print_replay(context, entries, interrupted, result, as_json=as_json)
 
 
@@ -270,20 +278,31 @@ def _with_topic(wanted: OutcomeFilter, topic: str | None, topics: Topics) -> Out
 
 
 def _parse_age(text: str | None, option: str) -> float | None:
-    """Return the seconds of an age such as 30m. Raises WrongUseError that names the option."""
+    """Return the seconds of an age such as 30m, at most MAX_AGE_S. Raises WrongUseError that names the option."""
     if text is None:
         return None
     match = re.fullmatch(r"(\d{1,9})([smhd])", text)
     if match is None:
         reject(option, "must be a number and a unit, such as 90s, 30m, 2h or 7d")
-    return float(match[1]) * SECONDS[match[2]]
+    return min(float(match[1]) * SECONDS[match[2]], MAX_AGE_S)
 
 
 async def _find_entries(
     outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection, limit: int | None = None
 ) -> list[Entry]:
-    requests = {(request.stage, request.tenant, request.request_id): request for request in await failed.list()}
     found = []
+    async with aclosing(_scan_entries(outcomes, failed, chosen)) as entries:
+        async for entry in entries:
+            found.append(entry)
+            if len(found) == limit:
+                break
+    return found
+
+
+async def _scan_entries(
+    outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection
+) -> AsyncGenerator[Entry, None]:
+    requests = {(request.stage, request.tenant, request.request_id): request for request in await failed.list()}
     async for stored in outcomes.scan(chosen.wanted):
         outcome = stored.outcome
         code = OK
@@ -293,10 +312,39 @@ async def _find_entries(
         if (chosen.ids and outcome.request_id not in chosen.ids) or chosen.code not in (None, code):
             continue
         key = outcome.stage, outcome.tenant, outcome.request_id
-        found.append(Entry(stored, code, requests.get(key) if outcome.kind == "failed" else None))
-        if len(found) == limit:
-            break
+        yield Entry(stored, code, requests.get(key) if outcome.kind == "failed" else None)
+
+
+async def forget_outcomes(
+    outcomes: IOutcomeStore, failed: IFailedRequestStore, chosen: Selection, *, removes: bool
+) -> Forgotten:
+    found, batch = Forgotten(), []
+    async with aclosing(_scan_entries(outcomes, failed, chosen)) as entries:
+        async for entry in entries:
+            found.note(entry, chosen)
+            batch.append(entry)
+            if len(batch) == REMOVED_AT_ONCE:
+                found.removed += await _remove(outcomes, failed, batch) if removes else 0
+                batch = []
+    found.removed += await _remove(outcomes, failed, batch) if removes else 0
     return found
+
+
+async def _remove(outcomes: IOutcomeStore, failed: IFailedRequestStore, entries: Sequence[Entry]) -> int:
+    """Remove outcomes and their stored requests. Return how many outcomes had not changed meanwhile."""
+    are_removed = await outcomes.remove([entry.stored.outcome for entry in entries])
+    await failed.remove(
+        [
+            entry.request
+            for entry, is_removed in zip(entries, are_removed, strict=True)
+            if is_removed and entry.request is not None
+        ]
+    )
+    return sum(are_removed)
+
+
+def _list_ids(entries: Sequence[Entry]) -> set[str]:
+    return {entry.stored.outcome.request_id for entry in entries}
 
 
 async def _find_interrupted(
@@ -353,8 +401,8 @@ def _describe_changed(count: int) -> str:
     return f", {count} left that changed meanwhile" if count else ""
 
 
-def _describe_dry_run(entries: Sequence[Entry], text: str) -> list[Line]:
-    more = [Line(f"… and {len(entries) - SHOWN} more")] if len(entries) > SHOWN else []
+def _describe_dry_run(entries: Sequence[Entry], count: int, text: str) -> list[Line]:
+    more = [Line(f"… and {count - SHOWN} more")] if count > SHOWN else []
     return [*map(_render_entry, entries[:SHOWN]), *more, Line(text), Line("Nothing was changed. Add --yes to do it.")]
 
 
@@ -382,7 +430,7 @@ def _print_replay(
     lines = [Line(f"{format_count(sent, 'request')} sent{_describe_changed(changed)}.")]
     if result is None:
         again = f" and {format_count(len(interrupted), 'request')} of an interrupted replay" if interrupted else ""
-        lines = _describe_dry_run(ready, f"{format_count(len(ready), 'request')}{again} would be sent.")
+        lines = _describe_dry_run(ready, len(ready), f"{format_count(len(ready), 'request')}{again} would be sent.")
     print_result(context.console, fields, lines, as_json=as_json)
     if unsent:
         raise CommandError(f"the brokers did not accept {format_count(unsent, 'request')}: replay again")
@@ -391,8 +439,7 @@ def _print_replay(
         raise CommandError(f"{format_count(not_stored, 'failure')} cannot be replayed: {reason}")
 
 
-def _reject_unknown(chosen: Selection, entries: Sequence[Entry], interrupted: Sequence[FailedRequest] = ()) -> None:
-    known = {entry.stored.outcome.request_id for entry in entries} | {request.request_id for request in interrupted}
+def _reject_unknown(chosen: Selection, known: Collection[str]) -> None:
     if missing := [wanted_id for wanted_id in chosen.ids if wanted_id not in known]:
         raise CommandError(f"no stored outcome matches {', '.join(map(printable, missing))}")
 

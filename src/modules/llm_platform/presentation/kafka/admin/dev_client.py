@@ -2,11 +2,11 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from modules.llm_platform.presentation.kafka.contract.outcomes import IncomingRecord
 from modules.llm_platform.presentation.kafka.contract.requests import (
@@ -20,7 +20,10 @@ from modules.llm_platform.presentation.kafka.worker.consumer import to_record
 
 QUERY_TIMEOUT_S: Final = 10.0
 DEV_CLIENT_POLL_S: Final = 0.2
+NEW_TOPICS_INTERVAL_S: Final = 1.0  # pause between two queries for topics that do not exist yet
+NEW_TOPICS_TIMEOUT_S: Final = 1.0
 SEND_TIMEOUT_S: Final = 10.0
+CLIENT_MAX_BYTES: Final = 1_000_000_000  # the highest limit of librdkafka, so that the topic alone limits a request
 _GROUP_ID: Final = "llm-platform-dev-client"  # the client requires an id; it neither joins the group nor commits
 
 
@@ -48,15 +51,17 @@ class RecordPosition:
         return make_fallback_request_id(self.topic, self.partition, self.offset)
 
 
+def make_request_producer(cluster: Cluster) -> Producer:
+    """Return a producer that gives a request up after SEND_TIMEOUT_S. Raises SettingsError."""
+    own: clients.Config = {"message.timeout.ms": int(SEND_TIMEOUT_S * 1000), "message.max.bytes": CLIENT_MAX_BYTES}
+    return clients.make_producer({**clients.make_producer_config(cluster.brokers, cluster.config), **own}, {})
+
+
 def send_request(
     cluster: Cluster, topic: str, value: bytes, key: bytes | None, headers: Mapping[str, str]
 ) -> RecordPosition:
     """Write one request and return its position. Raises KafkaException."""
-    config = {
-        **clients.make_producer_config(cluster.brokers, cluster.config),
-        "message.timeout.ms": int(SEND_TIMEOUT_S * 1000),
-    }
-    producer = clients.make_producer(config, {})
+    producer = make_request_producer(cluster)
     positions: list[RecordPosition] = []
     errors: list[KafkaError] = []
 
@@ -76,7 +81,10 @@ def send_request(
 
 
 class OutcomeTail:
-    """Reads the outcome topics without joining a group, from their current ends or from the beginning."""
+    """Reads the outcome topics without joining a group, from their current ends or from the beginning.
+
+    A topic that is created later, as by the first outcome of a worker, is read from its beginning.
+    """
 
     def __init__(self, cluster: Cluster, *, from_start: bool = False) -> None:
         own: clients.Config = {"group.id": _GROUP_ID, "enable.auto.commit": False, "enable.partition.eof": False}
@@ -84,13 +92,19 @@ class OutcomeTail:
         with ExitStack() as stack:
             self._consumer = clients.make_consumer(config, {})
             stack.callback(self._consumer.close)
-            self._consumer.assign(list(_start_positions(self._consumer, cluster.topics, from_start)))
+            self._missing = cluster.topics.written_by(STAGES)
+            self._add_topics(QUERY_TIMEOUT_S, from_start=from_start)
             stack.pop_all()
 
     def outcomes(self, timeout_s: float | None) -> Iterator[IncomingRecord]:
         """Yield outcomes for `timeout_s` seconds, or forever for None. Raises KafkaException."""
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        next_query = time.monotonic() + NEW_TOPICS_INTERVAL_S
         while deadline is None or time.monotonic() < deadline:
+            if self._missing and time.monotonic() >= next_query:
+                with suppress(KafkaException):  # The brokers may be away for a moment.
+                    self._add_topics(NEW_TOPICS_TIMEOUT_S, from_start=True)
+                next_query = time.monotonic() + NEW_TOPICS_INTERVAL_S
             message = self._consumer.poll(DEV_CLIENT_POLL_S)
             if message is None:
                 continue
@@ -105,13 +119,17 @@ class OutcomeTail:
     def close(self) -> None:
         self._consumer.close()
 
+    def _add_topics(self, timeout_s: float, *, from_start: bool) -> None:
+        """Read the missing topics that exist by now. A stage without workers needs no topic. Raises KafkaException."""
+        for topic in tuple(self._missing):
+            if positions := list(_start_positions(self._consumer, topic, timeout_s, from_start)):
+                self._consumer.incremental_assign(positions)
+                self._missing.remove(topic)
 
-def _start_positions(consumer: Consumer, topics: Topics, from_start: bool) -> Iterator[TopicPartition]:
-    for topic in topics.written_by(STAGES):
-        metadata = consumer.list_topics(topic, timeout=QUERY_TIMEOUT_S).topics[topic]
-        if metadata.error is not None:
-            continue  # a stage without workers needs no topic
-        for number in metadata.partitions:
-            # OFFSET_END would be resolved at the first fetch, and skip the outcomes that are written before it.
-            end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=QUERY_TIMEOUT_S)[1]
-            yield TopicPartition(topic, number, OFFSET_BEGINNING if from_start else end)
+
+def _start_positions(consumer: Consumer, topic: str, timeout_s: float, from_start: bool) -> Iterator[TopicPartition]:
+    """Yield where to begin in each partition of a topic. There are none if it does not exist."""
+    for number in consumer.list_topics(topic, timeout=timeout_s).topics[topic].partitions:
+        # OFFSET_END would be resolved at the first fetch, and skip the outcomes that are written before it.
+        end = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=timeout_s)[1]
+        yield TopicPartition(topic, number, OFFSET_BEGINNING if from_start else end)

@@ -1,15 +1,20 @@
 """Sends failed requests again under their own ids: the stored failure is removed first, so that the request is computed."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FailedRequest, Outcome
 from modules.llm_platform.domain.ports.outcome_store import IFailedRequestStore, IOutcomeStore
-from modules.llm_platform.presentation.kafka.admin.dev_client import QUERY_TIMEOUT_S, SEND_TIMEOUT_S, Cluster
-from modules.llm_platform.presentation.kafka.worker.clients import make_producer, make_producer_config
+from modules.llm_platform.presentation.kafka.admin.dev_client import (
+    QUERY_TIMEOUT_S,
+    SEND_TIMEOUT_S,
+    Cluster,
+    make_request_producer,
+)
 
 BATCH: Final = 100  # requests whose failures are removed before they are sent
 
@@ -35,11 +40,7 @@ class Replayer:
 
     def __init__(self, cluster: Cluster, outcomes: IOutcomeStore, failed_requests: IFailedRequestStore) -> None:
         self._cluster, self._outcomes, self._failed_requests = cluster, outcomes, failed_requests
-        config = {
-            **make_producer_config(cluster.brokers, cluster.config),
-            "message.timeout.ms": int(SEND_TIMEOUT_S * 1000),
-        }
-        self._producer: Producer = make_producer(config, {})
+        self._producer = make_request_producer(cluster)
 
     def check_topics(self) -> None:
         """Raise KafkaException unless the brokers answer and have the request topics: before a failure is removed."""
@@ -75,12 +76,14 @@ class Replayer:
                     sent.append(request)
 
             topic = self._cluster.topics.requests[failed_request.stage]
-            self._producer.produce(
-                topic,
-                failed_request.value,
-                failed_request.key,
-                on_delivery=on_delivery,
-                headers=list(failed_request.headers) or None,
-            )
+            # A request that the client refuses counts as not sent. It must not keep others from being sent.
+            with suppress(KafkaException, BufferError):
+                self._producer.produce(
+                    topic,
+                    failed_request.value,
+                    failed_request.key,
+                    on_delivery=on_delivery,
+                    headers=list(failed_request.headers) or None,
+                )
         self._producer.flush(SEND_TIMEOUT_S + 1)
         return sent

@@ -146,12 +146,14 @@ class Job:
         return self.request.tenant or ""
 
     @classmethod
-    def from_record(cls, record: IncomingRecord, stage: RagStage, request: requests.ParsedRequest) -> Job:
-        """Create the job of a record and of the request that was parsed from it."""
+    def from_record(
+        cls, record: IncomingRecord, value: bytes | None, stage: RagStage, request: requests.ParsedRequest
+    ) -> Job:
+        """Create the job of a record, of its JSON `value`, and of the request that was parsed from it."""
         request_id = request.request_id or requests.make_fallback_request_id(
             record.topic, record.partition, record.offset
         )
-        return cls(record, stage, request_id, request, hashlib.sha256(record.value or b"").hexdigest())
+        return cls(record, stage, request_id, request, hashlib.sha256(value or b"").hexdigest())
 
 
 class OutcomeBuilder:

@@ -150,8 +150,19 @@ class ConsumerThread:
             self._leave_group(CLOSE_S if is_reachable else CLOSE_UNREACHABLE_S)
 
     def _open_consumer(self) -> None:
-        self._brokers, self._unfetched = KnownBrokers(), UnfetchedPartitions()
-        self._consumer = self._make_consumer({"on_commit": self.committer.on_commit, "stats_cb": self._update_state})
+        """Create a client. The callbacks of its predecessor, which closes on another thread, have no effect any more."""
+        brokers = KnownBrokers()
+        self._brokers, self._unfetched = brokers, UnfetchedPartitions()
+
+        def update_state(statistics: str) -> None:
+            if brokers is self._brokers:
+                self._update_state(statistics)
+
+        def on_commit(error: KafkaError | None, partitions: Sequence[TopicPartition]) -> None:
+            if brokers is self._brokers:
+                self.committer.on_commit(error, partitions)
+
+        self._consumer = self._make_consumer({"on_commit": on_commit, "stats_cb": update_state})
 
     def _subscribe(self) -> None:
         self._consumer.subscribe(
@@ -300,6 +311,8 @@ class ConsumerThread:
     # --- rebalance callbacks -------------------------------------------------------------------------------------------
 
     def _handle_assignment(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
+        if consumer is not self._consumer:
+            return
         for partition in partitions:
             self._trackers[partition.topic, partition.partition] = offsets.OffsetTracker(
                 partition.topic, partition.partition
@@ -322,6 +335,9 @@ class ConsumerThread:
 
     def _handle_loss(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
         """Drop partitions that another worker already owns, without a commit."""
+        if consumer is not self._consumer:
+            # Its successor may have these partitions now. Without trackers, their requests would be read and passed over.
+            return
         self._drop(partitions, self._find_trackers(partitions))
         log.warning("partitions lost", extra={"partitions": _name_partitions(partitions)})
 

@@ -57,6 +57,7 @@ RETRY_WAITS_S: Final = (0.5, 1.0, 2.0, 4.0)  # The waits between the tries of on
 RETRY_JITTER: Final = 0.25  # A wait varies by this share, so that many requests do not retry at once.
 STORE_RETRY_WAITS_S: Final = (0.1, 0.5, 2.0, 5.0)  # The waits for the outcome store. The last one repeats.
 MAX_LOGGED_TRACE_CHARS: Final = 200
+PARSED_AT_ONCE_BYTES: Final = 100_000  # Then other requests and the probes go on: a megabyte takes up to half a second.
 SMALL_RECORD_BYTES: Final = 64_000  # Every topic accepts a record of this size, whatever limit is configured.
 # A successful request shows that these dependencies of its stage work. An answer may use only its context, and no index.
 USED_DEPENDENCIES: Final[Mapping[dtos.RagStage, tuple[DependencyName, ...]]] = {
@@ -176,7 +177,14 @@ class RagHandler:
 
         Raises only CancelledError. If the outcome store fails, `process` queries it again.
         """
-        jobs = [self._parse(record) for record in records]
+        jobs: list[Job] = []
+        parsed_bytes = 0
+        for record in records:
+            if parsed_bytes >= PARSED_AT_ONCE_BYTES:
+                parsed_bytes = 0
+                await asyncio.sleep(0)
+            jobs.append(self._parse(record))
+            parsed_bytes += len(record.value or b"")
         storable = [job for job in jobs if self._is_storable(job)]
         try:
             outcomes = await self._store.get_many([(job.stage, job.request_id, job.tenant) for job in storable])
@@ -233,10 +241,11 @@ class RagHandler:
 
     def _parse(self, record: IncomingRecord) -> Job:
         options, stage = self._options, self._options.topics.stage_of[record.topic]
-        if options.schemas is not None and record.value is not None:
-            record.value = without_header(record.value)
-        request = requests.parse_request(stage, record.value, options.max_message_bytes, options.tenant_field)
-        return Job.from_record(record, stage, request)
+        value = record.value  # The record keeps the header: it may be stored, and sent again.
+        if options.schemas is not None and value is not None:
+            value = without_header(value)
+        request = requests.parse_request(stage, value, options.max_message_bytes, options.tenant_field)
+        return Job.from_record(record, value, stage, request)
 
     async def _share_work(self, job: Job, slot: SlotContext) -> dtos.Outcome:
         """Return the first outcome of the id.
