@@ -362,13 +362,13 @@ async def test_unknown_path_is_404(client: httpx2.AsyncClient, path: str) -> Non
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PATCH", "/research", "GET, POST"),
-        ("DELETE", "/research", "GET, POST"),
-        ("DELETE", "/search", "GET, POST"),
-        ("POST", "/health", "GET"),
-        ("OPTIONS", "/search", "GET, POST"),
+        ("PATCH", "/research", "GET, HEAD, POST"),
+        ("DELETE", "/research", "GET, HEAD, POST"),
+        ("DELETE", "/search", "GET, HEAD, POST"),
+        ("POST", "/health", "GET, HEAD"),
+        ("OPTIONS", "/search", "GET, HEAD, POST"),
         ("GET", "/llm-platform/chat/", "POST"),
-        ("POST", "/research/x/sources/1", "GET"),
+        ("POST", "/research/x/sources/1", "GET, HEAD"),
     ],
 )
 async def test_unsupported_method_is_405(client: httpx2.AsyncClient, method: str, path: str, allowed: str) -> None:
