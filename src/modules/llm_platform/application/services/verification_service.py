@@ -45,6 +45,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
+from modules.llm_platform.domain.search.request_count import RequestCount
 from modules.llm_platform.domain.text.language import choose_language
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable
 from shared.exceptions import AppException
@@ -304,7 +305,7 @@ class _TextVerification:
         self._support = ThreadSupport(support_model, self._signal) if support_model is not None else None
         self._language = choose_language(request.text, request.language)
         self._sources: dict[int, ReadSource] = {}
-        self._searches = 0
+        self._searches = RequestCount()
         self._degraded: list[Degraded] = []
         self._spent: Spending = NOTHING_SPENT
         self._verdicts_changed = 0
@@ -399,10 +400,10 @@ class _TextVerification:
         async with turns:
             if self._get_time(FINDING_SHARE) <= asyncio.get_running_loop().time():
                 return None
-            self._searches += 1
             try:
                 await count_fetch(self._search.name, is_same_page=True)  # no host has all searches
-                return await self._search.search(WebSearchRequest(query=query, sources=kinds, language=self._language))
+                request = WebSearchRequest(query=query, sources=kinds, language=self._language)
+                return await self._searches.search(self._search, request)
             except AppException as error:
                 self._degraded.append(Degraded.of(self._search.name, error))
                 return None
@@ -452,7 +453,7 @@ class _TextVerification:
                 language=self._language,
                 request_id=self._request_id,
                 **self._spent.metadata(),
-                searches=self._searches,
+                searches=self._searches.requests,
                 verdicts_changed=self._verdicts_changed,
                 sent_to=egress_log.sent(),
                 cached_sent_to=egress_log.cached(),

@@ -147,7 +147,7 @@ class Explorer:
             questions=tuple(state.questions),
             ranked=tuple(state.rank(self._run.request.query, self._run.language)),
             answers=tuple(state.answers),
-            searches=state.searches,
+            searches=state.count.requests,
             fallback_scores=state.fallback_scores,
         )
 
@@ -300,18 +300,14 @@ class Explorer:
                 deadline_at(run.budget.compute_phase_end("search")),
                 run.early_finish.limit(),
             ):
-                answer, asked = await search_latest_first(request, run.tools.search)
+                return await search_latest_first(request, run.tools.search, state.count)
         except TimeoutError:
-            state.searches += 1
             state.late += not run.early_finish.is_due
             return None
         except AppException as error:
-            state.searches += 1
             state.failures.append(error)
             run.add_degraded(Degraded.of("search", error))
             return None
-        state.searches += asked
-        return answer
 
     def _request(self, query: str, kinds: tuple[SourceKind, ...]) -> WebSearchRequest:
         request = self._run.request
