@@ -155,6 +155,26 @@ async def test_one_hanging_search_is_cut_at_the_search_deadline() -> None:
 
 
 @in_virtual_time
+async def test_a_hanging_search_of_a_further_round_is_named() -> None:
+    """The first searches answered, so that the report has sources; what the round searched for in vain is told all the same."""
+
+    class LaterHang(HangingWeb):
+        async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+            if self.read_urls:  # the pages of the first search are read
+                await self._for_ever()
+            return await Web.search(self, request)
+
+    web = LaterHang()
+    answer = answer_of(await World(web, ReportModel()).events(max_seconds=60.0))
+    assert answer.metadata.rounds == 1
+    late = [entry.reason for entry in answer.degraded if entry.component == "search"]
+    assert [reason.split(" searches")[0] for reason in late] == [
+        f"timeout: {answer.metadata.searches - len(web.searched)}"
+    ]
+    assert web.under_way == 0
+
+
+@in_virtual_time
 async def test_hanging_pages_leave_the_search_results_as_sources() -> None:
     """Until the time for reading is over; then the report is written from snippets, and no read goes on."""
     web = HangingWeb(reads=True)

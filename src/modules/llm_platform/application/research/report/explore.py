@@ -110,8 +110,7 @@ class Explorer:
             raise _find_first_error(group) from group  # callers do not handle exception groups
         self._expected.clear()
         state, run = self._state, self._run
-        if state.late:
-            run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=state.late)))
+        self._report_late(state.late)
         if not (state.candidates or state.answers or run.request.urls) and self._source_kinds:
             raise state.failures[-1] if state.failures else ResearchTimeoutError()
         return self._make_exploration()
@@ -128,7 +127,7 @@ class Explorer:
         searched for.
         """
         state, run = self._state, self._run
-        defaulted, is_refused = state.fallback_scores, False
+        defaulted, late, is_refused = state.fallback_scores, state.late, False
         for start in range(0, len(queries), CONCURRENT_FURTHER):
             asked, failed = queries[start : start + CONCURRENT_FURTHER], len(state.failures)
             wanted = [(query, kinds) for query in asked for kinds in self._source_kinds]
@@ -137,9 +136,14 @@ class Explorer:
                 state.add_results(answer.results if answer else (), question, query)
             if is_refused := any(isinstance(error, WebSearchBlockedError) for error in state.failures[failed:]):
                 break
+        self._report_late(state.late - late)
         state.score_remaining(run.request.query, run.language)
         state.fallback_scores = defaulted  # these scores do not count: no model was asked for them
         return self._make_exploration(), is_refused
+
+    def _report_late(self, count: int) -> None:
+        if count:
+            self._run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=count)))
 
     def _make_exploration(self) -> Exploration:
         state = self._state
