@@ -133,7 +133,19 @@ async def test_hanging_searches_raise_a_timeout() -> None:
     last = events[-1]
     assert isinstance(last, Failed)
     assert (last.problem["status"], last.problem["code"]) == (503, "timeout")
+    assert "max_seconds" in last.problem["detail"]
     assert web.under_way == 0
+
+
+@in_virtual_time
+async def test_a_report_over_pages_names_the_limit_that_ended_it() -> None:
+    """The limit of the request if it is the lower one, and else the setting of the server."""
+    urls = [next(iter(some_pages()))]
+    for seconds, named in ((1.5, "max_seconds"), (None, "RESEARCH_TIMEOUT_S"), (3600.0, "RESEARCH_TIMEOUT_S")):
+        world = World(HangingWeb(reads=True), ReportModel(), options=ReportOptions(timeout_s=60.0))
+        last = (await world.events(urls=urls, max_seconds=seconds))[-1]
+        assert isinstance(last, Failed)
+        assert named in last.problem["detail"]
 
 
 @in_virtual_time

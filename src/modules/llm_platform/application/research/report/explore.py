@@ -39,7 +39,7 @@ from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, ResearchPlan, Score, SearchQueries
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError
+from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
@@ -112,7 +112,7 @@ class Explorer:
         state, run = self._state, self._run
         self._report_late(state.late)
         if not (state.candidates or state.answers or run.request.urls) and self._source_kinds:
-            raise state.failures[-1] if state.failures else ResearchTimeoutError()
+            raise state.failures[-1] if state.failures else run.make_timeout_error()
         return self._make_exploration()
 
     @property
