@@ -1,8 +1,8 @@
 """The messages for invalid fields, in place of pydantic's wording: what is wrong, and what is allowed."""
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 # By pydantic's type of the error, where its message does not say what is allowed, or says it in Python's words.
 MESSAGES: Final[Mapping[str, str]] = {
@@ -29,6 +29,12 @@ _ALTERNATIVE = re.compile(
     r"|[\w-]+\[.*",
     re.DOTALL,
 )
+
+
+def select_causes(details: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the errors of pydantic, without a list that is too short only because its items are invalid."""
+    lists = {detail["loc"][:end] for detail in details for end in range(len(detail["loc"]))}
+    return [detail for detail in details if detail["type"] != "too_short" or detail["loc"] not in lists]
 
 
 def get_field_location(location: Iterable[str | int]) -> list[str | int]:

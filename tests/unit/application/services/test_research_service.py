@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.fakes.metrics import MemoryMetrics
 from tests.support.cases import for_each
+from tests.support.guards import search_chain
 from tests.support.report_world import Web, World
 from tests.support.virtual_time import in_virtual_time
 
@@ -32,6 +33,7 @@ from modules.llm_platform.domain.exceptions import (
     ResearchTimeoutError,
     SourceNotHeldError,
     WebSearchConnectionError,
+    WebSearchError,
 )
 from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.metrics import NO_METRICS, IMetrics
@@ -97,6 +99,21 @@ def service(
 
 async def events_of(it: ResearchService, **request: object) -> list[ResearchEvent]:
     return [event async for event in it.stream(ResearchRequest.model_validate({"query": QUESTION, **request}))]
+
+
+@for_each("depth", ["shallow", "deep", "report"])
+async def test_the_requests_of_a_failover_are_counted(depth: str) -> None:
+    """`searches` of the metadata are the requests that both providers got, also those that failed."""
+    failing, answering = FakeWebSearch(WebSearchError(), name="a"), Library()
+    chain = search_chain(failing, answering)
+
+    class Chained(Web):
+        async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+            return await chain.search(request)
+
+    asked = ResearchRequest.model_validate({"query": QUESTION, "depth": depth})
+    answer = await World(Chained({})).service().research(asked)
+    assert answer.metadata.searches == len(failing.requests) + len(answering.asked) > 1
 
 
 async def test_a_question_without_a_model_is_answered_with_quotes() -> None:

@@ -186,6 +186,16 @@ async def test_size_and_concurrency_are_bounded() -> None:
     assert reader.most_running <= MAX_CONCURRENT_READS
 
 
+async def test_pages_that_the_size_left_out_are_told_where_the_limit_of_pages_is_reached_too() -> None:
+    """The limit comes later, when the links of the pages are followed, and must not hide the pages that were not read."""
+    pages: dict[str, SiteOutcome] = {ROOT: [f"/{number}" for number in range(20)]}
+    pages |= {f"https://example.org/{number}": [f"/{number}/deeper"] for number in range(20)}
+    reader = FakeSiteReader(pages, size_bytes=MAX_CRAWL_BYTES // 4)
+    found = await SiteCrawlService(reader).crawl(SiteCrawlRequest(url=ROOT, max_depth=2, limit=21))
+    assert found.stopped == "size"
+    assert len(found.pages) + len(found.failed) == len(found.urls) == 21
+
+
 async def test_cancelled_crawl_ends_its_reads() -> None:
     reader = FakeSiteReader({}, {ROOT: asyncio.Event()})
     task = asyncio.create_task(SiteCrawlService(reader).crawl(SiteCrawlRequest(url=ROOT)))

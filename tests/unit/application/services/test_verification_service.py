@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from tests.fakes.citation_judge import FakeCitationJudge
 from tests.fakes.support_model import FakeSupportModel
 from tests.support.cases import for_each
+from tests.support.virtual_time import in_virtual_time
 
 from modules.llm_platform.application.services.verification_service import (
     MAX_CITED_SOURCES,
@@ -273,6 +274,19 @@ async def test_sentences_without_support_are_searched_where_asked() -> None:
     assert [sentence.verdict for sentence in found.sentences] == ["supported", "unsupported"]
     assert [(source.index, source.is_found) for source in found.sources] == [(1, True)]
     assert found.metadata.searches == 2
+
+
+@in_virtual_time
+async def test_searches_end_in_time_and_the_missing_ones_are_told() -> None:
+    """A search engine that hangs delays no verdict beyond the time limit, and no sentence looks as if it had been searched."""
+    search = FakeWebSearch([WebSearchResultItem(title="Tower", url=URL, snippet="")], delay_s=3600.0)
+    text = " ".join(f"The tower number {number} has {number + 300} metres of iron." for number in range(9))
+    verified = await service({URL: TOWER}, search=search, timeout_s=10.0).verify(text, find_sources=True)
+    assert asyncio.get_running_loop().time() < 10.0
+    assert search.running == 0
+    (late,) = [entry for entry in verified.degraded if entry.component == search.name]
+    assert late.reason.startswith("timeout: 9 sentences were not searched for")
+    assert verified.metadata.searches == len(search.requests) == 3
 
 
 @for_each("finds_sources", [False, True])

@@ -172,7 +172,7 @@ class _Crawl:
             if key in self._found or key in self._read or not self._scope.admits(link.url):
                 continue
             if len(self._found) >= self._request.limit:
-                self._stopped = "limit"
+                self._stopped = self._stopped or "limit"
                 break
             self._found[key] = link.url
             new.append(link.url)

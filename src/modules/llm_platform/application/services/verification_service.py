@@ -20,7 +20,7 @@ from modules.llm_platform.application.verification.source_reading import ReadSou
 from modules.llm_platform.domain.callers.request_id import new_request_id
 from modules.llm_platform.domain.citations.forms.citation_forms import TooManyCitationsError, read_citations
 from modules.llm_platform.domain.citations.forms.cited_text import CitedText, GivenSource, NamedSource
-from modules.llm_platform.domain.concurrency.deadline import current_deadline
+from modules.llm_platform.domain.concurrency.deadline import current_deadline, deadline_at
 from modules.llm_platform.domain.concurrency.emitted_events import emitted_events
 from modules.llm_platform.domain.concurrency.page_allowance import count_fetch, page_allowance
 from modules.llm_platform.domain.concurrency.stoppable import StopSignal, run_stoppable
@@ -45,6 +45,7 @@ from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.egress_log import EgressLog, open_egress_log
+from modules.llm_platform.domain.search.request_count import RequestCount
 from modules.llm_platform.domain.text.language import choose_language
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable
 from shared.exceptions import AppException
@@ -70,6 +71,7 @@ TOO_MANY_CITATIONS: Final = "The text asks for {count} comparisons with sources,
 TOO_MANY_CITED: Final = (
     "A sentence of the text cites {count} sources, and at most {most} are compared with one: cite fewer"
 )
+NOT_SEARCHED: Final = "timeout: {count} sentences were not searched for in time: divide the text, or try again"
 NOT_COMPARED: Final = "timeout: {count} sentences were not compared with their sources in time: divide the text"
 TOO_MANY_SENTENCES: Final = "The text has {count} sentences, and at most {most} are checked: divide it"
 
@@ -304,7 +306,8 @@ class _TextVerification:
         self._support = ThreadSupport(support_model, self._signal) if support_model is not None else None
         self._language = choose_language(request.text, request.language)
         self._sources: dict[int, ReadSource] = {}
-        self._searches = 0
+        self._searches = RequestCount()
+        self._late_searches = 0
         self._degraded: list[Degraded] = []
         self._spent: Spending = NOTHING_SPENT
         self._verdicts_changed = 0
@@ -370,6 +373,9 @@ class _TextVerification:
         turns = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
         claims = [check.answer.sentences[position].claim for position in positions]
         answers = await asyncio.gather(*(self._search_claim(claim, kinds, turns) for claim in claims))
+        if self._late_searches:
+            reason = NOT_SEARCHED.format(count=self._late_searches)
+            self._degraded.append(Degraded(component=self._search.name, reason=reason))
         known = {canonical_url(source.shown.url or "") for source in self.read}
         found: list[NamedSource] = []
         number = max(self._sources, default=0)
@@ -397,12 +403,15 @@ class _TextVerification:
     ) -> WebSearchResponse | None:
         query = " ".join(claim.split())[:MAX_QUERY_CHARS]
         async with turns:
-            if self._get_time(FINDING_SHARE) <= asyncio.get_running_loop().time():
-                return None
-            self._searches += 1
             try:
-                await count_fetch(self._search.name, is_same_page=True)  # no host has all searches
-                return await self._search.search(WebSearchRequest(query=query, sources=kinds, language=self._language))
+                async with deadline_at(self._get_time(FINDING_SHARE)):
+                    await asyncio.sleep(0)  # past the deadline, nothing is sent
+                    await count_fetch(self._search.name, is_same_page=True)  # no host has all searches
+                    request = WebSearchRequest(query=query, sources=kinds, language=self._language)
+                    return await self._searches.search(self._search, request)
+            except TimeoutError:
+                self._late_searches += 1
+                return None
             except AppException as error:
                 self._degraded.append(Degraded.of(self._search.name, error))
                 return None
@@ -452,7 +461,7 @@ class _TextVerification:
                 language=self._language,
                 request_id=self._request_id,
                 **self._spent.metadata(),
-                searches=self._searches,
+                searches=self._searches.requests,
                 verdicts_changed=self._verdicts_changed,
                 sent_to=egress_log.sent(),
                 cached_sent_to=egress_log.cached(),

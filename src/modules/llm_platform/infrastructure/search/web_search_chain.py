@@ -21,6 +21,7 @@ from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.privacy.egress_log import log_cached, record_sent
 from modules.llm_platform.domain.search.fresh_searches import searches_afresh
+from modules.llm_platform.domain.search.request_count import count_requests
 from modules.llm_platform.infrastructure.limits.upstream_guard import UpstreamGuard
 from shared.exceptions import AppException
 
@@ -90,6 +91,7 @@ class WebSearchChain(IWebSearchProvider):
         self._flights: SingleFlight[WebSearchResponse] = SingleFlight()
 
     async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+        count_requests(0)
         if DOCUMENTS not in request.sources or not self._web:
             if self._web:
                 return await self._search_web(request)
@@ -97,12 +99,12 @@ class WebSearchChain(IWebSearchProvider):
                 raise WebSearchConfigError(
                     "No search provider is configured: set SEARXNG_URL, BOCHA_API_KEY or DOCUMENTS_DIR"
                 )
-            return await self._documents.search(request)
+            return await _call(self._documents, request)
         web_kinds = tuple(kind for kind in request.sources if kind != DOCUMENTS)
         if not web_kinds:
             if self._documents is None:
                 raise WebSearchConfigError(NO_DOCUMENTS_TO_SEARCH)
-            return await self._documents.search(request)
+            return await _call(self._documents, request)
         if self._documents is None:
             answer = await self._search_web(request.with_(sources=web_kinds))
             return answer.with_degraded([Degraded.of(DOCUMENTS, WebSearchConfigError(NO_DOCUMENTS_TO_SEARCH))])
@@ -117,7 +119,7 @@ class WebSearchChain(IWebSearchProvider):
         """
         outcomes = await asyncio.gather(
             self._search_web(request.with_(sources=web_kinds)),
-            documents.search(request.with_(sources=(DOCUMENTS,))),
+            _call(documents, request.with_(sources=(DOCUMENTS,))),
             return_exceptions=True,
         )
         answers: list[WebSearchResponse] = []
@@ -144,7 +146,7 @@ class WebSearchChain(IWebSearchProvider):
         with record_sent() as egress_log:
             for provider, guard in self._web:
                 try:
-                    found = await (self._search_cached(provider, guard, request) if guard else provider.search(request))
+                    found = await (self._search_cached(provider, guard, request) if guard else _call(provider, request))
                     break
                 except WebSearchRequestError:
                     raise
@@ -202,7 +204,7 @@ class WebSearchChain(IWebSearchProvider):
     ) -> WebSearchResponse:
         """Return the provider's answer, which is stored under the key if there is one."""
         with record_sent() as egress_log:
-            answer = await guard.call(partial(provider.search, request))
+            answer = await guard.call(partial(_call, provider, request))
         if self._caches is not None and key and answer.provider != DOCUMENTS:
             ttl_s = self._caches.ttl_s
             if answer.degraded or not answer.results:
@@ -211,6 +213,11 @@ class WebSearchChain(IWebSearchProvider):
             entry = answer.model_copy(update={"cached": True, "sent_to": egress_log.sent()})
             await self._caches.answers.set(key, entry, ttl_s)
         return answer
+
+
+async def _call(provider: IWebSearchProvider, request: WebSearchRequest) -> WebSearchResponse:
+    count_requests(1)
+    return await provider.search(request)
 
 
 def search_key(provider: str, request: WebSearchRequest) -> str:

@@ -50,7 +50,11 @@ from modules.llm_platform.presentation.mcp.text import (
     run_text,
     search_text,
 )
-from modules.llm_platform.presentation.validation_messages import get_field_location, write_validation_message
+from modules.llm_platform.presentation.validation_messages import (
+    get_field_location,
+    select_causes,
+    write_validation_message,
+)
 from modules.llm_platform.presentation.written_values import read_written_values
 from shared.exceptions import AppException
 
@@ -253,7 +257,9 @@ class ToolSpec:
             return self.request.model_validate({name: self._decode(name, value) for name, value in arguments.items()})
         except ValidationError as error:
             problems = error.errors(include_url=False, include_context=False, include_input=False)
-            raise InvalidArgumentsError("; ".join(map(_describe_problem, problems[:MAX_REPORTED_ERRORS]))) from None
+            raise InvalidArgumentsError(
+                "; ".join(map(_describe_problem, select_causes(problems)[:MAX_REPORTED_ERRORS]))
+            ) from None
 
     def _decode(self, name: str, value: Any) -> Any:
         """Parse a list that a host has sent as a string: JSON, or values separated by commas or white space.

@@ -125,6 +125,7 @@ async def _raise_http_error(request: Request, error: Any) -> NoReturn:
         routes: Sequence[Route] = request.app.router.routes
         matching = [route for route in routes if route.matches(request.scope)[0] is not Match.NONE]
         methods = sorted({method for route in matching for method in route.methods or ()})
+        methods = sorted({*methods, *(["HEAD"] if "GET" in methods else ())})
         raise problems.MethodNotAllowedError(headers={"Allow": ", ".join(methods)})
     raise problems.BadRequestError
 

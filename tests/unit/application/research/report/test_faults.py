@@ -133,7 +133,19 @@ async def test_hanging_searches_raise_a_timeout() -> None:
     last = events[-1]
     assert isinstance(last, Failed)
     assert (last.problem["status"], last.problem["code"]) == (503, "timeout")
+    assert "max_seconds" in last.problem["detail"]
     assert web.under_way == 0
+
+
+@in_virtual_time
+async def test_a_report_over_pages_names_the_limit_that_ended_it() -> None:
+    """The limit of the request if it is the lower one, and else the setting of the server."""
+    urls = [next(iter(some_pages()))]
+    for seconds, named in ((1.5, "max_seconds"), (None, "RESEARCH_TIMEOUT_S"), (3600.0, "RESEARCH_TIMEOUT_S")):
+        world = World(HangingWeb(reads=True), ReportModel(), options=ReportOptions(timeout_s=60.0))
+        last = (await world.events(urls=urls, max_seconds=seconds))[-1]
+        assert isinstance(last, Failed)
+        assert named in last.problem["detail"]
 
 
 @in_virtual_time
@@ -151,6 +163,26 @@ async def test_one_hanging_search_is_cut_at_the_search_deadline() -> None:
     assert [entry.component for entry in answer.degraded if entry.reason.startswith("timeout")] == ["search"]
     assert answer.metadata.searches == len(web.searched) + 1
     assert "rank" in model.asked
+    assert web.under_way == 0
+
+
+@in_virtual_time
+async def test_a_hanging_search_of_a_further_round_is_named() -> None:
+    """The first searches answered, so that the report has sources; what the round searched for in vain is told all the same."""
+
+    class LaterHang(HangingWeb):
+        async def search(self, request: WebSearchRequest) -> WebSearchResponse:
+            if self.read_urls:  # the pages of the first search are read
+                await self._for_ever()
+            return await Web.search(self, request)
+
+    web = LaterHang()
+    answer = answer_of(await World(web, ReportModel()).events(max_seconds=60.0))
+    assert answer.metadata.rounds == 1
+    late = [entry.reason for entry in answer.degraded if entry.component == "search"]
+    assert [reason.split(" searches")[0] for reason in late] == [
+        f"timeout: {answer.metadata.searches - len(web.searched)}"
+    ]
     assert web.under_way == 0
 
 

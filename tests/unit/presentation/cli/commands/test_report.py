@@ -384,9 +384,18 @@ class TestNotices:
     def test_no_jina_notice_without_web_pages(
         self, options: str, command: Command, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Documents are read here, and other depths open no page."""
+        """Documents are read here, and other depths read pages directly."""
         monkeypatch.delenv("READERS")
         assert command(*QUESTION, *options.split()).err == ""
+
+    def test_no_jina_notice_if_only_documents_are_searched(
+        self, command: Command, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """DOCUMENTS_DIR alone is as private as --documents. A page that is named is read all the same."""
+        monkeypatch.delenv("READERS")
+        only_documents = wiring(FakePlatform(), order=("documents",), model=True)
+        assert command(*REPORT, custom_wiring=only_documents).err == ""
+        assert "r.jina.ai" in command(*REPORT, "--url", "https://a.example/", custom_wiring=only_documents).err
 
     def test_pages_without_sources_are_not_searched(self, command: Command) -> None:
         """The question goes to no search engine, so nobody is told that it does."""

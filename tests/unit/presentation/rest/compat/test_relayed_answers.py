@@ -178,6 +178,20 @@ async def test_the_evidence_stands_before_the_event_of_the_end(tmp_path: Path, e
     assert behind.partition(b"\n\n")[2] == end.lstrip()
 
 
+@pytest.mark.parametrize("mode", ["annotate", "mark"])
+@pytest.mark.parametrize("end", [b"", b"\n", b"\n\n"])
+async def test_a_complete_answer_of_a_service_without_an_end_event_gets_one(
+    tmp_path: Path, end: bytes, mode: str
+) -> None:
+    """Clients of OpenAI's API wait for `[DONE]`. Without an evidence chunk, the end comes after the bytes of the service."""
+    for text in (RIGHT, "<think>Hm.</think>"):
+        async with gateway(tmp_path, ChatServer(stream(event(text) + b"\n\n" + END + end))) as client:
+            response = await chat(client, mode, stream=True)
+        assert response.content.startswith(event(text) + b"\n\n" + END)
+        assert response.content.endswith(b"\n\n" + DONE)
+        assert response.content.count(b"[DONE]") == 1
+
+
 async def test_a_mark_changes_nothing_but_the_text_of_its_chunk(tmp_path: Path) -> None:
     body = (
         b'data:{"x":1E400, "n":-1e-07,"choices":[{"delta":{"r":1.50,"content":"%s Next."} , "index":0}],'
@@ -214,7 +228,7 @@ def test_an_event_of_many_lines_costs_little() -> None:
         written = verified_answers.VerifiedAnswer(None, "mark", None)  # type: ignore[arg-type]
         models = Models(lines)
         events = relay._relay_events(models, None, written, "1")  # type: ignore[arg-type]
-        assert b"".join([part.raw async for part in events if isinstance(part, relay.RelayedPart)]) == models.raw
+        assert b"".join([part.raw async for part in events if isinstance(part, relay.RelayedPart)]) == models.raw + DONE
 
     assert is_linear(lambda: asyncio.run(pass_on(5000)), lambda: asyncio.run(pass_on(200_000)), 40)
 

@@ -359,16 +359,31 @@ async def test_unknown_path_is_404(client: httpx2.AsyncClient, path: str) -> Non
     assert_problem(await client.get(path), 404)
 
 
+async def test_a_list_with_an_invalid_item_is_not_called_empty(client: httpx2.AsyncClient) -> None:
+    """One error names the item. An empty list is still too short."""
+
+    async def errors(**fields: object) -> list[tuple[list[str | int], str]]:
+        answer = await client.post("/research", json={"query": "solar sails", "depth": "report", **fields})
+        return [(error["loc"], error["type"]) for error in answer.json()["errors"]]
+
+    assert await errors(sources=["moon"]) == [(["body", "sources", 0], "literal_error")]
+    assert await errors(plan=["a\x00b"]) == [(["body", "plan", 0], "value_error")]
+    assert await errors(plan=[], sources=["moon"]) == [
+        (["body", "sources", 0], "literal_error"),
+        (["body", "plan"], "too_short"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("method", "path", "allowed"),
     [
-        ("PATCH", "/research", "GET, POST"),
-        ("DELETE", "/research", "GET, POST"),
-        ("DELETE", "/search", "GET, POST"),
-        ("POST", "/health", "GET"),
-        ("OPTIONS", "/search", "GET, POST"),
+        ("PATCH", "/research", "GET, HEAD, POST"),
+        ("DELETE", "/research", "GET, HEAD, POST"),
+        ("DELETE", "/search", "GET, HEAD, POST"),
+        ("POST", "/health", "GET, HEAD"),
+        ("OPTIONS", "/search", "GET, HEAD, POST"),
         ("GET", "/llm-platform/chat/", "POST"),
-        ("POST", "/research/x/sources/1", "GET"),
+        ("POST", "/research/x/sources/1", "GET, HEAD"),
     ],
 )
 async def test_unsupported_method_is_405(client: httpx2.AsyncClient, method: str, path: str, allowed: str) -> None:

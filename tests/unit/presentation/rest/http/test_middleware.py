@@ -18,6 +18,7 @@ from modules.llm_platform.domain.exceptions import (
     WebSearchError,
     WebSearchRequestError,
 )
+from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.presentation.rest.app import create_app
 from modules.llm_platform.presentation.rest.compat.dialect import Dialect
 from modules.llm_platform.presentation.rest.http.access import PROBE_PATHS, AccessPolicy
@@ -222,6 +223,48 @@ async def test_key_header_of_a_dialect() -> None:
         asked = {"Origin": PAGE, "Access-Control-Request-Method": "POST"}
         preflight = await client.options("/own/search", headers=asked)
         assert "x-own-token" in preflight.headers["access-control-allow-headers"]
+
+
+async def test_head_answers_as_get_does_without_a_body() -> None:
+    """Health checks and link checkers send HEAD: every GET route has the same status and headers for it, errors too."""
+    every = {"x-request-id": "1", "accept-encoding": "identity"}
+    app = create_app(platform_of(FakeServices()), Settings.without_environment())
+    paths = {
+        route.path for route in app.routes if "GET" in (getattr(route, "methods", None) or ()) and "{" not in route.path
+    }
+    assert {"/health", "/ready", "/", "/v1/models", "/search"} <= paths
+    async with app_client() as client:
+        for path in [*sorted(paths - {"/mcp", "/openapi.json"}), "/nothing", "/search?q=sails", "/research/x"]:
+            get, head = [await client.request(method, path, headers=every) for method in ("GET", "HEAD")]
+            assert (head.status_code, head.content) == (get.status_code, b""), path
+            of_both = [{**answer.headers, "content-length": ""} for answer in (get, head)]  # times and metrics vary
+            assert of_both[0] == of_both[1], path
+        assert (await client.head("/ready")).headers["content-length"] == "18"
+
+
+@for_each("secrets", [{}, {"LLM_API_KEY": "sk-secret-of-the-operator"}])
+async def test_head_ends_a_stream_at_its_head(secrets: dict[str, str]) -> None:
+    """A stream has no end of its own, so that HEAD would hold it open for ever."""
+    is_closed = False
+
+    async def stream(scope: Any, receive: Any, send: Any) -> None:
+        nonlocal is_closed
+        assert scope["method"] == "GET"
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"data: 1", "more_body": True})
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        is_closed = True
+
+    settings = Settings.without_environment(**secrets)
+    server = ServerState(platform_of(FakeServices()))
+    log = RequestLog(server, [], quiet=PROBE_PATHS, log_queries=False)
+    redactor = Redactor(settings.secrets()) if secrets else None
+    guard = GuardMiddleware(stream, AccessPolicy(settings), ClientAddresses(()), server, redactor, log)
+    transport = httpx2.ASGITransport(app=guard)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+        answer = await client.head("/research/1/events")
+    assert (answer.status_code, answer.content, is_closed) == (200, b"", True)
 
 
 async def test_cors_wildcard_excludes_null() -> None:

@@ -21,6 +21,7 @@ from modules.llm_platform.domain.dtos.web_search_dtos import (
 from modules.llm_platform.domain.exceptions import WebSearchRequestError
 from modules.llm_platform.domain.ports.page_reader import IPageReader
 from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
+from modules.llm_platform.domain.search.request_count import RequestCount, count_requests
 from shared.exceptions import AppException
 
 FILES: Final = "files"  # the component name in `degraded`
@@ -84,11 +85,16 @@ class FilesSearch(IWebSearchProvider):
         return answer.model_copy(update=beginnings).with_degraded([Degraded(component=FILES, reason=NO_FIT)])
 
     async def _search_files(self, request: WebSearchRequest) -> WebSearchResponse:
+        count_requests(1)
         return await self._files.search.search(request.with_(sources=(DOCUMENTS,)))
 
     async def _search_others(self, request: WebSearchRequest, others: IWebSearchProvider) -> WebSearchResponse:
         """Search the other sources, without results that have the address of a file."""
-        answer = await others.search(request)
+        count = RequestCount()
+        try:
+            answer = await count.search(others, request)
+        finally:
+            count_requests(count.requests)
         results = tuple(item for item in answer.results if item.url not in self._files.urls)
         return answer.model_copy(update={"results": results})
 

@@ -27,6 +27,7 @@ from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, select_questions
 from modules.llm_platform.domain.retrieval.ranking import keyword_score
+from modules.llm_platform.domain.search.request_count import RequestCount
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable, is_web_url
 from shared.exceptions import AppException
 
@@ -214,70 +215,60 @@ async def search_questions(
     last error is raised; ResearchTimeoutError if none ended in time.
     """
     slots = asyncio.Semaphore(MAX_CONCURRENT_SEARCHES)
+    count = RequestCount()
 
-    async def search_one(request: dtos.WebSearchRequest) -> tuple[dtos.WebSearchResponse, int]:
+    async def search_one(request: dtos.WebSearchRequest) -> dtos.WebSearchResponse:
         set_deadline(Deadline(deadline))
         async with slots:
-            answer, searches = await search_latest_first(request, search)
+            answer = await search_latest_first(request, search, count)
         on_answer(request, answer)
-        return answer, searches
+        return answer
 
     tasks = [asyncio.create_task(search_one(request)) for request in requests]
     try:
         await early_finish.wait(tasks, deadline)
     finally:
         await cancel_and_wait(*tasks)
-    return _collect(requests, tasks, is_ended_early=early_finish.is_due)
+    return _collect(requests, tasks, count, is_ended_early=early_finish.is_due)
 
 
 @stage("search")
 async def search_latest_first(
-    request: dtos.WebSearchRequest, search: IWebSearchProvider
-) -> tuple[dtos.WebSearchResponse, int]:
-    """Return the answer and the number of requests it took. A query for the latest searches the last month first."""
+    request: dtos.WebSearchRequest, search: IWebSearchProvider, count: RequestCount
+) -> dtos.WebSearchResponse:
+    """Return the answer, and count the requests it took. A query for the latest searches the last month first."""
     has_own_range = request.time_range or request.freshness
     if not has_own_range and request.sources != (dtos.DOCUMENTS,) and wants_latest(request.query):
-        recent = await search.search(request.with_(time_range=RECENT))
+        recent = await count.search(search, request.with_(time_range=RECENT))
         if recent.results:
-            return recent, _count_requests(recent)
-        answer = await search.search(request)
-        return answer, _count_requests(recent) + _count_requests(answer)
-    answer = await search.search(request)
-    return answer, _count_requests(answer)
-
-
-def _count_requests(answer: dtos.WebSearchResponse) -> int:
-    """Return the number of requests to providers that the answer took."""
-    return 0 if answer.cached else max(1, len(list_providers(answer)))
+            return recent
+    return await count.search(search, request)
 
 
 def _collect(
     requests: Sequence[dtos.WebSearchRequest],
-    tasks: Sequence[asyncio.Task[tuple[dtos.WebSearchResponse, int]]],
+    tasks: Sequence[asyncio.Task[dtos.WebSearchResponse]],
+    count: RequestCount,
     *,
     is_ended_early: bool,
 ) -> SearchResults:
     answers: list[dtos.WebSearchResponse] = []
     degraded: list[Degraded] = []
-    searches = 0
     last: AppException = ResearchTimeoutError()
     for number, task in enumerate(tasks, 1):
         name = "search" if len(requests) == 1 else f"search/{number}"
         if task.cancelled():
             if not is_ended_early:  # a caller who asked for an early end expects unfinished searches
                 degraded.append(Degraded(component=name, reason=LATE))
-            searches += 1
         elif isinstance(error := task.exception(), AppException):
             degraded.append(Degraded.of(name, error))
-            last, searches = error, searches + 1
+            last = error
         else:
-            answer, requests_made = task.result()
-            answers.append(answer)
+            answers.append(answer := task.result())
             degraded.extend(answer.degraded)
-            searches += requests_made
     if not answers:
         raise last
-    return SearchResults(tuple(answers), tuple(dict.fromkeys(degraded)), searches)
+    return SearchResults(tuple(answers), tuple(dict.fromkeys(degraded)), count.requests)
 
 
 def select_reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source, ...]:

@@ -39,7 +39,7 @@ from modules.llm_platform.domain.concurrency.deadline import deadline_at
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate, ResearchPlan, Score, SearchQueries
 from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS, SourceKind, WebSearchRequest, WebSearchResponse
-from modules.llm_platform.domain.exceptions import ResearchTimeoutError, WebSearchBlockedError
+from modules.llm_platform.domain.exceptions import WebSearchBlockedError
 from modules.llm_platform.domain.research.question_selector import is_query
 from modules.llm_platform.domain.text.tokens import words
 from shared.exceptions import AppException
@@ -110,10 +110,9 @@ class Explorer:
             raise _find_first_error(group) from group  # callers do not handle exception groups
         self._expected.clear()
         state, run = self._state, self._run
-        if state.late:
-            run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=state.late)))
+        self._report_late(state.late)
         if not (state.candidates or state.answers or run.request.urls) and self._source_kinds:
-            raise state.failures[-1] if state.failures else ResearchTimeoutError()
+            raise state.failures[-1] if state.failures else run.make_timeout_error()
         return self._make_exploration()
 
     @property
@@ -128,7 +127,7 @@ class Explorer:
         searched for.
         """
         state, run = self._state, self._run
-        defaulted, is_refused = state.fallback_scores, False
+        defaulted, late, is_refused = state.fallback_scores, state.late, False
         for start in range(0, len(queries), CONCURRENT_FURTHER):
             asked, failed = queries[start : start + CONCURRENT_FURTHER], len(state.failures)
             wanted = [(query, kinds) for query in asked for kinds in self._source_kinds]
@@ -137,9 +136,14 @@ class Explorer:
                 state.add_results(answer.results if answer else (), question, query)
             if is_refused := any(isinstance(error, WebSearchBlockedError) for error in state.failures[failed:]):
                 break
+        self._report_late(state.late - late)
         state.score_remaining(run.request.query, run.language)
         state.fallback_scores = defaulted  # these scores do not count: no model was asked for them
         return self._make_exploration(), is_refused
+
+    def _report_late(self, count: int) -> None:
+        if count:
+            self._run.add_degraded(Degraded(component="search", reason=SEARCH_TIMEOUT.format(count=count)))
 
     def _make_exploration(self) -> Exploration:
         state = self._state
@@ -147,7 +151,7 @@ class Explorer:
             questions=tuple(state.questions),
             ranked=tuple(state.rank(self._run.request.query, self._run.language)),
             answers=tuple(state.answers),
-            searches=state.searches,
+            searches=state.count.requests,
             fallback_scores=state.fallback_scores,
         )
 
@@ -300,18 +304,14 @@ class Explorer:
                 deadline_at(run.budget.compute_phase_end("search")),
                 run.early_finish.limit(),
             ):
-                answer, asked = await search_latest_first(request, run.tools.search)
+                return await search_latest_first(request, run.tools.search, state.count)
         except TimeoutError:
-            state.searches += 1
             state.late += not run.early_finish.is_due
             return None
         except AppException as error:
-            state.searches += 1
             state.failures.append(error)
             run.add_degraded(Degraded.of("search", error))
             return None
-        state.searches += asked
-        return answer
 
     def _request(self, query: str, kinds: tuple[SourceKind, ...]) -> WebSearchRequest:
         request = self._run.request

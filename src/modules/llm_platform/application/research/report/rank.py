@@ -26,6 +26,7 @@ from modules.llm_platform.domain.ports.llm import ILLMProvider
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.research.store_key import KEY_CHARS
 from modules.llm_platform.domain.retrieval.ranking import MIN_USABLE_SCORE, keyword_score, mean
+from modules.llm_platform.domain.search.request_count import RequestCount
 from modules.llm_platform.domain.text.language import choose_language
 from modules.llm_platform.domain.untrusted.untrusted_text import fence_line, neutralise, one_line
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
@@ -181,7 +182,7 @@ class _Hit:
 class SearchState:
     """The results of a running exploration, by canonical address.
 
-    - `searches` counts requests to providers.
+    - `count` counts the requests to providers.
     - `late` counts the searches that timed out.
     - `fallback_scores` counts the results that the model did not score.
     """
@@ -191,7 +192,7 @@ class SearchState:
     candidates: dict[str, Candidate] = field(default_factory=dict)
     scores: dict[str, Score] = field(default_factory=dict)
     answers: list[WebSearchResponse] = field(default_factory=list)
-    searches: int = 0
+    count: RequestCount = field(default_factory=RequestCount)
     late: int = 0
     fallback_scores: int = 0
     failures: list[AppException] = field(default_factory=list)

@@ -63,7 +63,7 @@ class ReadScheduler:
         self._slots = asyncio.Semaphore(CONCURRENT_READS)
         self._reads: dict[str, asyncio.Task[Page | None]] = {}
         self._summaries: dict[str, asyncio.Task[Summary]] = {}
-        self.failure: AppException = ResearchTimeoutError()  # why the last unreadable page failed
+        self.failure: AppException = run.make_timeout_error()  # why the last unreadable page failed
 
     async def __aenter__(self) -> ReadScheduler:
         return self

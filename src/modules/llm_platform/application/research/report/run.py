@@ -14,6 +14,7 @@ from modules.llm_platform.application.research.run import Run
 from modules.llm_platform.domain.dtos.degraded import Degraded
 from modules.llm_platform.domain.dtos.report_dtos import LLMStage
 from modules.llm_platform.domain.dtos.store_dtos import Topic
+from modules.llm_platform.domain.exceptions import ResearchTimeoutError
 from modules.llm_platform.domain.ports.citation_judge import ICitationJudge
 from modules.llm_platform.domain.ports.key_lock import NO_KEY_LOCK, IKeyLock
 from modules.llm_platform.domain.ports.llm import ContextTokens, ILLMProvider
@@ -26,6 +27,7 @@ from modules.llm_platform.domain.ports.web_search import IWebSearchProvider
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS
 from modules.llm_platform.domain.text.messages import get_messages
 
+SECONDS_PASSED = "max_seconds passed before anything was found: raise it, or leave it out"
 NO_MODEL = "none"  # label in store keys where no model is used
 
 
@@ -113,6 +115,12 @@ class ReportRun(Run):
     @property
     def options(self) -> ReportOptions:
         return self.tools.options
+
+    def make_timeout_error(self) -> ResearchTimeoutError:
+        """Return the error of a run that found nothing in time. It names the limit that ended the run."""
+        seconds = self.request.max_seconds
+        is_own_limit = seconds is not None and seconds < self.options.timeout_s
+        return ResearchTimeoutError(SECONDS_PASSED if is_own_limit else None)
 
     def get_llm(self, stage: LLMStage, phase: Phase | None = None) -> ILLMProvider | None:
         """Return the stage's model within the budget and the deadline of `phase`; None without a model.

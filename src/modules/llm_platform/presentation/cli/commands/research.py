@@ -17,6 +17,7 @@ from modules.llm_platform.application.research.events import Done, Failed, Resea
 from modules.llm_platform.domain.dtos.answer_dtos import ResearchResponse
 from modules.llm_platform.domain.dtos.request_dtos import MAX_CONTEXT_CHARS, ResearchRequest
 from modules.llm_platform.domain.dtos.uploaded_file_dtos import MAX_FILES_BYTES, UploadedFile
+from modules.llm_platform.domain.dtos.web_search_dtos import DOCUMENTS
 from modules.llm_platform.domain.exceptions import OutputError, SealError
 from modules.llm_platform.domain.research.long_message import MAX_MESSAGE_CHARS, split_message
 from modules.llm_platform.presentation.cli import options, setup
@@ -293,9 +294,10 @@ class _ResearchCommand:
             return setup.warn_about_keyless_search(self.console, self.wiring, self.settings)
         searches = not request.urls or "sources" in request.model_fields_set
         is_keyless = False
-        if searches and self.wiring.search_order(self.settings):
+        providers = self.wiring.search_order(self.settings)
+        if searches and providers:
             is_keyless = setup.warn_about_keyless_search(self.console, self.wiring, self.settings)
-        if request.urls or request.sources != ("documents",):
+        if request.urls or (request.sources != (DOCUMENTS,) and providers != (DOCUMENTS,)):
             setup.warn_about_jina(self.console, self.settings)
         return is_keyless
 

@@ -20,7 +20,11 @@ from modules.llm_platform.domain.callers.current_caller import current_caller
 from modules.llm_platform.presentation.rest.http import problems
 from modules.llm_platform.presentation.rest.http.access import HEADERS
 from modules.llm_platform.presentation.rest.http.ignored_fields import note_ignored_fields
-from modules.llm_platform.presentation.validation_messages import get_field_location, write_validation_message
+from modules.llm_platform.presentation.validation_messages import (
+    get_field_location,
+    select_causes,
+    write_validation_message,
+)
 
 MAX_BODY_BYTES = 1 << 20
 MAX_BODY_BYTES_WITHOUT_KEY = 64 << 10  # The limit until an API key is known.
@@ -138,7 +142,7 @@ def make_field_errors(details: Any, *location: str) -> list[dict[str, Any]]:
             "msg": write_validation_message(detail["type"], detail["msg"]),
             "type": detail["type"],
         }
-        for detail in details[:MAX_ERRORS]
+        for detail in select_causes(details)[:MAX_ERRORS]
     ]
 
 

@@ -113,7 +113,13 @@ class GuardMiddleware:
         scope[problems.REQUEST_ID] = request_id = _request_id(headers.get(b"x-request-id"))
         origin = headers.get(b"origin")
         origin = origin if self._access.allows_origin(origin) else None
-        sender = _Sender(send, request_id, origin, self._allowed_headers, self._redactor)
+        sender = _Sender(
+            _omit_body(send) if scope["method"] == "HEAD" else send,
+            request_id,
+            origin,
+            self._allowed_headers,
+            self._redactor,
+        )
         if self._redactor is not None:
             sender.know(
                 scope["path"].encode(errors="replace"), scope["query_string"].replace(b"+", b" "), request_id.encode()
@@ -189,7 +195,10 @@ class GuardMiddleware:
             # Such a request searches, extracts, or reads what is stored. A route that does more counts that itself.
             only_reads = scope["method"] in ("GET", "HEAD") or path in self._read_paths
             await self._count(scope, headers, caller, sender, only_reads=only_reads)
-        await self._app(scope, receive, sender)
+        if scope["method"] == "HEAD":
+            await _answer_as_get(self._app, scope, receive, sender)
+        else:
+            await self._app(scope, receive, sender)
 
     async def _count(
         self,
@@ -255,6 +264,29 @@ class GuardMiddleware:
         for state in (decision.client, decision.server):
             if state is not None:
                 metrics.count(RATE_LIMIT_DECISIONS, state.limit.name, "refused" if state.is_exceeded else "allowed")
+
+
+async def _answer_as_get(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer HEAD as the GET routes of FastAPI do not: health checks and link checkers send it.
+
+    The application gets a copy of the scope, because the server reads the method of its own one when it sends.
+    """
+    routed = {**scope, "method": "GET"}
+    try:
+        await app(routed, receive, send)
+    finally:
+        scope.update((name, value) for name, value in routed.items() if name not in scope)
+
+
+def _omit_body(send: Send) -> Send:
+    """Return a `send` that ends the response after its head, so that a stream ends there too."""
+
+    async def send_head(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            await send(message)
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    return send_head
 
 
 async def _send_error(error: Exception, scope: Scope, receive: Receive, sender: _Sender) -> bool:

@@ -96,7 +96,7 @@ function receipt(response, { start, end, citation, ...sentence }, texts) {
   const source = response.sources.find(({ index }) => index === citation.source_index);
   const difference = differenceOf(citation, response.synthesis, texts?.held(citation.source_index));
   const colour = COLOURS[sentence.verdict];
-  const statement = plainWords(response.synthesis.slice(start, end)).replace(/\s*\[\d{1,4}\]/g, "").trim();
+  const statement = plainWords(response.synthesis.slice(start, end)).replace(/(?<!\s)\s*\[\d{1,4}\]/g, "").trim();
   const runs = difference
     ? [{ text: difference.before }, { text: difference.claimed, struck: true, colour }, { text: ` ${difference.found}`, weight: 700 }, { text: difference.after }]
     : [{ text: statement }];

@@ -14,7 +14,7 @@ export function differenceOf(citation, synthesis, source) {
   const { claimed, found } = citation?.difference ?? {};
   if (!claimed || !found) return null;
   const points = [...synthesis];
-  const part = (start, end) => plainWords(points.slice(start, end).join("")).replace(/\s*\[\d{1,4}\]|\*\*|`/g, "");
+  const part = (start, end) => plainWords(points.slice(start, end).join("")).replace(/(?<!\s)\s*\[\d{1,4}\]|\*\*|`/g, "");
   const inQuote = found.start >= citation.quote_start && found.end <= citation.quote_end;
   if (!inQuote && source === undefined) return null;
   const words = inQuote ? [...citation.quote].slice(found.start - citation.quote_start, found.end - citation.quote_start) : [...source].slice(found.start, found.end);

@@ -10,9 +10,9 @@ const MAX_WRAPPED_CHARS = 140; // to here
 const HEADING = /^#{1,6}[ \t]+/;
 const ITEM = /^([ \t]*)(?:[-*+•]|(\d{1,4})[.)])[ \t]+(?=\S)/;
 const FENCE = /^[ \t]*(?:```|~~~)/;
-const RULE = /^[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$/; // below the heads of a table
+const RULE = /^[ \t]*(?:\|[ \t]*)?:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*(?:\|[ \t]*)?$/; // below the heads of a table
 const HIDDEN = [
-  /!?\[(?<shown>[^\]\n]*)\]\([^()\s]*\)/g, // a link or an image: its words
+  /!?\[(?<shown>[^\[\]\n]*)\]\([^()\s]*\)/g, // a link or an image: its words
   /(?<![\w*])\*\*(?<shown>[^*\s](?:[^*\n]*[^*\s])?)\*\*(?![\w*])/g,
   /(?<!`)`(?<shown>[^`\n]+)`(?!`)/g,
 ];

@@ -69,7 +69,7 @@ export class EvidenceStrip {
 
   /** The cells take their colours; `text` is what the sentences point into. */
   setSentences(sentences, text) {
-    this.sentences = sentences.map((sentence) => ({ ...sentence, text: plainWords(text.slice(sentence.start, sentence.end)).replace(/\s*\[\d{1,4}\]/g, "").trim() }));
+    this.sentences = sentences.map((sentence) => ({ ...sentence, text: plainWords(text.slice(sentence.start, sentence.end)).replace(/(?<!\s)\s*\[\d{1,4}\]/g, "").trim() }));
     const cells = this.sentences.map((sentence, place) => {
       const cell = el("button", { type: "button", class: "cell", tabindex: place ? "-1" : "0", "aria-label": `${number(place + 1)}: ${sentenceWord(sentence)}` });
       this.#draw(cell, sentence.end - sentence.start);

@@ -12,7 +12,7 @@ import { pageOf, verdictBadge, VERDICTS } from "./verdicts.js";
 once, with what the answer took. */
 export const isJudgesRest = (entry) => entry.component.split("/")[0] === "judge" && !isLimit(entry);
 
-const MARKER = /\s*\[\d{1,4}\]/g;
+const MARKER = /(?<!\s)\s*\[\d{1,4}\]/g;
 const notice = (kind, ...content) => el("div", { class: `notice ${kind}` }, icon(kind), el("div", {}, ...content));
 
 /** What a reader must know before the first line: quotes instead of a text, limits, failures, age, files that are gone. One line,

@@ -87,7 +87,10 @@ async def _read_whole(request: Request, prompt: LLMRequest) -> tuple[bytes, str]
 async def _relay_events(
     llm: LLMService, prompt: LLMRequest, answer: VerifiedAnswer, number: str
 ) -> AsyncGenerator[RelayedPart | ChatDone, None]:
-    """Yield the bytes of the service up to its `[DONE]`, the evidence, and the rest. The evidence has a chunk of its own."""
+    """Yield the bytes of the service up to its `[DONE]`, the evidence, and the rest. The evidence has a chunk of its own.
+
+    A complete answer of a service that sends no `[DONE]` gets one: clients that wait for it would take the answer as cut.
+    """
     last_chunk = rest = b""
     held = bytearray()  # an event that has no end yet
     async with aclosing(llm.stream(prompt)) as parts:
@@ -115,6 +118,7 @@ async def _relay_events(
         annotations = chat_completions.make_chat_annotations(answer.url_citations())
         delta = {"annotations": annotations} if annotations else {}
         held += _end_event(held) + _make_chunk(last_chunk, delta, **answer.fields())
+    rest = rest or _end_event(held) + chat_completions.END_OF_STREAM
     yield RelayedPart(raw=bytes(held) + rest)
     yield done  # type: ignore[misc]  # A complete answer is always the last event.
 
