@@ -38,7 +38,7 @@ from modules.llm_platform.domain.citations.compare.score import Features, comput
 from modules.llm_platform.domain.citations.compare.verdicts import is_verbatim  # noqa: E402
 from modules.llm_platform.domain.citations.read.claims import Claim  # noqa: E402
 from modules.llm_platform.domain.citations.read.sentences import read_answer  # noqa: E402
-from modules.llm_platform.domain.text.language import stop_words  # noqa: E402
+from modules.llm_platform.domain.text.language import load_stop_words  # noqa: E402
 
 PUBLIC: Final = ("attributionbench", "wice", "scifact", "factcheck-gpt", "lfqa")
 OWN: Final = "our pairs"
@@ -90,7 +90,7 @@ def own_rows() -> Iterator[quality.Pair]:
 
 def examine(pair: quality.Pair) -> Labelled | None:
     """None for a source without text and for a claim without a word of its source, which need no score."""
-    stops = stop_words(pair.language)
+    stops = load_stop_words(pair.language)
     source = prepare(pair.source, pair.title, pair.language)
     rows, refuted, verbatim = [], False, []
     for sentence in read_answer(pair.sentence, pair.language).sentences:

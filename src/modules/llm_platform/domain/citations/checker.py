@@ -20,11 +20,11 @@ from modules.llm_platform.domain.citations.read.sentences import AnswerSentence,
 from modules.llm_platform.domain.dtos.citation_dtos import CellVerdict, Citation, Difference, TextSpan, Verdict
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.ports.support_model import ENGLISH, READ_LANGUAGES
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.text.page_starts import find_page
 from modules.llm_platform.domain.text.sentences import COLONS, QUESTION_MARKS, Span
-from modules.llm_platform.domain.text.tokens import fold, words
+from modules.llm_platform.domain.text.tokens import fold, split_words
 from modules.llm_platform.domain.urls.canonical_url import quote_url
 
 MIN_STATEMENT_WORDS = 4  # shorter sentences need no source
@@ -325,7 +325,7 @@ class CitationChecker:
     def _read_claim(self, text: str) -> Claim:
         claim = self._claims.get(text)
         if claim is None:
-            claim = Claim(html.unescape(text), stop_words(self._language), capitals_name=self._capitals_name)
+            claim = Claim(html.unescape(text), load_stop_words(self._language), capitals_name=self._capitals_name)
             self._claims = {text: claim}
         return claim
 
@@ -407,9 +407,9 @@ class CitationChecker:
         if headings is None or headings.end() == span[1]:
             return span
         said, above, below = (
-            set(map(fold, words(part))) for part in (claim, headings[0], text[headings.end() : span[1]])
+            set(map(fold, split_words(part))) for part in (claim, headings[0], text[headings.end() : span[1]])
         )
-        needed = (said & above) - below - stop_words(self._language)
+        needed = (said & above) - below - load_stop_words(self._language)
         return span if needed else (headings.end(), span[1])
 
     def _make_quote(self, source: Source, span: Span) -> tuple[str, str | None]:

@@ -22,7 +22,7 @@ from modules.llm_platform.domain.extractive.question import Question, TermMatche
 from modules.llm_platform.domain.extractive.selection import ANSWERS_FROM, MAX_COMPARED, Quote
 from modules.llm_platform.domain.extractive.sentences import Sentence, read_source_blocks
 from modules.llm_platform.domain.extractive.voices import find_sides
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 
 # Coverage from which a row is answered. From 0.75, 36 of 100 questions of HotpotQA were called answered whose support was
@@ -75,7 +75,7 @@ class LedgerReader:
     """
 
     def __init__(self, questions: Sequence[str], language: str) -> None:
-        self._questions = [read_question(question, detect(question) or language) for question in questions]
+        self._questions = [read_question(question, detect_language(question) or language) for question in questions]
         self._matchers = [TermMatcher(question.terms) for question in self._questions]
         self._relevance = make_relevance(self._questions)
         self._language = language

@@ -11,8 +11,8 @@ from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.extractive.candidates import Candidate, SourceSentences, met_terms
 from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question, TermMatcher
 from modules.llm_platform.domain.extractive.scoring import weigh
-from modules.llm_platform.domain.text.language import stop_words
-from modules.llm_platform.domain.text.tokens import fold, normalize, words
+from modules.llm_platform.domain.text.language import load_stop_words
+from modules.llm_platform.domain.text.tokens import fold, normalize, split_words
 
 HAS_TERM = 0.5  # credit from which a sentence counts as having a term
 MIN_NAME_CHARS = 3
@@ -37,7 +37,7 @@ class Name:
 
     @classmethod
     def of(cls, text: str) -> Name:
-        return cls(text, normalize(text), tuple(words(text)))
+        return cls(text, normalize(text), tuple(split_words(text)))
 
 
 class SourceNames:
@@ -121,7 +121,7 @@ class Statements:
         ]  # words about the form of the answer need no quote
         self.weights = [weight * kept for weight, kept in zip(weights, strong, strict=True)] if any(strong) else weights
         self._total = sum(self.weights)
-        self._known = frozenset(words(question.text)) | stop_words(question.language) | stop_words("en")
+        self._known = frozenset(split_words(question.text)) | load_stop_words(question.language) | load_stop_words("en")
         self._matcher = matcher
         self.by_source = [
             (source, [Statement(one, source, position, self.coverage(one.met)) for position, one in enumerate(found)])
@@ -175,7 +175,7 @@ class Passage:
 
 def list_names(sentence: str) -> list[str]:
     """Return the capitalised names and the identifiers of a sentence, in order, without function words in front."""
-    stops = stop_words("en")
+    stops = load_stop_words("en")
     found: list[str] = []
     for match in _NAME.finditer(sentence):
         parts = match.group().strip(" .'’-").split()

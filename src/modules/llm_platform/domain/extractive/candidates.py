@@ -14,9 +14,9 @@ from modules.llm_platform.domain.extractive.markup import strip_markup
 from modules.llm_platform.domain.extractive.question import NAME_WEIGHT, Question, TermMatcher, symbols
 from modules.llm_platform.domain.extractive.sentences import MAX_ROWS, Sentence, list_sentences, read_table
 from modules.llm_platform.domain.text.data_files import load_data
-from modules.llm_platform.domain.text.language import detect, stop_words
-from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, sentence_spans
-from modules.llm_platform.domain.text.tokens import fold, words
+from modules.llm_platform.domain.text.language import detect_language, load_stop_words
+from modules.llm_platform.domain.text.sentences import ends_sentence, is_question, split_sentences
+from modules.llm_platform.domain.text.tokens import fold, split_words
 
 LONG_WORDS = 55
 # Factors on the score of a sentence, by its form.
@@ -66,7 +66,7 @@ def explains(sentence: Sentence, question: Question) -> bool:
     """
     if not sentence.term:
         return False
-    named = {*words(sentence.term), *symbols(sentence.term)}
+    named = {*split_words(sentence.term), *symbols(sentence.term)}
     if any(term.weight >= NAME_WEIGHT and term.word in named for term in question.terms):
         return True
     return bool(named) and named <= {term.word for term in question.terms}
@@ -77,7 +77,7 @@ def _defines(shown: str, own: Sequence[str], met: Mapping[int, float], question:
     copula = _IS_A.search(shown)
     if not copula or copula.start() > DEFINES_WITHIN_CHARS:
         return False
-    subject = words(shown[: copula.start()])
+    subject = split_words(shown[: copula.start()])
     terms = {question.terms[number].word for number in met}
     return any(word in terms for word in subject[:DEFINES_WITHIN_WORDS]) and len(own) > len(subject) + 2
 
@@ -93,7 +93,7 @@ def _lead_in(sentence: Sentence, language: str) -> str:
         return ""
     introduction = ""
     if sentence.intro and len(sentence.text.split()) <= ITEM_WORDS:
-        start, end = sentence_spans(sentence.intro, language)[-1]
+        start, end = split_sentences(sentence.intro, language)[-1]
         last = strip_markup(sentence.intro[start:end])
         introduction = "" if depends_on_context(last, language) else _shorten(last)
     names_itself = _NAMES_ITSELF.match(sentence.text) or sentence.heading.isupper()
@@ -256,12 +256,13 @@ class SourceSentences:
 
     def __init__(self, source: Source, blocks: Sequence[Block], language: str, relevance: Callable[[str], int]) -> None:
         self.source = source
-        self.language = detect(source.text[:LANGUAGE_CHARS]) or language
-        self.stop_words = stop_words(self.language)
+        self.language = detect_language(source.text[:LANGUAGE_CHARS]) or language
+        self.stop_words = load_stop_words(self.language)
         bare = source.text.strip()
         self.forms = [self._form(sentence, bare) for sentence in list_sentences(blocks, self.language, relevance)]
         self.context_words = {
-            context: words(" ".join((source.title, *context))) for context in {form.context for form in self.forms}
+            context: split_words(" ".join((source.title, *context)))
+            for context in {form.context for form in self.forms}
         }
 
     def _form(self, sentence: Sentence, bare: str) -> SentenceForm:
@@ -269,7 +270,7 @@ class SourceSentences:
         lead = _lead_in(sentence, self.language)
         shown = f"{lead}: {sentence.text}" if lead else sentence.text
         columns = (column.replace("_", " ") for column in sentence.columns)  # a question asks for `hours per week`
-        own = words(" ".join((shown, *columns)) if sentence.columns else shown)
+        own = split_words(" ".join((shown, *columns)) if sentence.columns else shown)
         is_alone = sentence.text == bare
         is_long_enough = is_alone or sentence.is_announcement or bool(sentence.row) or len(own) >= MIN_WORDS
         is_usable = is_long_enough and len(own) <= MAX_WORDS
@@ -369,7 +370,7 @@ class Candidate:
         An announcement has the words of what it announces.
         """
         if self._content is None:
-            own = self.words if not self.lead else words(self.sentence.text)
+            own = self.words if not self.lead else split_words(self.sentence.text)
             if self.sentence.is_announcement:
                 own = _code_words(self.attached)
             kept = (word for word in own if word not in self.stop_words and not self.matcher[word])
@@ -440,7 +441,7 @@ def list_candidates(sentences: SourceSentences, rank: int, question: Question, m
 
 
 def _code_words(attached: Sequence[Block] | None) -> list[str]:
-    return words(attached[0].text) if attached and attached[0].kind != "item" else []
+    return split_words(attached[0].text) if attached and attached[0].kind != "item" else []
 
 
 def _add_context(own: Mapping[int, float], context: Sequence[tuple[Mapping[int, float], float]]) -> dict[int, float]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import WEAK_WEIGHT, Question
-from modules.llm_platform.domain.text.negation import count_negators, negation_words
-from modules.llm_platform.domain.text.tokens import words
+from modules.llm_platform.domain.text.negation import count_negators, load_negation_words
+from modules.llm_platform.domain.text.tokens import split_words
 
 CONFLICTS_AMONG = 12  # candidates, best first
 CLOSE_TO_TOP = 0.7  # only candidates with this share of the best score are compared
@@ -51,7 +51,7 @@ class _Statement:
     """A sentence, prepared for comparison. `words` has no numbers and negations."""
 
     def __init__(self, candidate: Candidate) -> None:
-        negators = negation_words().negators
+        negators = load_negation_words().negators
         self.candidate = candidate
         self.words = {
             word
@@ -134,9 +134,9 @@ def find_readings(question: Question, candidates: Sequence[Candidate]) -> Readin
     for rank in sorted(openings):
         opening = openings[rank]
         title = _QUALIFIED.match(opening.source.title) or _APPOSED.match(opening.source.title)
-        if not title or set(words(title["base"])) != asked:
+        if not title or set(split_words(title["base"])) != asked:
             continue
-        qualifier = " ".join(words(title["qualifier"]))
+        qualifier = " ".join(split_words(title["qualifier"]))
         found.setdefault(qualifier, (title["base"], Reading(title.group().rstrip(" |–—-"), opening)))
     if len(found) < 2:
         return None

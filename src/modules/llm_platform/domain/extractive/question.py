@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
-from modules.llm_platform.domain.text.tokens import fold, word_parts, words
+from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words
 
 MAX_PARTS = 3
 MAX_TERMS = 40
@@ -98,7 +98,9 @@ def read_question(text: str, language: str) -> Question:
     found = (name.group() for pattern in name_patterns for name in pattern.finditer(" " + asked))
     names = {word for name in found for word in _term_words(name, frozenset())}
     exact = set(map(fold, _IDENTIFIER.findall(text)))
-    stop = stop_words(language) | stop_words("en")  # a German question quotes English words, and code is English
+    stop = load_stop_words(language) | load_stop_words(
+        "en"
+    )  # a German question quotes English words, and code is English
     terms: dict[str, Term] = {}
     parts: list[frozenset[int]] = []
     index: dict[str, int] = {}
@@ -136,11 +138,11 @@ def list_exact_terms(text: str) -> frozenset[str]:
 
 
 def _term_words(piece: str, stop: frozenset[str]) -> Iterable[str]:
-    for word in words(_UNSPACED_STOP.sub(" ", _QUOTES.sub(" ", piece)) if not piece.isascii() else piece):
+    for word in split_words(_UNSPACED_STOP.sub(" ", _QUOTES.sub(" ", piece)) if not piece.isascii() else piece):
         if word in stop:
             continue
         joined = "." in word or "_" in word or "+" in word or "#" in word
-        for part in [word] if joined else word_parts(word):
+        for part in [word] if joined else split_word_parts(word):
             if part not in stop and (len(part) > 1 or part.isdigit() or ord(part) > 0x2E80):
                 yield part
 
@@ -186,7 +188,7 @@ class TermMatcher(dict[str, Matches]):
 
     def __missing__(self, word: str) -> Matches:
         met: dict[int, float] = {}
-        for form in (word,) if word.isalnum() else {word, *word_parts(word)}:
+        for form in (word,) if word.isalnum() else {word, *split_word_parts(word)}:
             if form in self._exact:
                 met[self._exact[form]] = 1.0
                 continue

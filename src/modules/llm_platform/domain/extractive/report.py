@@ -16,7 +16,7 @@ from modules.llm_platform.domain.extractive.rendering import render_conflict, re
 from modules.llm_platform.domain.extractive.scoring import best_first, coverage, score_candidates, weigh
 from modules.llm_platform.domain.extractive.sentences import read_source_blocks
 from modules.llm_platform.domain.extractive.voices import Side, find_sides
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import Messages
 from modules.llm_platform.domain.text.sentences import is_question
 from modules.llm_platform.domain.text.tokens import count_tokens
@@ -242,7 +242,7 @@ def write_report(
     is_latin = len(_OTHER_LETTER.findall(sample)) < LATIN_ONLY_BELOW * max(1, len(sample))
 
     def search(text: str) -> PassageSelector:
-        read = read_question(text, detect(text) or language)
+        read = read_question(text, detect_language(text) or language)
         return PassageSelector(_latin_terms_only(read) if is_latin else read, sources, texts)
 
     whole, parts = search(question), [search(question) for question in questions]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from modules.llm_platform.domain.extractive.blocks import Block, read_blocks
 from modules.llm_platform.domain.extractive.markup import strip_markup
-from modules.llm_platform.domain.text.sentences import ends_sentence, sentence_spans
+from modules.llm_platform.domain.text.sentences import ends_sentence, split_sentences
 
 MAX_TEXT_CHARS = 400_000  # the rest of a longer source is not read
 MAX_SENTENCE_CHARS = 1200
@@ -177,7 +177,7 @@ def _cells(line: str) -> tuple[str, ...]:
 
 def _pieces(block: Block, language: str) -> Iterator[tuple[str, bool]]:
     """Yield each sentence of a block as written, and whether a part of it is missing."""
-    for start, end in sentence_spans(block.text, language):
+    for start, end in split_sentences(block.text, language):
         parts = _GAP.split(block.text[start:end])
         for number, part in enumerate(parts):
             begun = _LEFT_OUT.match(part)

@@ -14,9 +14,9 @@ from modules.llm_platform.domain.extractive.candidates import Candidate
 from modules.llm_platform.domain.extractive.question import Question, has_same_stem
 from modules.llm_platform.domain.extractive.table_values import has_dates, has_numbers, read_dates, read_numbers
 from modules.llm_platform.domain.text.data_files import load_words
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.negation import count_negators
-from modules.llm_platform.domain.text.tokens import fold, words
+from modules.llm_platform.domain.text.tokens import fold, split_words
 
 Extreme = Literal["highest", "lowest", "latest", "earliest"]
 EXTREMES: Final[tuple[Extreme, ...]] = ("latest", "earliest", "lowest", "highest")
@@ -84,7 +84,7 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     if not asks_about_rows(question):
         return None
     asked = _fold_words(question.text)
-    content = [word for word in asked if word not in stop_words(question.language) and not _is_extreme(word)]
+    content = [word for word in asked if word not in load_stop_words(question.language) and not _is_extreme(word)]
     tables = _list_tables(candidates)
     matches = [table.matches(content) for table in tables]
     most = max(matches, default=0)
@@ -197,4 +197,4 @@ def _split(text: str) -> list[str]:
 
 
 def _fold_words(text: str) -> list[str]:
-    return [fold(word) for word in words(text)]
+    return [fold(word) for word in split_words(text)]

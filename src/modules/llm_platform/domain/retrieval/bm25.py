@@ -13,10 +13,10 @@ from math import log
 from typing import Final
 from zlib import crc32
 
-from modules.llm_platform.domain.text.language import choose_language, stop_words
+from modules.llm_platform.domain.text.language import choose_language, load_stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
 from modules.llm_platform.domain.text.stemming import stem
-from modules.llm_platform.domain.text.tokens import fold, word_parts, words
+from modules.llm_platform.domain.text.tokens import fold, split_word_parts, split_words
 
 SATURATION: Final = 1.2  # k1 of BM25
 USUAL_WORDS: Final = 150  # fixed length of a passage, so that its vector does not depend on other passages
@@ -87,9 +87,9 @@ def bm25_scores(passages: Sequence[str], question: str) -> list[float]:
 
 
 def _question_terms(text: str) -> list[str]:
-    found = words(text)
+    found = split_words(text)
     terms = dict.fromkeys([*found, *(part for word in found if not word.isalnum() for part in _parts(word))])
-    ignored = stop_words(choose_language(text))
+    ignored = load_stop_words(choose_language(text))
     content = [word for word in terms if word not in ignored] or list(terms)
     return content[:MAX_QUESTION_WORDS]
 
@@ -100,7 +100,7 @@ def _numbers(text: str) -> Iterator[int]:
     Parts of joined words count too: `loop.run_in_executor` contains `run_in_executor`, `loop`, `run`, `in` and `executor`, and
     `setUpClass` contains `set`, `up` and `class`. Questions are not split at capitals: `setUpClass` asks for that name.
     """
-    found = words(text)
+    found = split_words(text)
     joined = [word for word in found if not word.isalnum()]
     return chain(
         map(_NUMBERS.__getitem__, found),
@@ -113,7 +113,7 @@ def _parts(word: str) -> tuple[str, ...]:
     if not _JOINT.search(word):
         return ()
     # A dict keeps the order, which is the same in every process.
-    pieces = dict.fromkeys([*word_parts(word), *word.split(".")])
+    pieces = dict.fromkeys([*split_word_parts(word), *word.split(".")])
     return tuple(piece for piece in pieces if len(piece) >= MIN_PART_CHARS and piece != word)
 
 

@@ -12,7 +12,7 @@ from typing import Final
 from modules.llm_platform.domain.markdown.outline import OutlineBlock, heading_title, read_outline
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import WITHOUT_BLANKS
-from modules.llm_platform.domain.text.sentences import Span, each_sentence
+from modules.llm_platform.domain.text.sentences import Span, iterate_sentences
 
 MAX_WORDS: Final = 300  # the length that retrieval was measured with
 # Times `max_words`: the end of a section, or a short text, may be that long and still be one chunk. On the questions of
@@ -208,7 +208,7 @@ def _pieces(text: str, block: OutlineBlock, language: str, max_words: int) -> It
 
 
 def _sentences(text: str, start: int, end: int, language: str) -> Iterator[Span]:
-    return ((start + first, start + last) for first, last in each_sentence(text[start:end], language))
+    return ((start + first, start + last) for first, last in iterate_sentences(text[start:end], language))
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:

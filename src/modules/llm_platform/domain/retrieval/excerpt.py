@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.retrieval.bm25 import bm25_scores, match_words, question_words
 from modules.llm_platform.domain.retrieval.chunking import split_chunks
-from modules.llm_platform.domain.text.page_starts import PageStarts, part_starts
+from modules.llm_platform.domain.text.page_starts import PageStarts, cut_page_starts
 from modules.llm_platform.domain.text.tokens import count_tokens
 
 PASSAGE_WORDS: Final = 50  # a short paragraph
@@ -136,7 +136,7 @@ class RankedPassages:
         starts: list[tuple[int, int]] = []
         offset = 0
         for start, end in map(self._spans.__getitem__, self._choose(max_tokens)):
-            starts += part_starts(pages, start, end, offset)
+            starts += cut_page_starts(pages, start, end, offset)
             offset += end - start + len(GAP)
         return tuple(starts)
 

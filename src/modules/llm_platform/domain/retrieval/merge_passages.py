@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from modules.llm_platform.domain.dtos.retrieval_dtos import FoundPassage, Passage
 from modules.llm_platform.domain.extractive.question import list_exact_terms
-from modules.llm_platform.domain.text.page_starts import PageStarts, part_starts
+from modules.llm_platform.domain.text.page_starts import PageStarts, cut_page_starts
 
 GAP: Final = "\n\n"  # passages are separated by blanks only
 MIN_NEIGHBOUR_SCORE: Final = 0.75  # share of the best passage's score: such a neighbour is shown with it
@@ -36,7 +36,7 @@ def merge_document_text(passages: Iterable[Passage], limit: int | None = None) -
             added = passage.text
             text += GAP if text else ""
         skipped = len(passage.text) - len(added)
-        pages += part_starts(passage.pages, skipped, len(passage.text), len(text))
+        pages += cut_page_starts(passage.pages, skipped, len(passage.text), len(text))
         text += added
         end = max(end, passage.start + len(passage.text))
         if limit is not None and len(text) >= limit:

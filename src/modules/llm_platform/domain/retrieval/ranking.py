@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from modules.llm_platform.domain.dtos.report_dtos import RankedCandidate
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.text.lazy_pattern import lazy_pattern
 from modules.llm_platform.domain.text.scripts import UNSPACED
-from modules.llm_platform.domain.text.tokens import fold, words
+from modules.llm_platform.domain.text.tokens import fold, split_words
 
 TOP_SCORE = 10.0
 MIN_USABLE_SCORE = 1.0  # a result below it matches nothing of the question
@@ -53,8 +53,10 @@ def keyword_score(question: str, direction: str, title: str, text: str, language
 @lru_cache(maxsize=256)
 def _needles(text: str, language: str) -> tuple[str, ...]:
     """Return the beginnings of the content words, each once, to search in a haystack."""
-    found = [part for word in words(text) for part in _NO_WORD.split(_JOINED.sub(" ", word)) for part in part.split()]
-    stops = stop_words(language) | stop_words("en")  # a Russian question quotes English words
+    found = [
+        part for word in split_words(text) for part in _NO_WORD.split(_JOINED.sub(" ", word)) for part in part.split()
+    ]
+    stops = load_stop_words(language) | load_stop_words("en")  # a Russian question quotes English words
     return tuple(dict.fromkeys(map(_needle, [word for word in found if word not in stops] or found)))
 
 

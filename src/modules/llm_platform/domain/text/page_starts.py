@@ -14,7 +14,7 @@ def find_page(starts: PageStarts, offset: int) -> int | None:
     return starts[position - 1][1] if position else None
 
 
-def part_starts(starts: PageStarts, begin: int, end: int, shift: int = 0) -> PageStarts:
+def cut_page_starts(starts: PageStarts, begin: int, end: int, shift: int = 0) -> PageStarts:
     """Return the page starts of the part from `begin` to `end`, whose first character has the offset `shift`."""
     page = find_page(starts, begin)
     if page is None:
@@ -23,7 +23,7 @@ def part_starts(starts: PageStarts, begin: int, end: int, shift: int = 0) -> Pag
     return ((shift, page), *inside)
 
 
-def move_starts(text: str, starts: PageStarts, convert: Callable[[str], str], converted: str) -> PageStarts:
+def convert_page_starts(text: str, starts: PageStarts, convert: Callable[[str], str], converted: str) -> PageStarts:
     """Return the page starts in `converted`, what `convert` made of the whole text and stripped.
 
     Empty where the parts between the starts, each converted, are not the whole: no page is better than a wrong one.

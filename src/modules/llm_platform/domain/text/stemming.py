@@ -74,17 +74,17 @@ def is_form_of_any(word: str, others: Sequence[str]) -> bool:
 
 
 @cache
-def _units() -> dict[str, str]:
+def _load_units() -> dict[str, str]:
     return {unit: family.split()[0] for family in load_data("units") for unit in family.split()}
 
 
 def normalize_unit(word: str) -> str:
     """Return one name for all writings of a unit, such as `km` for `kilometres`; empty for a word that is none."""
-    return _units().get(word, "")
+    return _load_units().get(word, "")
 
 
 @cache
-def related_words() -> dict[str, tuple[str, ...]]:
+def load_related_words() -> dict[str, tuple[str, ...]]:
     """Return words with the meaning of a folded word that `is_form` does not find: irregular forms, countries, units."""
     table: dict[str, tuple[str, ...]] = {}
     for family in (*load_data("word_families"), *load_data("units")):
@@ -96,4 +96,4 @@ def related_words() -> dict[str, tuple[str, ...]]:
 
 def is_related(word: str, others: Sequence[str]) -> bool:
     """Return whether one of the others is a known word of the same meaning."""
-    return not set(related_words().get(word, ())).isdisjoint(others)
+    return not set(load_related_words().get(word, ())).isdisjoint(others)

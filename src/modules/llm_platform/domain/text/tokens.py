@@ -75,7 +75,7 @@ def normalize_each(texts: Sequence[str]) -> str:
     return f" {cleaned} ".replace(_BAR, "|")
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the folded words in order; joined identifiers stay whole (`asyncio.run`, `c++`), unspaced scripts give bigrams."""
     folded = fold(text)
     if not folded.isascii() and _UNSPACED_OR_MARK.search(_ASCII_RUNS.sub("", folded)):
@@ -93,7 +93,7 @@ def _words(folded: str) -> Iterator[str]:
             yield word
 
 
-def word_parts(word: str) -> list[str]:
+def split_word_parts(word: str) -> list[str]:
     """Return the parts of a joined word: `asyncio.run_in_executor` gives asyncio, run, in, executor."""
     return _PART.findall(word)
 

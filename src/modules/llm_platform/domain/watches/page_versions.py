@@ -15,7 +15,7 @@ from modules.llm_platform.domain.citations.compare.verdicts import Judgement, is
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.dtos.source_dtos import Source
 from modules.llm_platform.domain.dtos.watch_dtos import WatchReading
-from modules.llm_platform.domain.text.language import stop_words
+from modules.llm_platform.domain.text.language import load_stop_words
 from modules.llm_platform.domain.urls.canonical_url import canonical_url
 from modules.llm_platform.domain.watches.dates_of_the_day import blank_dates_of_the_day
 from modules.llm_platform.domain.watches.statements import cut_statements
@@ -50,7 +50,7 @@ class PageVersion:
         self.check_stop()
         primary = self.language.partition("-")[0].lower()
         text = " ".join(blank_dates_of_the_day(quote, self.at).split())
-        return Claim(text, stop_words(self.language), capitals_name=primary not in NOUNS_ARE_CAPITALISED)
+        return Claim(text, load_stop_words(self.language), capitals_name=primary not in NOUNS_ARE_CAPITALISED)
 
     def has(self, claim: Claim) -> bool:
         """Return whether the page has the words of the claim in this order."""

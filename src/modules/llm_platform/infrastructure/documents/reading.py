@@ -11,7 +11,7 @@ from typing import Final
 from modules.llm_platform.domain.markdown.outline import heading_title, read_outline
 from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.chunking import CHARS_PER_WORD
-from modules.llm_platform.domain.text.page_starts import move_starts
+from modules.llm_platform.domain.text.page_starts import convert_page_starts
 from modules.llm_platform.infrastructure.documents.folder import FoundFile, get_suffix
 from modules.llm_platform.infrastructure.parsing.decoding import (
     EmptyDocument,
@@ -64,7 +64,7 @@ def read_content(name: str, file: Path | bytes, parser: DocumentParser, redactor
         None if suffix == ".pdf" else find_first_heading(text)
     )  # a PDF's first heading is the heading of some section
     title = redactor.text(parsed.title or heading or _name(name))[:DOCUMENT_TITLE_CHARS]
-    return Parsed(text, title, parsed.note, pages=move_starts(parsed.text, parsed.pages, redactor.text, text))
+    return Parsed(text, title, parsed.note, pages=convert_page_starts(parsed.text, parsed.pages, redactor.text, text))
 
 
 def _parse(suffix: str, file: Path | bytes, parser: DocumentParser) -> Parsed:

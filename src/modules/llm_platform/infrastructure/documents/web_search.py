@@ -21,7 +21,7 @@ from modules.llm_platform.domain.privacy.redaction import Redactor
 from modules.llm_platform.domain.retrieval.bm25 import passage_words, question_words
 from modules.llm_platform.domain.retrieval.merge_passages import MergedText, merge_document_text, merge_passages
 from modules.llm_platform.domain.search.freshness import freshness_window
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.urls.canonical_url import is_openable
 from modules.llm_platform.infrastructure.documents.addresses import DocumentAddresses
 from modules.llm_platform.infrastructure.documents.file_source import INDEXED
@@ -295,7 +295,7 @@ class DocumentWebSearch(IWebSearchProvider):
         """
         if not all(hit.passage.text.startswith("|") for hit in found):
             return None
-        if not asks_about_rows(read_question(query, detect(query) or DEFAULT_LANGUAGE)):
+        if not asks_about_rows(read_question(query, detect_language(query) or DEFAULT_LANGUAGE)):
             return None
         with _translate_errors(self._otherwise):
             text = merge_document_text(await self.document(found[0].passage.doc_id)).text

@@ -29,7 +29,7 @@ from modules.llm_platform.domain.extractive.tables import asks_about_rows, find_
 from modules.llm_platform.domain.ports.sentence_encoder import ISentenceEncoder
 from modules.llm_platform.domain.ports.support_model import ISupportModel
 from modules.llm_platform.domain.ports.synthesizer import ISynthesizer, SynthesisRequest
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import Messages, get_messages
 from modules.llm_platform.domain.untrusted.untrusted_text import one_line
 from shared.exceptions import AppException
@@ -74,7 +74,7 @@ class ExtractiveSynthesizer(ISynthesizer):
         evidence = evidence_quotes(request.evidence, request.sources)
         if request.questions:
             return self._answer(await _run(request, lambda: _write_report(request, evidence)), messages)
-        question = read_question(request.question, detect(request.question) or request.language)
+        question = read_question(request.question, detect_language(request.question) or request.language)
         is_answered = bool(evidence) and all(row.state == "answered" for row in request.evidence)
         if is_answered and not asks_about_rows(question):
             return self._answer("\n\n".join(render_passage(evidence)), messages)

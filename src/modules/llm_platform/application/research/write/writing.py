@@ -29,7 +29,7 @@ from modules.llm_platform.domain.markdown.markers import render_markers
 from modules.llm_platform.domain.markdown.sanitizer import sanitize
 from modules.llm_platform.domain.ports.synthesizer import NO_SYNTHESIS, ISynthesizer, SynthesisRequest
 from modules.llm_platform.domain.ports.tracing import stage
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.messages import get_messages
 from shared.exceptions import AppException
 
@@ -154,7 +154,7 @@ async def _add_closest_passages(draft: Draft) -> None:
 
 def _render_closest_passages(draft: Draft) -> str:
     found, language = draft.found, draft.run.language
-    question = read_question(found.question, detect(found.question) or language)
+    question = read_question(found.question, detect_language(found.question) or language)
     closest = render_closest(select_quotes(question, found.sources), get_messages(language))
     return sanitize(closest, found.sources)
 

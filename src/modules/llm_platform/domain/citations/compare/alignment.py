@@ -13,13 +13,13 @@ from typing import Final
 
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import WORD, is_unspaced
-from modules.llm_platform.domain.text.language import detect, stop_words
+from modules.llm_platform.domain.text.language import detect_language, load_stop_words
 from modules.llm_platform.domain.text.memoized import Memoized
-from modules.llm_platform.domain.text.numbers import other_writings, spelling_words
+from modules.llm_platform.domain.text.numbers import list_spelling_words, load_other_writings
 from modules.llm_platform.domain.text.positions import SentenceNumber
-from modules.llm_platform.domain.text.sentences import Span, each_sentence
-from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, related_words
-from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, word_parts
+from modules.llm_platform.domain.text.sentences import Span, iterate_sentences
+from modules.llm_platform.domain.text.stemming import MIN_SHARED, is_form, load_related_words
+from modules.llm_platform.domain.text.tokens import fold, normalize, normalize_each, split_word_parts
 
 MAX_QUOTE_SENTENCES = 3
 MAX_SENTENCE_CHARS = 600  # longer text without a full stop is cut, so that a quote stays readable
@@ -75,7 +75,7 @@ class SourceText:
 
     @cached_property
     def language(self) -> str | None:
-        return detect(self.text[:MAX_LANGUAGE_CHARS])
+        return detect_language(self.text[:MAX_LANGUAGE_CHARS])
 
     def read_facts(self, span: Span) -> TextFacts:
         """Return the facts of a passage or sentence. They are read once for all claims."""
@@ -88,12 +88,12 @@ class SourceText:
     @cached_property
     def _spells_numbers(self) -> bool:
         """True if the source may have numbers in words. The index cannot tell for text that is not ASCII, so that is True."""
-        return not (self.text.isascii() and self._postings.keys().isdisjoint(spelling_words()))
+        return not (self.text.isascii() and self._postings.keys().isdisjoint(list_spelling_words()))
 
     @cached_property
     def sentences_with_numbers(self) -> int:
         """The sentences that may have a number in figures or words, as bits."""
-        spelling, found = spelling_words(), 0
+        spelling, found = list_spelling_words(), 0
         for word, sentences in self._postings.items():
             if not word.isalpha() or word in spelling or (not word.isascii() and is_unspaced(word)):
                 found |= sentences
@@ -135,7 +135,7 @@ class SourceText:
         for key in self._buckets.get(word[:MIN_SHARED], ()):
             if key != word and is_form(word, key):
                 found |= postings[key]
-        for key in (*related_words().get(word, ()), *other_writings().get(word, ())):
+        for key in (*load_related_words().get(word, ()), *load_other_writings().get(word, ())):
             found |= postings.get(key, 0)
         return found
 
@@ -227,12 +227,12 @@ def prepare(text: str, title: str, language: str) -> SourceText:
     """
     text = text[:MAX_TEXT_CHARS]
     spans: list[Span] = []
-    for start, end in each_sentence(text, language):
+    for start, end in iterate_sentences(text, language):
         if end - start <= LIST_SENTENCE_CHARS and not _is_table(text[start:end]):
             spans.append((start, end))
         else:
             spans += _split_readable(text, start, end)
-    return SourceText(text, spans, title, stop_words(language))
+    return SourceText(text, spans, title, load_stop_words(language))
 
 
 def _is_table(text: str) -> bool:
@@ -348,7 +348,7 @@ def _fold_words(run: str) -> tuple[str, ...]:
         elif word.isalnum():
             keys.append(word)
         else:
-            keys += [word.removesuffix("()"), *word_parts(word)]
+            keys += [word.removesuffix("()"), *split_word_parts(word)]
     return tuple(dict.fromkeys(keys))
 
 

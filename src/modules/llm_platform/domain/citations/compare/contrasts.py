@@ -26,7 +26,7 @@ from modules.llm_platform.domain.text.numbers import (
     Reading,
     find_number_words,
     find_other_date,
-    number_words,
+    load_number_words,
     read_value,
 )
 from modules.llm_platform.domain.text.positions import Offset, WordNumber
@@ -288,7 +288,7 @@ def _has_any(words: Sequence[str], claimed: Sequence[str], other: Sequence[str])
 
 def _find_numbers(facts: TextFacts) -> list[tuple[Reading, Offset]]:
     """Return the numbers in figures and in words, with their offsets."""
-    known = number_words()
+    known = load_number_words()
     spelled = [
         (read_value(known[facts.folded[at]]), Offset(find_word(facts.text, WordNumber(at))[0]))
         for at in find_number_words(facts.folded)

@@ -17,7 +17,7 @@ from modules.llm_platform.domain.citations.compare.score import compute_features
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.citations.read.words import is_unspaced
 from modules.llm_platform.domain.dtos.citation_dtos import Verdict
-from modules.llm_platform.domain.text.language import detect
+from modules.llm_platform.domain.text.language import detect_language
 from modules.llm_platform.domain.text.negation import is_denied_at
 from modules.llm_platform.domain.text.sentences import Span
 from modules.llm_platform.domain.text.tokens import normalize
@@ -184,7 +184,11 @@ def _spare_foreign_claim(claim: Claim, source: SourceText, language: str, judgem
     Words of two languages cannot be compared. But if the source lacks a figure or name of the claim, `judgement` stays.
     """
     primary = language.partition("-")[0].lower()
-    if source.language in (None, primary) or detect(claim.text) != primary or _lacks_figure_or_name(claim, source):
+    if (
+        source.language in (None, primary)
+        or detect_language(claim.text) != primary
+        or _lacks_figure_or_name(claim, source)
+    ):
         return judgement
     return Judgement("unchecked", judgement.score)
 

@@ -15,7 +15,7 @@ from operator import itemgetter
 from modules.llm_platform.domain.markdown.blocks import BlockTracker, Line, expand_tabs
 from modules.llm_platform.domain.markdown.markers import LINE, LINK_TARGET, mask_code_spans, render_markers
 from modules.llm_platform.domain.markdown.unwrapping import SOURCE_LIST_NAMES
-from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, sentence_spans
+from modules.llm_platform.domain.text.sentences import STOPS, WIDE_STOPS, Span, split_sentences
 
 MAX_TRAILED_SENTENCES = 200  # a trailing marker may cite at most this many sentences above it
 
@@ -137,7 +137,7 @@ def read_answer(
     masked, markers = _mask(answer, blocks or BlockTracker())
     # Without this, the splitter would see the beginning of a sentence in a bracket before a removed marker.
     joined = _BRACKETS.sub(lambda found: "x" * len(found[0]), masked) if "(" in masked else masked
-    spans = _join_table_rows(masked, sentence_spans(joined, language))
+    spans = _join_table_rows(masked, split_sentences(joined, language))
     text = _Reader(answer, masked, markers, added).read(spans)
     if "|" in answer:
         text.sentences = _add_cells(answer, text.sentences)
