@@ -26,7 +26,7 @@ from modules.llm_platform.domain.extractive.selection import select_quotes
 from modules.llm_platform.domain.ports.tracing import stage
 from modules.llm_platform.domain.ports.web_search import MAX_CONCURRENT_SEARCHES, IWebSearchProvider
 from modules.llm_platform.domain.research.question_selector import MAX_QUESTIONS, select_questions
-from modules.llm_platform.domain.retrieval.ranking import keyword_score
+from modules.llm_platform.domain.retrieval.ranking import score_by_keywords
 from modules.llm_platform.domain.urls.canonical_url import canonical_url, is_openable, is_web_url
 from shared.exceptions import AppException
 
@@ -284,7 +284,7 @@ def select_reusable_sources(follow_up: FollowUp, language: str) -> tuple[Source,
     """Return the earlier sources that match the question, best first, each cut at MAX_RESULT_CHARS."""
     short = [source.model_copy(update={"text": source.text[:MAX_RESULT_CHARS]}) for source in follow_up.sources]
     query = follow_up.query
-    scores = {source.index: keyword_score(query, query, source.title, source.text, language) for source in short}
+    scores = {source.index: score_by_keywords(query, query, source.title, source.text, language) for source in short}
     matching = [source for source in short if scores[source.index] >= MIN_REUSED_SCORE]
     return tuple(sorted(matching, key=lambda source: -scores[source.index])[:MAX_REUSED])
 
