@@ -39,7 +39,7 @@ def list_sentences(question: str, text: str, title: str) -> list[Candidate]:
     read = read_question(question, "en")
     source = Source(index=1, title=title, url="https://set.test/", text=text)
     found = find_candidates(read, [source], [read_source_blocks(text)], TermMatcher(read.terms))
-    return [candidate for candidate in found if candidate.fit]
+    return [candidate for candidate in found if candidate.has_usable_form]
 
 
 def plain(text: str) -> str:

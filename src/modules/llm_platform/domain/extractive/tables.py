@@ -45,7 +45,7 @@ class _Table:
     def __init__(self, rows: Sequence[Candidate]) -> None:
         self.rows = rows
         self.columns = rows[0].sentence.columns
-        self.names = [_split(name) for name in self.columns]
+        self.names = [_split_words(name) for name in self.columns]
 
     def cells(self, column: int) -> list[str]:
         return [row.sentence.row[column] for row in self.rows]
@@ -56,13 +56,13 @@ class _Table:
         A word within the text of a cell says nothing about the rows: `Booked with the car` is a note on a child seat.
         """
         texts = (self.rows[0].source.title, self.rows[0].sentence.heading, *self.columns)
-        known = {word for text in texts for word in _split(text)}
-        known.update(word for cell in self._distinct_cells() if _names(cell, asked) for word in cell)
+        known = {word for text in texts for word in _split_words(text)}
+        known.update(word for cell in self._distinct_cells() if _is_asked_for(cell, asked) for word in cell)
         return sum(any(is_form(word, other) for other in known) for word in asked)
 
     def _distinct_cells(self) -> Iterable[tuple[str, ...]]:
         cells = set(itertools.chain.from_iterable(row.sentence.row for row in self.rows))
-        return {tuple(_split(cell)) for cell in cells}
+        return {tuple(_split_words(cell)) for cell in cells}
 
 
 def asks_about_rows(question: Question) -> bool:
@@ -84,7 +84,9 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     if not asks_about_rows(question):
         return None
     asked = _fold_words(question.text)
-    content = [word for word in asked if word not in load_stop_words(question.language) and not _is_extreme(word)]
+    content = [
+        word for word in asked if word not in load_stop_words(question.language) and not _is_comparing_word(word)
+    ]
     tables = _list_tables(candidates)
     matches = [table.matches(content) for table in tables]
     most = max(matches, default=0)
@@ -93,7 +95,7 @@ def find_rows(question: Question, candidates: Sequence[Candidate]) -> RowsFound 
     nearest = [table for table, count in zip(tables, matches, strict=True) if count == most]
     found = [rows for table in nearest if (rows := _find_answering_rows(table, content, asked)) is not None]
     # A column that the question names comes before one that is the only one of its table to be compared.
-    found = [rows for rows in found if any(_is_asked(name, content) for name in _split(rows.column))] or found
+    found = [rows for rows in found if any(_is_asked(name, content) for name in _split_words(rows.column))] or found
     return found[0] if len(found) == 1 else None
 
 
@@ -149,8 +151,8 @@ def _filter_rows(table: _Table, content: Sequence[str]) -> list[Candidate]:
     """Return the rows that the question names: by all words of a cell, or by a column in which the cell says yes."""
     rows = list(table.rows)
     for column in range(1, len(table.columns)):
-        cells = [_split(cell) for cell in table.cells(column)]
-        named = [_names(cell, content) for cell in cells]
+        cells = [_split_words(cell) for cell in table.cells(column)]
+        named = [_is_asked_for(cell, content) for cell in cells]
         says_yes = [_load_list("yes").issuperset(cell) and bool(cell) for cell in cells]
         if any(says_yes) and any(_is_asked(word, content) for word in table.names[column]):
             named = says_yes
@@ -164,7 +166,7 @@ def _list_tables(candidates: Sequence[Candidate]) -> list[_Table]:
     by_table: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
     for candidate in candidates:
         row = candidate.sentence.row
-        if row and candidate.source.is_whole and _load_list("totals").isdisjoint(_split(row[0])):
+        if row and candidate.source.is_whole and _load_list("totals").isdisjoint(_split_words(row[0])):
             by_table.setdefault((candidate.rank, candidate.sentence.columns), []).append(candidate)
     return [_Table(rows) for rows in by_table.values() if len(rows) >= MIN_ROWS]
 
@@ -174,12 +176,12 @@ def _load_list(kind: str) -> frozenset[str]:
     return frozenset(map(fold, load_words("table_questions", kind)))
 
 
-def _is_extreme(word: str) -> bool:
+def _is_comparing_word(word: str) -> bool:
     kinds = (*EXTREMES, "counting", "prices", "durations")
     return any(word in _load_list(kind) for kind in kinds)
 
 
-def _names(cell: Sequence[str], content: Sequence[str]) -> bool:
+def _is_asked_for(cell: Sequence[str], content: Sequence[str]) -> bool:
     """Return whether the question has all words of a cell. A number alone names nothing."""
     return any(not word.isdigit() for word in cell) and all(_is_asked(word, content) for word in cell)
 
@@ -192,7 +194,7 @@ def is_form(one: str, other: str) -> bool:
     return one == other or (one.isalpha() and other.isalpha() and has_same_stem(one, other))
 
 
-def _split(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return _fold_words(text.replace("_", " "))
 
 

@@ -300,7 +300,7 @@ async def is_answered(follow_up: FollowUp, sources: Sequence[Source], language: 
     questions = [read_question(text, language) for text in dict.fromkeys((follow_up.asked, follow_up.query))]
 
     def has_quotes() -> bool:
-        return all(select_quotes(question, sources).quotes for question in questions)
+        return all(select_quotes(question, sources) for question in questions)
 
     return await run_in_thread_if_long(sum(len(source.text) for source in sources), has_quotes)
 

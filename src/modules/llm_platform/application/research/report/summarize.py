@@ -40,7 +40,7 @@ def summarize_extractively(page: Page, question: str, language: str, *, long: bo
     """Return sentences of the page; as bullet points if it is `long`. Empty only for an empty page."""
     text = page.text[:SEARCHED_CHARS]
     source = Source(index=1, title=page.title, url=page.url, text=text)
-    quotes = select_quotes(read_question(question, detect_language(question) or language), [source]).quotes
+    quotes = select_quotes(read_question(question, detect_language(question) or language), [source])
     answering = [quote.sentence for quote in quotes]
     count = POINTS if long else SENTENCES
     # The first sentences of paragraphs that can stand alone.
@@ -54,7 +54,7 @@ def summarize_extractively(page: Page, question: str, language: str, *, long: bo
 
 
 def _is_standalone(sentence: Sentence) -> bool:
-    whole = sentence.is_complete and not sentence.item and not sentence.row
+    whole = sentence.is_complete and not sentence.is_item and not sentence.row
     return whole and len(sentence.text) >= MIN_SENTENCE_CHARS and not sentence.text.endswith((":", "："))
 
 
