@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Final
 
 from modules.llm_platform.domain.citations.checker import NOUNS_ARE_CAPITALISED
-from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare
+from modules.llm_platform.domain.citations.compare.alignment import SourceText, prepare_source
 from modules.llm_platform.domain.citations.compare.verdicts import Judgement, is_verbatim, judge
 from modules.llm_platform.domain.citations.read.claims import Claim
 from modules.llm_platform.domain.dtos.source_dtos import Source
@@ -38,7 +38,7 @@ class PageVersion:
     @cached_property
     def source_text(self) -> SourceText:
         text = blank_dates_of_the_day(self.source.text, self.at)
-        return prepare(text, self.source.title, self.language)
+        return prepare_source(text, self.source.title, self.language)
 
     @property
     def is_page(self) -> bool:
@@ -59,7 +59,7 @@ class PageVersion:
 
     def judge(self, claim: Claim) -> Judgement:
         self.check_stop()
-        return judge(claim, self.source_text, self.language)[1]
+        return judge(claim, self.source_text, self.language)
 
     @cached_property
     def statements(self) -> dict[str, Claim]:

@@ -231,7 +231,7 @@ class Draft:
         if before is not self.sources:
             for old, new in zip(before, self.sources, strict=True):
                 if old is not new:
-                    self._checker.replace(new)
+                    self._checker.replace_source(new)
 
     def _add_written(self, parts: Iterable[str]) -> None:
         part = "".join(parts)

@@ -1,6 +1,10 @@
-"""Index the sentences of a source, and find the passage that shares most words with a sentence of the answer.
+"""Index the sentences of a source, and find the passage that shares most words with a claim.
 
-Sets of sentences, and sets of words of a claim, are integers whose bit i stands for number i.
+`prepare_source` splits and indexes a source once, and `SourceText.find_best_passage` compares it with many claims. `facts` then
+compares the claim with the passage.
+
+Sets of sentences, and sets of words of a claim, are integers whose bit i stands for number i: if a sentence has the words 0 and
+2 of a claim, its mask is 0b101.
 """
 
 import html
@@ -220,7 +224,7 @@ class SourceText:
                         yield first, last, mask
 
 
-def prepare(text: str, title: str, language: str) -> SourceText:
+def prepare_source(text: str, title: str, language: str) -> SourceText:
     """Return a source with this text and title. `language` decides where sentences end, and which words are stop words.
 
     The result does not depend on other sources, because their pages arrive in any order.
