@@ -16,7 +16,7 @@ MIXED = st.one_of(st.text(alphabet="abZ09 _.'’+#-“\n"), st.text(alphabet="ab
 @given(MIXED)
 def test_the_fast_path_finds_the_same_words(given_text: str) -> None:
     """Words of spaced scripts are found between blanks, and kept; the pattern of all scripts agrees."""
-    assert tokens.split_words(given_text) == list(tokens._words(tokens.fold(given_text)))
+    assert tokens.split_words(given_text) == list(tokens._find_words(tokens.fold(given_text)))
 
 
 @given(MIXED)

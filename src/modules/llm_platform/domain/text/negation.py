@@ -1,4 +1,7 @@
-"""Negation and opposites: by which words one text denies what another one affirms."""
+"""Negation and opposites: find the words by which one text denies what another one affirms.
+
+"The lock was not forced" denies "The lock was forced", and "The gate is closed" has the opposite of "The gate is open".
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -75,7 +78,7 @@ def is_denied_at(before: Sequence[str], after: Sequence[str]) -> bool:
 
 
 def list_denied_words(words: Sequence[str], is_content: Sequence[bool]) -> list[str]:
-    """Return the first content word behind each negator, or the one before it where none follows closely."""
+    """Return the first content word behind each negator, or the last one before it if none follows closely."""
     known = load_negation_words()
     found: list[str] = []
     if known.negators.isdisjoint(words):
@@ -150,7 +153,7 @@ def _split_clauses(text: str) -> list[list[str]]:
 
 
 def has_opposite(mine: Sequence[str], theirs: Sequence[str]) -> bool:
-    """Return whether one text has a word where the other, among the same neighbours, has its opposite."""
+    """Return whether one text has a word, and the other text has its opposite among the same neighbours."""
     opposites = load_negation_words().opposites
     if opposites.keys().isdisjoint(mine):
         return False

@@ -17,7 +17,7 @@ Reading = frozenset[str]  # the values that a written number can have: 1.000 is 
 MAX_NUMBERS: Final = 60  # numbers of one text; the cells of a table are not compared one by one
 MEMOIZED_FIGURES: Final = 1024
 MAX_DIGITS: Final = (
-    290  # a longer run of digits is no number: a float has 308, and 千亿 behind them stands for eleven more
+    290  # a longer run of digits is not read: a float has at most 308 digits, and 千亿 behind them adds eleven
 )
 
 _LETTERS = r"A-Za-z_\u00c0-\u024f\u0370-\u052f"
@@ -91,12 +91,12 @@ _ISO_MONTH = re.compile(r"(?<=\d{4}-)\d\d(?=-\d\d(?!\d))")
 
 @cache
 def load_number_words() -> dict[str, str]:
-    """Return the value of each number word of many languages; words that mean something else in another one are left out."""
+    """Return the value of each number word, without words that mean something else in another language."""
     return {word: value for value, listed in load_data("number_words").items() for word in listed.split()}
 
 
 def find_number_words(words: Sequence[str]) -> list[int]:
-    """Return the positions of the number words among folded words. A part of a year or of a match is no number."""
+    """Return the positions of the number words among folded words. `the third quarter` and `the first half` have none."""
     known = load_number_words()
     return [
         at
@@ -127,7 +127,7 @@ def list_spelling_words() -> frozenset[str]:
 
 
 def find_compound_numbers(text: str, words: Collection[str]) -> list[tuple[Reading, Span]]:
-    """Return the English numbers of several words (`twenty-one`, `two hundred and forty`, `three million`) and their places.
+    """Return the English numbers of several words (`twenty-one`, `two hundred and forty`, `three million`) with their spans.
 
     `words` are the folded words of the text.
     """
@@ -155,12 +155,12 @@ def _parse_english_number(written: str) -> float:
 
 
 def read_value(value: str) -> Reading:
-    """Return the readings of a value: a fraction is a percentage too."""
+    """Return the readings of a value. A half and 0.5 may also be 50 percent."""
     return frozenset({value, _PERCENT[value]}) if value in _PERCENT else frozenset({value})
 
 
 def list_numbers(text: str) -> list[tuple[Reading, Offset]]:
-    """Return the numbers in figures or Chinese characters: all the values that each can mean, and its offset in the text."""
+    """Return the numbers in figures or Chinese characters, each with all its possible values and its offset in the text."""
     if "-" in text:
         text = _ISO_MONTH.sub("--", text)  # a month is compared by its name
     found: list[tuple[Reading, Offset]] = []
@@ -206,7 +206,7 @@ def is_same_number(words: Sequence[str], others: Sequence[str]) -> bool:
 
 
 def _read_number(words: Sequence[str]) -> Reading:
-    """Return the readings of words that are a number together; empty where they are not. Percentages have their sign."""
+    """Return the readings of words that together are one number; empty if they are not. Percentages have their sign."""
     if words and normalize_unit(words[-1].casefold()) == PERCENT:
         return frozenset(value + PERCENT for value in _read_number(words[:-1]))
     if len(words) > 1 and words[0].casefold() in load_words("connectives", "articles"):
@@ -222,7 +222,7 @@ def _read_number(words: Sequence[str]) -> Reading:
 
 
 def _read_scaled(scale: str, written: str) -> Reading:
-    """Return the readings with and without the word behind: `2 million`."""
+    """Return the readings of `2 million`: with the factor, and without it."""
     factor = next(value for name, value in _FACTORS.items() if scale.lower().startswith(name))
     values = _parse_figures(written)
     return frozenset(_format_number(value * by) for value in values for by in (1, factor)) or frozenset({written})
@@ -275,12 +275,12 @@ def _parse_han_number(written: str) -> int:
 
 
 _MONTHS, _WEEKDAYS = frozenset(range(12)), frozenset(range(12, 19))
-_ALSO_VERBS: Final = frozenset({"may", "march"})  # months only where they are capitalised
+_ALSO_VERBS: Final = frozenset({"may", "march"})  # months only if they are capitalised
 ISO_DATE = re.compile(r"(?<!\d)\d{4}-\d\d-\d\d(?!\d)")
 
 
 def find_other_date(mine: Collection[str], theirs: Collection[str]) -> tuple[str, str] | None:
-    """Return a month or weekday of `mine` and the one of `theirs` in its place; None where they do not differ."""
+    """Return a month or weekday of `mine` and a different one of `theirs`; None if they share one, or if one text has none."""
     own, other = _find_months_and_weekdays(mine), _find_months_and_weekdays(theirs)
     for kind in (_MONTHS, _WEEKDAYS):
         here, there = kind & own.keys(), kind & other.keys()

@@ -81,8 +81,8 @@ def _find_spans(window: str, begin: int, language: str) -> Iterator[Span]:
 def _continues(text: str, at: int) -> bool:
     """Return whether a sentence goes on after a stop that has no blank behind it.
 
-    It does before a small letter of any alphabet, as in `www.éa.fr` (the splitter only knows those of English), and in a name,
-    as in `asyncio.Task.cancel()`, which has further stops, `_`, `()` or capitals.
+    It goes on before a small letter, as in `www.éa.fr` (the splitter only knows English letters). It also goes on in a name,
+    which has further stops, `_`, `()` or capitals, as in `asyncio.Task.cancel()`.
     """
     stop = text[at - 1]
     if text[at].islower() and stop not in WIDE_STOPS:
@@ -121,7 +121,7 @@ def _segment(language: str, text: str) -> list[str]:
 
 
 def _cut_window(text: str, begin: int) -> str:
-    """Return the next part, up to the end of a paragraph or sentence: the splitter takes quadratic time for many brackets."""
+    """Return the next part, up to the end of a paragraph or sentence. The splitter takes quadratic time for many brackets."""
     window = text[begin : begin + WINDOW_CHARS]
     if begin + WINDOW_CHARS >= len(text):
         return window

@@ -1,8 +1,8 @@
 """Reduce words to stems for an index, and recognise two forms of one word.
 
 `stem` is made for English and applied to every word of ASCII letters, so that no language has to be detected from a
-question of three words. It is rougher than Snowball's stemmer; on six sets of questions about technical documentation it
-did as well. `is_form` compares two words of any alphabet by the beginning that they share.
+question of three words. It is rougher than Snowball's stemmer, but did as well on six sets of questions about technical
+documentation. `is_form` compares two words of any alphabet by the beginning that they share.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ def stem(word: str) -> str:
 
 
 def is_form(one: str, other: str) -> bool:
-    """Return whether two folded words share enough of their beginning to be forms of one word; figures never are."""
+    """Return whether two folded words share enough of their beginning to be forms of one word. Figures are never forms."""
     shorter = min(len(one), len(other))
     if shorter < MIN_SHARED or one[:MIN_SHARED] != other[:MIN_SHARED] or not (one.isalpha() and other.isalpha()):
         return False
@@ -79,7 +79,7 @@ def _load_units() -> dict[str, str]:
 
 
 def normalize_unit(word: str) -> str:
-    """Return one name for all writings of a unit, such as `km` for `kilometres`; empty for a word that is none."""
+    """Return one name for all writings of a unit, such as `km` for `kilometres`; empty if the word is no unit."""
     return _load_units().get(word, "")
 
 
