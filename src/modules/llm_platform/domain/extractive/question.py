@@ -1,7 +1,8 @@
 """Parse a question: its terms, its parts, and whether it asks how to do something or what something is.
 
-"How do I clean the saw, and what does -m do?" has the terms `clean`, `saw` and `-m`, and two parts. `TermMatcher` then finds the
-terms among the words of a source, also in another form (`cleaned`). The module `candidates` uses it for each sentence.
+"How do I clean the saw, and when does the motor stop?" has two parts, with the terms `clean` and `saw`, and `motor` and `stop`.
+`TermMatcher` then finds the terms among the words of a source, also in another form (`cleaned`). The module `candidates` uses it
+for each sentence.
 """
 
 import re

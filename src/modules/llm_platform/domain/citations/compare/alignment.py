@@ -10,11 +10,12 @@ Sets of sentences, and sets of words of a claim, are integers whose bit i stands
 import html
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Final
 
+from modules.llm_platform.domain.citations.compare.claim_masks import ClaimMasks, MaskWeights
 from modules.llm_platform.domain.citations.read.claims import Claim, TextFacts
 from modules.llm_platform.domain.citations.read.words import WORD, is_unspaced
 from modules.llm_platform.domain.text.language import detect_language, load_stop_words
@@ -30,7 +31,6 @@ MAX_SENTENCE_CHARS = 600  # longer text without a full stop is cut, so that a qu
 LIST_SENTENCE_CHARS = 160  # a "sentence" longer than this that runs over lines is a list or a table
 MAX_TEXT_CHARS = 200_000  # the rest of a longer source is not searched
 SEEDS = 3  # the best sentences around which passages are tried
-RANKED_SENTENCES = 16  # the best sentences, in which the facts of a claim are looked for
 GOOD_SHARE = 0.35  # a further sentence needs this share of the claim to be compared
 NEARLY_BEST = 0.8  # a further sentence needs this share of the best sentence's match
 SENTENCE_COST = 0.03  # a further sentence must add this share of the claim to the quote
@@ -171,10 +171,10 @@ class SourceText:
 
     def find_best_passage(self, claim: Claim) -> Passage | None:
         """Return the passage that shares most with the claim; None if no sentence shares a word with it."""
-        masks = _Masks([self.find_sentences(word.key) if word.is_content else 0 for word in claim.words])
+        masks = ClaimMasks([self.find_sentences(word.key) if word.is_content else 0 for word in claim.words])
         if not masks.all_words:
             return None
-        worth = _Worths(claim.weights).__getitem__
+        worth = MaskWeights(claim.weights).__getitem__
         ranked = masks.rank(worth)
         cost = SENTENCE_COST * claim.total
         first, last, matched = max(
@@ -242,77 +242,6 @@ def prepare_source(text: str, title: str, language: str) -> SourceText:
 def _is_table(text: str) -> bool:
     """Return whether the text is several rows of a table. Each row is then a sentence of its own."""
     return "|" in text and text.count("\n") > 0 and all("|" in line for line in text.splitlines())
-
-
-def _list_positions(bits: int) -> Sequence[int]:
-    """Return the positions of the bits that are set, lowest first."""
-    if bits < 1 << 8:
-        return _list_positions_in_byte(bits)
-    octets = enumerate(bits.to_bytes((bits.bit_length() + 7) // 8, "little"))
-    return [8 * number + position for number, octet in octets if octet for position in _list_positions_in_byte(octet)]
-
-
-@cache
-def _list_positions_in_byte(octet: int) -> tuple[int, ...]:
-    return tuple(position for position in range(8) if octet >> position & 1)
-
-
-class _Masks(dict[SentenceNumber, int]):
-    """The words of a claim that each sentence has, as bits, computed when a sentence is looked up.
-
-    `with_words` has, for each word of the claim, the sentences that have it. A page has hundreds of sentences that share a
-    word with a claim, but these sentences share only a few different sets of words.
-    """
-
-    def __init__(self, with_words: Sequence[int]) -> None:
-        super().__init__()
-        self._with_words = [(1 << position, sentences) for position, sentences in enumerate(with_words) if sentences]
-        self.all_words = sum([bit for bit, _ in self._with_words])
-
-    def __missing__(self, sentence: SentenceNumber) -> int:
-        mask = 0
-        if sentence >= 0:
-            for bit, sentences in self._with_words:
-                if sentences >> sentence & 1:
-                    mask |= bit
-        self[sentence] = mask
-        return mask
-
-    def rank(self, worth: Callable[[int], float]) -> list[SentenceNumber]:
-        """Return the RANKED_SENTENCES whose words are worth most. Sentences of equal worth keep their order."""
-        alike: dict[int, int] = {}  # maps each set of words to the sentences that have exactly these
-        for bit, sentences in self._with_words:
-            for mask, those in list(alike.items()):
-                if both := those & sentences:
-                    alike[mask | bit] = both
-                    if both == those:
-                        del alike[mask]
-                    else:
-                        alike[mask] = those ^ both
-                    sentences ^= both
-            if sentences:
-                alike[bit] = sentences
-        by_worth: dict[float, int] = {}
-        for mask, sentences in alike.items():
-            by_worth[worth(mask)] = by_worth.get(worth(mask), 0) | sentences
-        found: list[int] = []
-        for value in sorted(by_worth, reverse=True):
-            found += _list_positions(by_worth[value])
-            if len(found) >= RANKED_SENTENCES:
-                break
-        return [SentenceNumber(number) for number in found[:RANKED_SENTENCES]]
-
-
-class _Worths(dict[int, float]):
-    """The total weight of the words in each mask, computed once for each mask."""
-
-    def __init__(self, weights: list[float]) -> None:
-        self._weights = weights
-
-    def __missing__(self, mask: int) -> float:
-        weights = self._weights
-        worth = self[mask] = sum([weights[position] for position in _list_positions(mask)])
-        return worth
 
 
 def _index_words(text: str, spans: list[Span]) -> tuple[dict[str, int], dict[str, list[str]]]:
